@@ -1,0 +1,60 @@
+/* Which clock the records use, and pairs that tie it to the system's clocks.
+ *
+ * The time-stamp counter is used only where it is invariant and the kernel
+ * itself trusts it as its clock source; elsewhere CLOCK_MONOTONIC through the
+ * vDSO.  The reader turns ticks into time by the pairs in the log, so no
+ * calibration loop delays the start. */
+#include "core.h"
+
+#include <fcntl.h>
+#include <string.h>
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
+#if defined(__x86_64__)
+static bool kernel_trusts_tsc(void)
+{
+    char text[16] = "";
+    long fd = pt_sys(SYS_openat, AT_FDCWD, "/sys/devices/system/clocksource/clocksource0/current_clocksource", O_RDONLY | O_CLOEXEC, 0);
+    if (fd < 0)
+        return false;
+    pt_sys(SYS_read, fd, text, sizeof text - 1);
+    pt_sys(SYS_close, fd);
+    return strncmp(text, "tsc", 3) == 0;
+}
+
+static bool tsc_is_invariant(void)
+{
+    unsigned a, b, c, d;
+    return __get_cpuid(0x80000007u, &a, &b, &c, &d) && (d & (1u << 8));
+}
+#endif
+
+uint32_t pt_clock_choose(void)
+{
+#if defined(__x86_64__)
+    return tsc_is_invariant() && kernel_trusts_tsc() ? PT_TICKS_TSC : PT_TICKS_MONOTONIC_NS;
+#elif defined(__aarch64__)
+    return PT_TICKS_CNTVCT;
+#endif
+}
+
+static int64_t ns(clockid_t id)
+{
+    struct timespec t;
+    clock_gettime(id, &t);
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+/* Ticks are read on both sides of the system clock: their mean belongs to it. */
+struct pt_clock_pair pt_clock_pair(void)
+{
+    struct pt_clock_pair p;
+    uint64_t before = pt_ticks();
+    p.mono = ns(CLOCK_MONOTONIC);
+    uint64_t after = pt_ticks();
+    p.real = ns(CLOCK_REALTIME);
+    p.ticks = before + (after - before) / 2;
+    return p;
+}

@@ -1,0 +1,232 @@
+/* The descriptor table: what each descriptor of this process is.
+ *
+ * It grows with the descriptors (leaves of 4096 entries, mapped when first
+ * needed), is copied by fork along with the rest of memory, follows dup, and
+ * looks up a descriptor it has not seen opened once, through /proc/self/fd.
+ * An entry points to a pt_desc in the log, which names the open file
+ * description ("root") that dup and fork share. */
+#include "core.h"
+
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <errno.h>
+
+pt_fd_entry *pt_fd_leaves[1u << PT_FD_TOP_BITS];
+
+#define LEAF_ENTRIES (1u << PT_FD_LEAF_BITS)
+#define LEAF_BYTES (LEAF_ENTRIES * sizeof(pt_fd_entry))
+
+static pt_fd_entry *leaf_slow(int fd)
+{
+    pt_fd_entry **top = &pt_fd_leaves[(uint32_t)fd >> PT_FD_LEAF_BITS];
+    pt_fd_entry *leaf = __atomic_load_n(top, __ATOMIC_ACQUIRE);
+    if (leaf)
+        return leaf;
+    long at = pt_sys(SYS_mmap, 0, LEAF_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (at < 0 && at > -4096)
+        return NULL;
+    if (__atomic_compare_exchange_n(top, &leaf, (pt_fd_entry *)at, false, __ATOMIC_RELEASE, __ATOMIC_ACQUIRE))
+        return (pt_fd_entry *)at;
+    pt_sys(SYS_munmap, at, LEAF_BYTES);
+    return leaf;
+}
+
+static bool in_range(int fd)
+{
+    return (uint32_t)fd < (1u << (PT_FD_LEAF_BITS + PT_FD_TOP_BITS));
+}
+
+void pt_fd_set(struct pt_thread *t, int fd, pt_fd_entry e)
+{
+    if (t->borrowed_memory || !in_range(fd))
+        return;
+    pt_fd_entry *leaf = leaf_slow(fd);
+    if (leaf)
+        __atomic_store_n(&leaf[(uint32_t)fd & (LEAF_ENTRIES - 1)], e, __ATOMIC_RELAXED);
+}
+
+void pt_fd_forget(struct pt_thread *t, int fd)
+{
+    if (pt_fd_peek(fd))
+        pt_fd_set(t, fd, 0);
+}
+
+void pt_fd_forget_range(struct pt_thread *t, unsigned first, unsigned last)
+{
+    if (last >= 1u << (PT_FD_LEAF_BITS + PT_FD_TOP_BITS))
+        last = (1u << (PT_FD_LEAF_BITS + PT_FD_TOP_BITS)) - 1;
+    for (uint64_t fd = first; fd <= last; fd++) {
+        if (!pt_fd_leaves[fd >> PT_FD_LEAF_BITS]) {
+            fd |= LEAF_ENTRIES - 1; /* the whole leaf is empty */
+            continue;
+        }
+        pt_fd_forget(t, (int)fd);
+    }
+}
+
+void pt_fd_reset(void)
+{
+    for (uint32_t i = 0; i < 1u << PT_FD_TOP_BITS; i++)
+        if (pt_fd_leaves[i])
+            memset(pt_fd_leaves[i], 0, LEAF_BYTES);
+}
+
+static pt_fd_entry entry(uint32_t id, uint32_t kind)
+{
+    pt_fd_entry e = id | (pt_fd_entry)kind << 32;
+    if (kind == PT_DESC_PIPE || kind == PT_DESC_SOCKET || kind == PT_DESC_TERMINAL || kind == PT_DESC_ANON)
+        e |= PT_FD_EXCLUDED;
+    return e;
+}
+
+static struct pt_desc *new_desc(struct pt_thread *t, int fd, uint32_t path)
+{
+    struct pt_desc *d = pt_heap_alloc_slow(PT_HEAP_DESC, sizeof *d);
+    if (!d)
+        return NULL;
+    d->fd = fd;
+    d->path = path;
+    d->root = pt_id_of(d);
+    d->process = t->process_id;
+    return d;
+}
+
+uint32_t pt_fd_opened(struct pt_thread *t, int fd, uint32_t path, uint32_t flags, uint32_t record)
+{
+    struct pt_desc *d = new_desc(t, fd, path);
+    if (!d) {
+        pt_fd_forget(t, fd);
+        return 0;
+    }
+    d->open_flags = flags;
+    d->opened_by = record;
+    pt_heap_publish(d, PT_HEAP_DESC);
+    pt_fd_set(t, fd, entry(pt_id_of(d), PT_DESC_UNKNOWN));
+    return pt_id_of(d);
+}
+
+uint32_t pt_fd_duplicated(struct pt_thread *t, int old, int fd, uint32_t record)
+{
+    pt_fd_entry e = pt_fd_get(t, old);
+    if (!e) {
+        pt_fd_forget(t, fd);
+        return 0;
+    }
+    const struct pt_desc *from = pt_entry_id(e) ? pt_at(pt_entry_id(e)) : NULL;
+    struct pt_desc *d = from ? new_desc(t, fd, from->path) : NULL;
+    if (!d) {
+        pt_fd_set(t, fd, e & PT_FD_EXCLUDED ? e : 0);
+        return 0;
+    }
+    d->root = from->root;
+    d->open_flags = from->open_flags;
+    d->opened_by = record;
+    d->kind = from->kind;
+    d->dev = from->dev;
+    d->ino = from->ino;
+    d->position = from->position;
+    pt_heap_publish(d, PT_HEAP_DESC);
+    pt_fd_set(t, fd, (e & ~(pt_fd_entry)UINT32_MAX) | pt_id_of(d));
+    return pt_id_of(d);
+}
+
+static uint32_t kind_of(const struct stat *st, const char *path)
+{
+    switch (st->st_mode & S_IFMT) {
+    case S_IFREG:
+        return strncmp(path, "/memfd:", 7) == 0 ? PT_DESC_ANON : PT_DESC_REGULAR;
+    case S_IFDIR:
+        return PT_DESC_DIRECTORY;
+    case S_IFIFO:
+        return strncmp(path, "pipe:", 5) == 0 ? PT_DESC_PIPE : PT_DESC_FIFO;
+    case S_IFSOCK:
+        return PT_DESC_SOCKET;
+    case S_IFCHR:
+        if (strncmp(path, "/dev/pts/", 9) == 0 || strncmp(path, "/dev/tty", 8) == 0 || strcmp(path, "/dev/console") == 0)
+            return PT_DESC_TERMINAL;
+        return PT_DESC_DEVICE;
+    case S_IFBLK:
+        return PT_DESC_DEVICE;
+    default:
+        return PT_DESC_ANON; /* epoll, eventfd, ... */
+    }
+}
+
+/* "/proc/self/fd/N" without stdio. */
+static void fd_link_name(char *out, int fd)
+{
+    char digits[12];
+    int n = 0;
+    strcpy(out, "/proc/self/fd/");
+    do
+        digits[n++] = (char)('0' + fd % 10);
+    while (fd /= 10);
+    char *p = out + 14;
+    while (n)
+        *p++ = digits[--n];
+    *p = 0;
+}
+
+static int raw_fstat(int fd, struct stat *st)
+{
+    int saved = errno; /* fstat is libc's: it may set errno */
+    int r = fstat(fd, st);
+    errno = saved;
+    return r;
+}
+
+pt_fd_entry pt_fd_resolve_slow(struct pt_thread *t, int fd)
+{
+    struct stat st;
+    char name[32], path[4096];
+    if (fd < 0 || !in_range(fd) || raw_fstat(fd, &st) != 0)
+        return 0;
+    fd_link_name(name, fd);
+    long n = pt_sys(SYS_readlinkat, AT_FDCWD, name, path, sizeof path - 1);
+    path[n > 0 ? n : 0] = 0;
+    uint32_t kind = kind_of(&st, path);
+    pt_fd_entry e = entry(0, kind);
+    if (!(e & PT_FD_EXCLUDED)) {
+        struct pt_desc *d = new_desc(t, fd, n > 0 ? pt_string(path, (size_t)n, 0) : 0);
+        if (d) {
+            d->kind = kind;
+            d->dev = st.st_dev;
+            d->ino = st.st_ino;
+            long flags = pt_sys(SYS_fcntl, fd, F_GETFL);
+            d->open_flags = flags < 0 ? 0 : (uint32_t)flags;
+            long position = pt_sys(SYS_lseek, fd, 0, SEEK_CUR);
+            d->position = position < 0 ? -1 : position;
+            pt_heap_publish(d, PT_HEAP_DESC);
+            e = entry(pt_id_of(d), kind);
+        }
+    }
+    e |= PT_FD_IDENTIFIED;
+    pt_fd_set(t, fd, e);
+    return e;
+}
+
+/* The program's own fstat tells the file's identity at no cost. */
+void pt_fd_identify(int fd, const struct stat *st)
+{
+    pt_fd_entry e = pt_fd_peek(fd);
+    if (!pt_entry_id(e) || (e & PT_FD_IDENTIFIED))
+        return;
+    struct pt_desc *d = pt_at(pt_entry_id(e));
+    d->ino = st->st_ino;
+    d->kind = kind_of(st, "/");
+    __atomic_store_n(&d->dev, (uint64_t)st->st_dev, __ATOMIC_RELEASE);
+    pt_fd_entry *leaf = pt_fd_leaves[(uint32_t)fd >> PT_FD_LEAF_BITS];
+    pt_fd_entry known = entry(pt_entry_id(e), d->kind == PT_DESC_ANON ? PT_DESC_UNKNOWN : d->kind) | PT_FD_IDENTIFIED;
+    __atomic_compare_exchange_n(&leaf[(uint32_t)fd & (LEAF_ENTRIES - 1)], &e, known, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+}
+
+void pt_fd_identify_before_close(int fd)
+{
+    struct stat st;
+    pt_fd_entry e = pt_fd_peek(fd);
+    if (pt_entry_id(e) && !(e & PT_FD_IDENTIFIED) && raw_fstat(fd, &st) == 0)
+        pt_fd_identify(fd, &st);
+}

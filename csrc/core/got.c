@@ -1,0 +1,317 @@
+/* Patching the global offset tables of the loaded objects, and undoing it.
+ *
+ * In each object but libc, the dynamic linker and our own libraries, every slot
+ * that holds a hooked name's address is pointed at our function: JUMP_SLOT,
+ * GLOB_DAT and absolute 64-bit relocations (sqlite keeps a table of function
+ * pointers in its data).  A slot that holds something other than the lazy stub
+ * or the address the name resolves to belongs to another tool and is left to it;
+ * it calls on through its own object, which is patched.  What was changed is
+ * written down, and pt_got_restore undoes exactly that. */
+#include "core.h"
+
+#include <dlfcn.h>
+#include <elf.h>
+#include <errno.h>
+#include <link.h>
+#include <pthread.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#if defined(__x86_64__)
+#define R_SLOT R_X86_64_JUMP_SLOT
+#define R_DATA R_X86_64_GLOB_DAT
+#define R_ABS R_X86_64_64
+#elif defined(__aarch64__)
+#define R_SLOT R_AARCH64_JUMP_SLOT
+#define R_DATA R_AARCH64_GLOB_DAT
+#define R_ABS R_AARCH64_ABS64
+#endif
+
+struct patch {
+    void **slot;
+    void *before;
+    struct pt_hook *hook;
+};
+static struct patch *patches; /* mapped for MAX_PATCHES, touched as used */
+static unsigned patch_count;
+#define MAX_PATCHES (1u << 18)
+
+/* Objects already done: walking them again at every import would be slow. */
+#define MAX_DONE 4096
+static uintptr_t done_objects[MAX_DONE];
+static unsigned done_count;
+static unsigned long long unloads_seen;
+
+uint32_t pt_dlopen_pending;
+static pthread_mutex_t patching = PTHREAD_MUTEX_INITIALIZER; /* control path only, never a hook's usual path */
+
+/* ---- names ------------------------------------------------------------------ */
+
+#define NAME_SLOTS 2048u
+static uint16_t name_index[NAME_SLOTS]; /* index + 1 into pt_hooks */
+
+static uint32_t name_hash(const char *name)
+{
+    uint32_t h = 2166136261u;
+    for (; *name; name++)
+        h = (h ^ (unsigned char)*name) * 16777619u;
+    return h;
+}
+
+struct pt_hook *pt_hook_find(const char *name)
+{
+    for (uint32_t i = name_hash(name);; i++) {
+        uint16_t n = name_index[i % NAME_SLOTS];
+        if (!n)
+            return NULL;
+        if (strcmp(pt_hooks[n - 1].name, name) == 0)
+            return &pt_hooks[n - 1];
+    }
+}
+
+void pt_hooks_resolve(void)
+{
+    static bool resolved;
+    if (resolved)
+        return;
+    resolved = true;
+    for (unsigned i = 0; i < pt_hook_count; i++) {
+        struct pt_hook *h = &pt_hooks[i];
+        h->address = dlsym(RTLD_DEFAULT, h->name);
+        if (h->address && !*h->original)
+            *h->original = h->address;
+        uint32_t at = name_hash(h->name);
+        while (name_index[at % NAME_SLOTS])
+            at++;
+        name_index[at % NAME_SLOTS] = (uint16_t)(i + 1);
+    }
+}
+
+/* ---- one object --------------------------------------------------------------- */
+
+struct object {
+    uintptr_t base, low, high;  /* load bias; range of its segments */
+    uintptr_t relro, relro_end; /* page-aligned; 0: none */
+    const char *strings;
+    const ElfW(Sym) * symbols;
+    const ElfW(Rela) * rela, *plt;
+    size_t rela_count, plt_count;
+};
+
+static const ElfW(Dyn) * scan_segments(const struct dl_phdr_info *info, struct object *o)
+{
+    const ElfW(Dyn) *dynamic = NULL;
+    memset(o, 0, sizeof *o);
+    o->base = info->dlpi_addr;
+    o->low = UINTPTR_MAX;
+    for (int i = 0; i < info->dlpi_phnum; i++) {
+        const ElfW(Phdr) *p = &info->dlpi_phdr[i];
+        uintptr_t at = o->base + p->p_vaddr;
+        if (p->p_type == PT_DYNAMIC)
+            dynamic = (const ElfW(Dyn) *)at;
+        if (p->p_type == PT_LOAD) {
+            o->low = at < o->low ? at : o->low;
+            o->high = at + p->p_memsz > o->high ? at + p->p_memsz : o->high;
+        }
+        if (p->p_type == PT_GNU_RELRO) {
+            o->relro = at & ~(uintptr_t)(PT_PAGE - 1);
+            o->relro_end = (at + p->p_memsz) & ~(uintptr_t)(PT_PAGE - 1);
+        }
+    }
+    return dynamic;
+}
+
+/* glibc stores the addresses of d_ptr entries relocated; musl and the vDSO do not. */
+static uintptr_t dynamic_address(const struct object *o, ElfW(Addr) value)
+{
+    return value >= o->base && o->base ? value : o->base + value;
+}
+
+static bool read_object(const struct dl_phdr_info *info, struct object *o)
+{
+    const ElfW(Dyn) *d = scan_segments(info, o);
+    if (!d)
+        return false;
+    for (; d->d_tag != DT_NULL; d++) {
+        uintptr_t at = dynamic_address(o, d->d_un.d_ptr);
+        switch (d->d_tag) {
+        case DT_STRTAB: o->strings = (const char *)at; break;
+        case DT_SYMTAB: o->symbols = (const ElfW(Sym) *)at; break;
+        case DT_RELA: o->rela = (const ElfW(Rela) *)at; break;
+        case DT_RELASZ: o->rela_count = d->d_un.d_val / sizeof(ElfW(Rela)); break;
+        case DT_JMPREL: o->plt = (const ElfW(Rela) *)at; break;
+        case DT_PLTRELSZ: o->plt_count = d->d_un.d_val / sizeof(ElfW(Rela)); break;
+        }
+    }
+    return o->strings && o->symbols;
+}
+
+/* Makes the slot writable for as long as it takes, and as it was afterwards. */
+static void store(const struct object *o, void **slot, void *value)
+{
+    uintptr_t at = (uintptr_t)slot;
+    bool sealed = at >= o->relro && at < o->relro_end;
+    char *page = (char *)(at & ~(uintptr_t)(PT_PAGE - 1));
+    if (sealed && pt_sys(SYS_mprotect, page, PT_PAGE, PROT_READ | PROT_WRITE) != 0)
+        return;
+    __atomic_store_n(slot, value, __ATOMIC_RELEASE);
+    if (sealed)
+        pt_sys(SYS_mprotect, page, PT_PAGE, PROT_READ);
+}
+
+static bool ours_to_patch(const struct object *o, const struct pt_hook *h, const void *value)
+{
+    uintptr_t v = (uintptr_t)value;
+    return value == h->address || value == *h->original || (v >= o->low && v < o->high);
+}
+
+static void patch_relocations(const struct object *o, const ElfW(Rela) * r, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        uint32_t type = ELF64_R_TYPE(r[i].r_info);
+        if (type != R_SLOT && type != R_DATA && !(type == R_ABS && r[i].r_addend == 0))
+            continue;
+        const ElfW(Sym) *symbol = &o->symbols[ELF64_R_SYM(r[i].r_info)];
+        if (symbol->st_shndx != SHN_UNDEF)
+            continue;
+        struct pt_hook *h = pt_hook_find(o->strings + symbol->st_name);
+        if (!h || !h->address)
+            continue;
+        void **slot = (void **)(o->base + r[i].r_offset);
+        void *value = *slot;
+        if (value == h->function || !ours_to_patch(o, h, value) || patch_count == MAX_PATCHES)
+            continue;
+        if (type != R_SLOT && value != h->address && value != *h->original)
+            continue; /* a canonical stub elsewhere: that object's own slot leads on */
+        patches[patch_count++] = (struct patch){slot, value, h};
+        store(o, slot, h->function);
+    }
+}
+
+/* ---- which objects -------------------------------------------------------------- */
+
+static bool named(const char *path, const char *prefix)
+{
+    const char *base = strrchr(path, '/');
+    return strncmp(base ? base + 1 : path, prefix, strlen(prefix)) == 0;
+}
+
+static bool left_alone(const struct dl_phdr_info *info, const struct object *o)
+{
+    static const char *const names[] = {"libc.so", "libc-2.", "ld-linux", "ld-musl", "ld-2.", "libpthread", "libdl.so",
+                                        "librt.so", "linux-vdso", "libasan.so", "libubsan.so", "libtsan.so"};
+    uintptr_t here = (uintptr_t)&patch_count;
+    if (here >= o->low && here < o->high)
+        return true;
+    for (unsigned i = 0; i < sizeof names / sizeof *names; i++)
+        if (named(info->dlpi_name, names[i]))
+            return true;
+    return named(info->dlpi_name, "_capture."); /* our extension */
+}
+
+static bool already_done(uintptr_t base, unsigned long long unloads)
+{
+    if (unloads != unloads_seen) {
+        unloads_seen = unloads;
+        done_count = 0;
+    }
+    for (unsigned i = 0; i < done_count; i++)
+        if (done_objects[i] == base)
+            return true;
+    if (done_count < MAX_DONE)
+        done_objects[done_count++] = base;
+    return false;
+}
+
+static int patch_object(struct dl_phdr_info *info, size_t size, void *unused)
+{
+    struct object o;
+    (void)size;
+    (void)unused;
+    if (already_done((uintptr_t)info->dlpi_phdr, info->dlpi_subs) || !read_object(info, &o) || left_alone(info, &o))
+        return 0;
+    patch_relocations(&o, o.rela, o.rela_count);
+    patch_relocations(&o, o.plt, o.plt_count);
+    return 0;
+}
+
+void pt_got_patch(void)
+{
+    int saved = errno;
+    pthread_mutex_lock(&patching);
+    if (!patches) {
+        void *at = mmap(NULL, MAX_PATCHES * sizeof *patches, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        patches = at == MAP_FAILED ? NULL : at;
+    }
+    __atomic_store_n(&pt_dlopen_pending, 0, __ATOMIC_RELAXED);
+    if (patches)
+        dl_iterate_phdr(patch_object, NULL);
+    pthread_mutex_unlock(&patching);
+    errno = saved;
+}
+
+static int restore_object(struct dl_phdr_info *info, size_t size, void *unused)
+{
+    struct object o;
+    (void)size;
+    (void)unused;
+    if (!read_object(info, &o))
+        return 0;
+    for (unsigned i = patch_count; i-- > 0;) {
+        struct patch *p = &patches[i];
+        uintptr_t at = (uintptr_t)p->slot;
+        /* A slot that somebody has changed since is theirs. */
+        if (at >= o.low && at < o.high && *p->slot == p->hook->function)
+            store(&o, p->slot, p->before);
+    }
+    return 0;
+}
+
+void pt_got_restore(void)
+{
+    pthread_mutex_lock(&patching);
+    if (patches)
+        dl_iterate_phdr(restore_object, NULL);
+    patch_count = 0;
+    done_count = 0;
+    pthread_mutex_unlock(&patching);
+}
+
+/* ---- what tests compare ------------------------------------------------------------ */
+
+struct snapshot {
+    uint64_t *out;
+    unsigned room, count;
+};
+
+static void snapshot_relocations(const struct object *o, const ElfW(Rela) * r, size_t count, struct snapshot *s)
+{
+    for (size_t i = 0; i < count; i++) {
+        uint32_t type = ELF64_R_TYPE(r[i].r_info);
+        if ((type != R_SLOT && type != R_DATA && type != R_ABS) || !ELF64_R_SYM(r[i].r_info) || s->count + 2 > s->room)
+            continue;
+        if (!pt_hook_find(o->strings + o->symbols[ELF64_R_SYM(r[i].r_info)].st_name))
+            continue;
+        s->out[s->count++] = o->base + r[i].r_offset;
+        s->out[s->count++] = *(uint64_t *)(o->base + r[i].r_offset);
+    }
+}
+
+static int snapshot_object(struct dl_phdr_info *info, size_t size, void *data)
+{
+    struct object o;
+    (void)size;
+    if (read_object(info, &o) && !left_alone(info, &o)) {
+        snapshot_relocations(&o, o.rela, o.rela_count, data);
+        snapshot_relocations(&o, o.plt, o.plt_count, data);
+    }
+    return 0;
+}
+
+unsigned pt_got_snapshot(uint64_t *out, unsigned room)
+{
+    struct snapshot s = {out, room, 0};
+    pt_hooks_resolve();
+    dl_iterate_phdr(snapshot_object, &s);
+    return s.count;
+}

@@ -1,0 +1,371 @@
+/* Hooks of the calls on names and attributes of files. */
+#include "hooks.h"
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <sys/statfs.h>
+#include <sys/statvfs.h>
+#include <sys/time.h>
+#include <sys/types.h>
+#include <unistd.h>
+#include <utime.h>
+
+/* ---- stat, in every spelling -------------------------------------------------- */
+
+PT_HOOK_DECLARE(int, stat, const char *, struct stat *);
+int hook_stat(const char *path, struct stat *st)
+{
+    struct pt_call c;
+    pt_begin_path(&c, PT_OP_STAT, path, 0);
+    return pt_end_int(&c, real_stat(path, st));
+}
+
+PT_HOOK_DECLARE(int, lstat, const char *, struct stat *);
+int hook_lstat(const char *path, struct stat *st)
+{
+    struct pt_call c;
+    pt_begin_path(&c, PT_OP_LSTAT, path, 0);
+    return pt_end_int(&c, real_lstat(path, st));
+}
+
+static int end_fstat(struct pt_call *c, int fd, const struct stat *st, int result)
+{
+    if (c->thread && result == 0)
+        pt_fd_identify(fd, st);
+    return pt_end_int(c, result);
+}
+
+PT_HOOK_DECLARE(int, fstat, int, struct stat *);
+int hook_fstat(int fd, struct stat *st)
+{
+    struct pt_call c;
+    pt_begin_fd(&c, PT_OP_FSTAT, fd, -1, PT_SIZE_NONE);
+    return end_fstat(&c, fd, st, real_fstat(fd, st));
+}
+
+PT_HOOK_DECLARE(int, fstatat, int, const char *, struct stat *, int);
+int hook_fstatat(int dirfd, const char *path, struct stat *st, int flags)
+{
+    struct pt_call c;
+    pt_begin_path_at(&c, PT_OP_FSTATAT, dirfd, path, (uint32_t)flags);
+    return pt_end_int(&c, real_fstatat(dirfd, path, st, flags));
+}
+
+/* glibc before 2.33: the functions behind its inline stat family. */
+PT_HOOK_DECLARE(int, xstat, int, const char *, struct stat *);
+int hook_xstat(int version, const char *path, struct stat *st)
+{
+    struct pt_call c;
+    pt_begin_path(&c, PT_OP_STAT, path, 0);
+    return pt_end_int(&c, real_xstat(version, path, st));
+}
+
+PT_HOOK_DECLARE(int, lxstat, int, const char *, struct stat *);
+int hook_lxstat(int version, const char *path, struct stat *st)
+{
+    struct pt_call c;
+    pt_begin_path(&c, PT_OP_LSTAT, path, 0);
+    return pt_end_int(&c, real_lxstat(version, path, st));
+}
+
+PT_HOOK_DECLARE(int, fxstat, int, int, struct stat *);
+int hook_fxstat(int version, int fd, struct stat *st)
+{
+    struct pt_call c;
+    pt_begin_fd(&c, PT_OP_FSTAT, fd, -1, PT_SIZE_NONE);
+    return end_fstat(&c, fd, st, real_fxstat(version, fd, st));
+}
+
+PT_HOOK_DECLARE(int, fxstatat, int, int, const char *, struct stat *, int);
+int hook_fxstatat(int version, int dirfd, const char *path, struct stat *st, int flags)
+{
+    struct pt_call c;
+    pt_begin_path_at(&c, PT_OP_FSTATAT, dirfd, path, (uint32_t)flags);
+    return pt_end_int(&c, real_fxstatat(version, dirfd, path, st, flags));
+}
+
+struct statx;
+PT_HOOK_DECLARE(int, statx, int, const char *, int, unsigned, struct statx *);
+int hook_statx(int dirfd, const char *path, int flags, unsigned mask, struct statx *st)
+{
+    struct pt_call c;
+    pt_begin_path_at(&c, PT_OP_STATX, dirfd, path, (uint32_t)flags);
+    return pt_end_int(&c, real_statx(dirfd, path, flags, mask, st));
+}
+
+PT_HOOK_DECLARE(int, statfs, const char *, struct statfs *);
+int hook_statfs(const char *path, struct statfs *st)
+{
+    struct pt_call c;
+    pt_begin_path(&c, PT_OP_STATFS, path, 0);
+    return pt_end_int(&c, real_statfs(path, st));
+}
+
+PT_HOOK_DECLARE(int, fstatfs, int, struct statfs *);
+int hook_fstatfs(int fd, struct statfs *st)
+{
+    struct pt_call c;
+    pt_begin_fd(&c, PT_OP_FSTATFS, fd, -1, PT_SIZE_NONE);
+    return pt_end_int(&c, real_fstatfs(fd, st));
+}
+
+PT_HOOK_DECLARE(int, statvfs, const char *, struct statvfs *);
+int hook_statvfs(const char *path, struct statvfs *st)
+{
+    struct pt_call c;
+    pt_begin_path(&c, PT_OP_STATFS, path, 0);
+    return pt_end_int(&c, real_statvfs(path, st));
+}
+
+PT_HOOK_DECLARE(int, fstatvfs, int, struct statvfs *);
+int hook_fstatvfs(int fd, struct statvfs *st)
+{
+    struct pt_call c;
+    pt_begin_fd(&c, PT_OP_FSTATFS, fd, -1, PT_SIZE_NONE);
+    return pt_end_int(&c, real_fstatvfs(fd, st));
+}
+
+PT_HOOK_DECLARE(int, access, const char *, int);
+int hook_access(const char *path, int mode)
+{
+    struct pt_call c;
+    pt_begin_path(&c, PT_OP_ACCESS, path, (uint32_t)mode);
+    return pt_end_int(&c, real_access(path, mode));
+}
+
+PT_HOOK_DECLARE(int, euidaccess, const char *, int);
+int hook_euidaccess(const char *path, int mode)
+{
+    struct pt_call c;
+    pt_begin_path(&c, PT_OP_ACCESS, path, (uint32_t)mode);
+    return pt_end_int(&c, real_euidaccess(path, mode));
+}
+
+PT_HOOK_DECLARE(int, faccessat, int, const char *, int, int);
+int hook_faccessat(int dirfd, const char *path, int mode, int flags)
+{
+    struct pt_call c;
+    pt_begin_path_at(&c, PT_OP_FACCESSAT, dirfd, path, (uint32_t)mode);
+    return pt_end_int(&c, real_faccessat(dirfd, path, mode, flags));
+}
+
+/* ---- names ---------------------------------------------------------------------- */
+
+PT_HOOK_DECLARE(int, rename, const char *, const char *);
+int hook_rename(const char *from, const char *to)
+{
+    struct pt_call c;
+    pt_begin_paths_at(&c, PT_OP_RENAME, AT_FDCWD, from, AT_FDCWD, to);
+    return pt_end_int(&c, real_rename(from, to));
+}
+
+PT_HOOK_DECLARE(int, renameat, int, const char *, int, const char *);
+int hook_renameat(int dir1, const char *from, int dir2, const char *to)
+{
+    struct pt_call c;
+    pt_begin_paths_at(&c, PT_OP_RENAMEAT, dir1, from, dir2, to);
+    return pt_end_int(&c, real_renameat(dir1, from, dir2, to));
+}
+
+PT_HOOK_DECLARE(int, renameat2, int, const char *, int, const char *, unsigned);
+int hook_renameat2(int dir1, const char *from, int dir2, const char *to, unsigned flags)
+{
+    struct pt_call c;
+    pt_begin_paths_at(&c, PT_OP_RENAMEAT, dir1, from, dir2, to);
+    return pt_end_int(&c, real_renameat2(dir1, from, dir2, to, flags));
+}
+
+PT_HOOK_DECLARE(int, link, const char *, const char *);
+int hook_link(const char *from, const char *to)
+{
+    struct pt_call c;
+    pt_begin_paths_at(&c, PT_OP_LINK, AT_FDCWD, from, AT_FDCWD, to);
+    return pt_end_int(&c, real_link(from, to));
+}
+
+PT_HOOK_DECLARE(int, linkat, int, const char *, int, const char *, int);
+int hook_linkat(int dir1, const char *from, int dir2, const char *to, int flags)
+{
+    struct pt_call c;
+    pt_begin_paths_at(&c, PT_OP_LINKAT, dir1, from, dir2, to);
+    return pt_end_int(&c, real_linkat(dir1, from, dir2, to, flags));
+}
+
+PT_HOOK_DECLARE(int, symlink, const char *, const char *);
+int hook_symlink(const char *target, const char *path)
+{
+    struct pt_call c;
+    pt_begin_paths_at(&c, PT_OP_SYMLINK, AT_FDCWD, target, AT_FDCWD, path);
+    return pt_end_int(&c, real_symlink(target, path));
+}
+
+PT_HOOK_DECLARE(int, symlinkat, const char *, int, const char *);
+int hook_symlinkat(const char *target, int dirfd, const char *path)
+{
+    struct pt_call c;
+    pt_begin_paths_at(&c, PT_OP_SYMLINKAT, AT_FDCWD, target, dirfd, path);
+    return pt_end_int(&c, real_symlinkat(target, dirfd, path));
+}
+
+PT_HOOK_DECLARE(ssize_t, readlink, const char *, char *, size_t);
+ssize_t hook_readlink(const char *path, char *out, size_t room)
+{
+    struct pt_call c;
+    pt_begin_path(&c, PT_OP_READLINK, path, 0);
+    ssize_t n = real_readlink(path, out, room);
+    pt_end_int(&c, n < 0 ? -1 : 0);
+    return n;
+}
+
+PT_HOOK_DECLARE(ssize_t, readlinkat, int, const char *, char *, size_t);
+ssize_t hook_readlinkat(int dirfd, const char *path, char *out, size_t room)
+{
+    struct pt_call c;
+    pt_begin_path_at(&c, PT_OP_READLINKAT, dirfd, path, 0);
+    ssize_t n = real_readlinkat(dirfd, path, out, room);
+    pt_end_int(&c, n < 0 ? -1 : 0);
+    return n;
+}
+
+PT_HOOK_DECLARE(ssize_t, readlink_chk, const char *, char *, size_t, size_t);
+ssize_t hook_readlink_chk(const char *path, char *out, size_t room, size_t size)
+{
+    struct pt_call c;
+    pt_begin_path(&c, PT_OP_READLINK, path, 0);
+    ssize_t n = real_readlink_chk(path, out, room, size);
+    pt_end_int(&c, n < 0 ? -1 : 0);
+    return n;
+}
+
+PT_HOOK_DECLARE(ssize_t, readlinkat_chk, int, const char *, char *, size_t, size_t);
+ssize_t hook_readlinkat_chk(int dirfd, const char *path, char *out, size_t room, size_t size)
+{
+    struct pt_call c;
+    pt_begin_path_at(&c, PT_OP_READLINKAT, dirfd, path, 0);
+    ssize_t n = real_readlinkat_chk(dirfd, path, out, room, size);
+    pt_end_int(&c, n < 0 ? -1 : 0);
+    return n;
+}
+
+PT_HOOK_DECLARE(char *, realpath, const char *, char *);
+char *hook_realpath(const char *path, char *out)
+{
+    struct pt_call c;
+    pt_begin_path(&c, PT_OP_REALPATH, path, 0);
+    char *result = real_realpath(path, out);
+    pt_end_int(&c, result ? 0 : -1);
+    return result;
+}
+
+PT_HOOK_DECLARE(char *, realpath_chk, const char *, char *, size_t);
+char *hook_realpath_chk(const char *path, char *out, size_t room)
+{
+    struct pt_call c;
+    pt_begin_path(&c, PT_OP_REALPATH, path, 0);
+    char *result = real_realpath_chk(path, out, room);
+    pt_end_int(&c, result ? 0 : -1);
+    return result;
+}
+
+PT_HOOK_DECLARE(int, unlink, const char *);
+int hook_unlink(const char *path)
+{
+    struct pt_call c;
+    pt_begin_path(&c, PT_OP_UNLINK, path, 0);
+    return pt_end_int(&c, real_unlink(path));
+}
+
+PT_HOOK_DECLARE(int, unlinkat, int, const char *, int);
+int hook_unlinkat(int dirfd, const char *path, int flags)
+{
+    struct pt_call c;
+    pt_begin_path_at(&c, PT_OP_UNLINKAT, dirfd, path, (uint32_t)flags);
+    return pt_end_int(&c, real_unlinkat(dirfd, path, flags));
+}
+
+PT_HOOK_DECLARE(int, remove, const char *);
+int hook_remove(const char *path)
+{
+    struct pt_call c;
+    pt_begin_path(&c, PT_OP_REMOVE, path, 0);
+    return pt_end_int(&c, real_remove(path));
+}
+
+PT_HOOK_DECLARE(int, mkdir, const char *, mode_t);
+int hook_mkdir(const char *path, mode_t mode)
+{
+    struct pt_call c;
+    pt_begin_path(&c, PT_OP_MKDIR, path, mode);
+    return pt_end_int(&c, real_mkdir(path, mode));
+}
+
+PT_HOOK_DECLARE(int, mkdirat, int, const char *, mode_t);
+int hook_mkdirat(int dirfd, const char *path, mode_t mode)
+{
+    struct pt_call c;
+    pt_begin_path_at(&c, PT_OP_MKDIRAT, dirfd, path, mode);
+    return pt_end_int(&c, real_mkdirat(dirfd, path, mode));
+}
+
+PT_HOOK_DECLARE(int, rmdir, const char *);
+int hook_rmdir(const char *path)
+{
+    struct pt_call c;
+    pt_begin_path(&c, PT_OP_RMDIR, path, 0);
+    return pt_end_int(&c, real_rmdir(path));
+}
+
+PT_HOOK_DECLARE(char *, mkdtemp, char *);
+char *hook_mkdtemp(char *path)
+{
+    struct pt_call c;
+    pt_begin_path(&c, PT_OP_MKDTEMP, path, 0);
+    char *result = real_mkdtemp(path);
+    if (c.thread && c.record && result)
+        c.record->desc = pt_path(result);
+    pt_end_int(&c, result ? 0 : -1);
+    return result;
+}
+
+PT_HOOK_DECLARE(int, mkfifo, const char *, mode_t);
+int hook_mkfifo(const char *path, mode_t mode)
+{
+    struct pt_call c;
+    pt_begin_path(&c, PT_OP_MKFIFO, path, mode);
+    return pt_end_int(&c, real_mkfifo(path, mode));
+}
+
+PT_HOOK_DECLARE(int, mkfifoat, int, const char *, mode_t);
+int hook_mkfifoat(int dirfd, const char *path, mode_t mode)
+{
+    struct pt_call c;
+    pt_begin_path_at(&c, PT_OP_MKFIFO, dirfd, path, mode);
+    return pt_end_int(&c, real_mkfifoat(dirfd, path, mode));
+}
+
+/* ---- the working directory: relative names start there --------------------------- */
+
+static int end_chdir(struct pt_call *c, int result)
+{
+    struct pt_thread *t = pt_table_owner();
+    if (result == 0 && t && !t->borrowed_memory)
+        pt_cwd_refresh_slow();
+    return pt_end_int(c, result);
+}
+
+PT_HOOK_DECLARE(int, chdir, const char *);
+int hook_chdir(const char *path)
+{
+    struct pt_call c;
+    pt_begin_path(&c, PT_OP_CHDIR, path, 0);
+    return end_chdir(&c, real_chdir(path));
+}
+
+PT_HOOK_DECLARE(int, fchdir, int);
+int hook_fchdir(int fd)
+{
+    struct pt_call c;
+    pt_begin_fd(&c, PT_OP_FCHDIR, fd, -1, PT_SIZE_NONE);
+    return end_chdir(&c, real_fchdir(fd));
+}

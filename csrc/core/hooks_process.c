@@ -1,0 +1,311 @@
+/* Hooks of the calls by which processes begin and end, and of the dynamic
+ * loader, whose two need a few lines of assembly. */
+#include "hooks.h"
+#include "process.h"
+
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <spawn.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/types.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+extern char **environ;
+
+/* ---- beginnings -------------------------------------------------------------- */
+
+PT_HOOK_DECLARE(pid_t, fork, void);
+pid_t hook_fork(void)
+{
+    struct pt_call c = {0};
+    struct pt_thread *t = pt_enter();
+    if (t) {
+        pt_begin(&c, t, PT_OP_FORK, 0, 0, -1, PT_SIZE_NONE);
+        pt_fork_begins(c.record ? pt_id_of(c.record) : 0);
+    }
+    pid_t pid = real_fork();
+    if (pid != 0) /* the record is the parent's */
+        pt_end_int(&c, pid < 0 ? -1 : 0);
+    return pid;
+}
+
+/* vfork returns twice on one stack, so nothing may stand between it and its
+ * caller: note the window, then become vfork. */
+void *real_vfork;
+void hook_vfork(void);
+#if defined(__x86_64__)
+__asm__(".text\n.globl hook_vfork\n.hidden hook_vfork\n.hidden real_vfork\n.hidden pt_before_vfork\n"
+        ".type hook_vfork,@function\nhook_vfork:\n"
+        "  endbr64\n  subq $8, %rsp\n  call pt_before_vfork\n  addq $8, %rsp\n  jmp *real_vfork(%rip)\n"
+        ".size hook_vfork,.-hook_vfork\n");
+#else
+__asm__(".text\n.globl hook_vfork\n.hidden hook_vfork\n.hidden real_vfork\n.hidden pt_before_vfork\n"
+        ".type hook_vfork,%function\nhook_vfork:\n"
+        "  stp x29, x30, [sp, #-16]!\n  bl pt_before_vfork\n  ldp x29, x30, [sp], #16\n"
+        "  adrp x16, real_vfork\n  ldr x16, [x16, #:lo12:real_vfork]\n  br x16\n"
+        ".size hook_vfork,.-hook_vfork\n");
+#endif
+
+typedef int spawn_function(pid_t *, const char *, const posix_spawn_file_actions_t *, const posix_spawnattr_t *,
+                           char *const *, char *const *);
+
+/* Are children of this environment in the run? */
+static bool names_run(char *const *env)
+{
+    for (; env && *env; env++)
+        if (strncmp(*env, "PYIO_TRACE_LOG=", 15) == 0)
+            return true;
+    return false;
+}
+
+static int spawn(spawn_function *real, pid_t *pid, const char *path, const posix_spawn_file_actions_t *actions,
+                 const posix_spawnattr_t *attributes, char *const *argv, char *const *env)
+{
+    struct pt_call c;
+    pid_t child = 0;
+    pt_begin_path(&c, PT_OP_SPAWN, path, 0);
+    int error = real(&child, path, actions, attributes, argv, env);
+    if (error == 0 && pid)
+        *pid = child;
+    if (error == 0 && c.thread) {
+        pt_spawned((uint32_t)child, c.record ? pt_id_of(c.record) : 0, path, argv);
+        if (!names_run(env))
+            __atomic_fetch_add(&pt.header->unfollowed, 1, __ATOMIC_RELAXED);
+    }
+    return pt_end_error(&c, error);
+}
+
+PT_HOOK_DECLARE(int, posix_spawn, pid_t *, const char *, const posix_spawn_file_actions_t *, const posix_spawnattr_t *,
+                char *const *, char *const *);
+int hook_posix_spawn(pid_t *pid, const char *path, const posix_spawn_file_actions_t *actions,
+                     const posix_spawnattr_t *attributes, char *const *argv, char *const *env)
+{
+    return spawn((spawn_function *)real_posix_spawn, pid, path, actions, attributes, argv, env);
+}
+
+PT_HOOK_DECLARE(int, posix_spawnp, pid_t *, const char *, const posix_spawn_file_actions_t *, const posix_spawnattr_t *,
+                char *const *, char *const *);
+int hook_posix_spawnp(pid_t *pid, const char *path, const posix_spawn_file_actions_t *actions,
+                      const posix_spawnattr_t *attributes, char *const *argv, char *const *env)
+{
+    return spawn((spawn_function *)real_posix_spawnp, pid, path, actions, attributes, argv, env);
+}
+
+/* ---- another program in this process -------------------------------------------- */
+
+struct exec_call {
+    struct pt_call call;
+    bool unfollowed;
+};
+
+/* What is known goes into the log before, since a success never returns. */
+static void exec_begins(struct exec_call *e, const char *path, char *const *argv, char *const *env)
+{
+    pt_begin_path(&e->call, PT_OP_EXEC, path, 0);
+    struct pt_thread *t = e->call.thread;
+    if (!t)
+        return;
+    e->unfollowed = !names_run(env);
+    if (e->unfollowed)
+        __atomic_fetch_add(&pt.header->unfollowed, 1, __ATOMIC_RELAXED);
+    if (t->process_id) {
+        if (t->process->start != PT_START_TOP && t->process->start != PT_START_JOINED)
+            pt_process_describe(t->process, path, argv);
+        pt_process_end(t->process, PT_END_EXEC, 0);
+    }
+}
+
+static int exec_failed(struct exec_call *e, int result)
+{
+    int error = errno;
+    struct pt_thread *t = e->call.thread;
+    if (t) {
+        if (t->process_id) {
+            t->process->end = 0;
+            __atomic_store_n(&t->process->end_kind, PT_END_UNKNOWN, __ATOMIC_RELEASE);
+        }
+        if (e->unfollowed)
+            __atomic_fetch_sub(&pt.header->unfollowed, 1, __ATOMIC_RELAXED);
+    }
+    errno = error;
+    return pt_end_int(&e->call, result);
+}
+
+PT_HOOK_DECLARE(int, execve, const char *, char *const *, char *const *);
+int hook_execve(const char *path, char *const *argv, char *const *env)
+{
+    struct exec_call e;
+    exec_begins(&e, path, argv, env);
+    return exec_failed(&e, real_execve(path, argv, env));
+}
+
+PT_HOOK_DECLARE(int, execv, const char *, char *const *);
+int hook_execv(const char *path, char *const *argv)
+{
+    struct exec_call e;
+    exec_begins(&e, path, argv, environ);
+    return exec_failed(&e, real_execv(path, argv));
+}
+
+PT_HOOK_DECLARE(int, execvp, const char *, char *const *);
+int hook_execvp(const char *path, char *const *argv)
+{
+    struct exec_call e;
+    exec_begins(&e, path, argv, environ);
+    return exec_failed(&e, real_execvp(path, argv));
+}
+
+PT_HOOK_DECLARE(int, execvpe, const char *, char *const *, char *const *);
+int hook_execvpe(const char *path, char *const *argv, char *const *env)
+{
+    struct exec_call e;
+    exec_begins(&e, path, argv, env);
+    return exec_failed(&e, real_execvpe(path, argv, env));
+}
+
+PT_HOOK_DECLARE(int, fexecve, int, char *const *, char *const *);
+int hook_fexecve(int fd, char *const *argv, char *const *env)
+{
+    struct exec_call e;
+    exec_begins(&e, argv && argv[0] ? argv[0] : "", argv, env);
+    return exec_failed(&e, real_fexecve(fd, argv, env));
+}
+
+/* ---- ends ------------------------------------------------------------------------- */
+
+PT_HOOK_DECLARE(void, exit_now, int);
+void hook_exit_now(int status)
+{
+    struct pt_thread *t = pt_table_owner();
+    if (t && t->process_id) {
+        pt_process_end(t->process, PT_END_EXIT, status & 0xff);
+        if (!t->borrowed_memory)
+            pt_finish_run();
+    }
+    real_exit_now(status);
+    __builtin_unreachable();
+}
+
+/* The parent learns what the child could not write: which signal ended it. */
+static void waited(pid_t pid, int status)
+{
+    if (pt.gate || pid <= 0 || !(WIFEXITED(status) || WIFSIGNALED(status)))
+        return;
+    struct pt_process *p = pt_process_find((uint32_t)pid);
+    if (!p || p->end_kind == PT_END_EXIT || p->end_kind == PT_END_SIGNAL)
+        return;
+    if (WIFSIGNALED(status))
+        pt_process_end(p, PT_END_SIGNAL, WTERMSIG(status));
+    else
+        pt_process_end(p, PT_END_EXIT, WEXITSTATUS(status));
+}
+
+PT_HOOK_DECLARE(pid_t, waitpid, pid_t, int *, int);
+pid_t hook_waitpid(pid_t pid, int *status, int options)
+{
+    int own = 0;
+    pid_t ended = real_waitpid(pid, status ? status : &own, options);
+    if (ended > 0)
+        waited(ended, status ? *status : own);
+    return ended;
+}
+
+PT_HOOK_DECLARE(pid_t, wait, int *);
+pid_t hook_wait(int *status)
+{
+    int own = 0;
+    pid_t ended = real_wait(status ? status : &own);
+    if (ended > 0)
+        waited(ended, status ? *status : own);
+    return ended;
+}
+
+PT_HOOK_DECLARE(pid_t, wait3, int *, int, struct rusage *);
+pid_t hook_wait3(int *status, int options, struct rusage *usage)
+{
+    int own = 0;
+    pid_t ended = real_wait3(status ? status : &own, options, usage);
+    if (ended > 0)
+        waited(ended, status ? *status : own);
+    return ended;
+}
+
+PT_HOOK_DECLARE(pid_t, wait4, pid_t, int *, int, struct rusage *);
+pid_t hook_wait4(pid_t pid, int *status, int options, struct rusage *usage)
+{
+    int own = 0;
+    pid_t ended = real_wait4(pid, status ? status : &own, options, usage);
+    if (ended > 0)
+        waited(ended, status ? *status : own);
+    return ended;
+}
+
+PT_HOOK_DECLARE(int, waitid, idtype_t, id_t, siginfo_t *, int);
+int hook_waitid(idtype_t kind, id_t id, siginfo_t *info, int options)
+{
+    int result = real_waitid(kind, id, info, options);
+    if (result == 0 && info && !(options & WNOWAIT)) {
+        if (info->si_code == CLD_EXITED)
+            waited(info->si_pid, (info->si_status & 0xff) << 8);
+        else if (info->si_code == CLD_KILLED || info->si_code == CLD_DUMPED)
+            waited(info->si_pid, info->si_status & 0x7f);
+    }
+    return result;
+}
+
+/* ---- the loader --------------------------------------------------------------------
+ * dlopen searches on behalf of its caller (RUNPATH, namespace), known by the
+ * return address: so it is jumped to, never called.  What it loaded is patched
+ * when a symbol of it is first asked for, which is before its first use. */
+
+void *real_dlopen;
+void *real_dlmopen;
+void *(*real_dlsym)(void *, const char *);
+void hook_dlopen(void);
+void hook_dlmopen(void);
+void hook_dlsym(void);
+void *pt_dlsym_answer(void *handle, const char *name);
+
+/* A hooked name gets our function; anything else NULL: jump to the real one. */
+void *pt_dlsym_answer(void *handle, const char *name)
+{
+    if (pt.gate)
+        return NULL;
+    if (__atomic_load_n(&pt_dlopen_pending, __ATOMIC_RELAXED))
+        pt_got_patch();
+    struct pt_hook *h = handle != RTLD_NEXT && name ? pt_hook_find(name) : NULL;
+    if (!h || !h->address)
+        return NULL;
+    int saved = errno;
+    void *found = real_dlsym(handle, name);
+    errno = saved;
+    return found && (found == h->address || found == *h->original) ? h->function : NULL;
+}
+
+#if defined(__x86_64__)
+__asm__(".text\n.hidden real_dlopen\n.hidden real_dlmopen\n.hidden real_dlsym\n.hidden pt_dlopen_pending\n"
+        ".hidden pt_dlsym_answer\n.hidden hook_dlopen\n.hidden hook_dlmopen\n.hidden hook_dlsym\n"
+        ".globl hook_dlopen\n.type hook_dlopen,@function\nhook_dlopen:\n  endbr64\n"
+        "  movl $1, pt_dlopen_pending(%rip)\n  jmp *real_dlopen(%rip)\n.size hook_dlopen,.-hook_dlopen\n"
+        ".globl hook_dlmopen\n.type hook_dlmopen,@function\nhook_dlmopen:\n  endbr64\n"
+        "  movl $1, pt_dlopen_pending(%rip)\n  jmp *real_dlmopen(%rip)\n.size hook_dlmopen,.-hook_dlmopen\n"
+        ".globl hook_dlsym\n.type hook_dlsym,@function\nhook_dlsym:\n  endbr64\n"
+        "  pushq %rdi\n  pushq %rsi\n  subq $8, %rsp\n  call pt_dlsym_answer\n  addq $8, %rsp\n"
+        "  popq %rsi\n  popq %rdi\n  testq %rax, %rax\n  jne 1f\n  jmp *real_dlsym(%rip)\n1: ret\n"
+        ".size hook_dlsym,.-hook_dlsym\n");
+#else
+__asm__(".text\n.hidden real_dlopen\n.hidden real_dlmopen\n.hidden real_dlsym\n.hidden pt_dlopen_pending\n"
+        ".hidden pt_dlsym_answer\n.hidden hook_dlopen\n.hidden hook_dlmopen\n.hidden hook_dlsym\n"
+        ".globl hook_dlopen\n.type hook_dlopen,%function\nhook_dlopen:\n"
+        "  adrp x16, pt_dlopen_pending\n  mov w17, #1\n  str w17, [x16, #:lo12:pt_dlopen_pending]\n"
+        "  adrp x16, real_dlopen\n  ldr x16, [x16, #:lo12:real_dlopen]\n  br x16\n"
+        ".globl hook_dlmopen\n.type hook_dlmopen,%function\nhook_dlmopen:\n"
+        "  adrp x16, pt_dlopen_pending\n  mov w17, #1\n  str w17, [x16, #:lo12:pt_dlopen_pending]\n"
+        "  adrp x16, real_dlmopen\n  ldr x16, [x16, #:lo12:real_dlmopen]\n  br x16\n"
+        ".globl hook_dlsym\n.type hook_dlsym,%function\nhook_dlsym:\n"
+        "  stp x29, x30, [sp, #-32]!\n  stp x0, x1, [sp, #16]\n  bl pt_dlsym_answer\n  mov x16, x0\n"
+        "  ldp x0, x1, [sp, #16]\n  ldp x29, x30, [sp], #32\n  cbz x16, 1f\n  mov x0, x16\n  ret\n"
+        "1: adrp x16, real_dlsym\n  ldr x16, [x16, #:lo12:real_dlsym]\n  br x16\n");
+#endif

@@ -1,0 +1,250 @@
+/* The live log: creating it, joining it, claiming room in it.
+ *
+ * The file is made sparse at its full budget and mapped once, so that no
+ * descriptor of ours stays in the program.  Room is claimed with one atomic
+ * add and its blocks are reserved before anything is stored there: a store
+ * into a page that the file system cannot back would be a SIGBUS. */
+#include "core.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23
+#endif
+
+static const struct pt_op_row operation_table[PT_MAX_OPS] = {
+#define OP(id, name_, layer_, klass_, shape_) \
+    [PT_OP_##id] = {.name = name_, .layer = PT_##layer_, .klass = PT_##klass_, .shape = PT_SHAPE_##shape_},
+#include "operations.def"
+#undef OP
+};
+
+const char *pt_op_name(unsigned op)
+{
+    return op < PT_OP_COUNT ? operation_table[op].name : "";
+}
+
+/* Reserves [at, at+size) of the mapping.  False: there is no room for it. */
+static bool reserve(char *at, uint64_t size)
+{
+    long r = pt_sys(SYS_madvise, at, size, MADV_POPULATE_WRITE);
+    if (r == 0)
+        return true;
+    if (r != -EINVAL)
+        return false;
+    /* Before Linux 5.14: through a descriptor that lives for this call only. */
+    long fd = pt_sys(SYS_openat, AT_FDCWD, pt.path, O_RDWR | O_CLOEXEC, 0);
+    if (fd < 0)
+        return false;
+    struct stat st;
+    bool ours = pt_sys(SYS_fallocate, fd, 0, (long)(at - pt.base), (long)size) == 0 && fstat((int)fd, &st) == 0;
+    pt_sys(SYS_close, fd);
+    return ours;
+}
+
+static bool map_log(int fd, uint64_t size)
+{
+    /* A program under a limit of its address space keeps most of it. */
+    struct rlimit limit;
+    uint64_t room = size;
+    if (getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY && room > limit.rlim_cur / 8)
+        room = limit.rlim_cur / 8 / PT_PAGE * PT_PAGE;
+    for (; room >= PT_FIRST_CHUNK + PT_PROCESS_CHUNK; room = room / 2 / PT_PAGE * PT_PAGE) {
+        void *at = mmap(NULL, room, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
+        if (at == MAP_FAILED)
+            continue;
+        madvise(at, room, MADV_DONTDUMP); /* a core file need not hold the log */
+        pt.base = at;
+        pt.mapped = room;
+        pt.header = at;
+        return true;
+    }
+    return false;
+}
+
+static void read_text(const char *path, char *out, size_t room)
+{
+    long fd = pt_sys(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC, 0);
+    if (fd < 0)
+        return;
+    long n = pt_sys(SYS_read, fd, out, room - 1);
+    pt_sys(SYS_close, fd);
+    for (long i = 0; i < n; i++)
+        if (out[i] == '\n')
+            out[i] = 0;
+}
+
+static void write_header(uint64_t budget, uint32_t full_reason)
+{
+    struct pt_header *h = pt.header;
+    struct utsname names;
+    memset(h, 0, sizeof *h);
+    memcpy(pt.base + PT_OPTABLE_OFFSET, operation_table, sizeof operation_table);
+    h->version = PT_LOG_VERSION;
+    h->first_chunk = PT_FIRST_CHUNK;
+    h->budget = budget;
+    h->next = PT_FIRST_CHUNK;
+    h->tick_kind = pt.tick_kind;
+    h->owner_pid = (uint32_t)pt_sys6(SYS_getpid, 0, 0, 0, 0, 0, 0);
+    h->first = pt_clock_pair();
+    h->run_id = pt_hash_bytes(&h->first, sizeof h->first, h->owner_pid);
+    h->full_reason = full_reason;
+    read_text("/proc/sys/kernel/random/boot_id", h->boot_id, sizeof h->boot_id);
+    if (uname(&names) == 0)
+        memcpy(h->host, names.nodename, strnlen(names.nodename, sizeof names.nodename - 1));
+    __atomic_thread_fence(__ATOMIC_RELEASE);
+    memcpy(h->magic, PT_LOG_MAGIC, 8);
+}
+
+int pt_log_create(const char *path, uint64_t budget)
+{
+    struct rlimit limit;
+    /* A new file, never an old one cut short: a process of another run may have that one mapped. */
+    if (unlink(path) != 0 && errno != ENOENT)
+        return -errno;
+    int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (fd < 0)
+        return -errno;
+    int error = 0;
+    /* Growing past RLIMIT_FSIZE would be a SIGXFSZ; a mapping within it never is. */
+    if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY && budget > limit.rlim_cur)
+        budget = limit.rlim_cur / PT_PAGE * PT_PAGE;
+    if (budget < PT_FIRST_CHUNK + PT_PROCESS_CHUNK)
+        error = -EFBIG;
+    else if (ftruncate(fd, (off_t)budget) != 0)
+        error = -errno;
+    else if (!map_log(fd, budget))
+        error = -ENOMEM;
+    else if (!reserve(pt.base, PT_FIRST_CHUNK))
+        error = -ENOSPC;
+    close(fd);
+    if (error) {
+        unlink(path);
+        if (pt.base) {
+            munmap(pt.base, pt.mapped);
+            pt.base = NULL;
+        }
+        return error;
+    }
+    write_header(budget, PT_NOT_FULL);
+    return 0;
+}
+
+int pt_log_join(const char *path)
+{
+    struct stat st;
+    struct pt_header head;
+    int fd = open(path, O_RDWR | O_CLOEXEC);
+    if (fd < 0)
+        return -errno;
+    int error = 0;
+    if (pread(fd, &head, sizeof head, 0) != (ssize_t)sizeof head || memcmp(head.magic, PT_LOG_MAGIC, 8) != 0 ||
+        head.version != PT_LOG_VERSION || head.first_chunk != PT_FIRST_CHUNK)
+        error = -EPROTO;
+    else if (fstat(fd, &st) != 0 || (uint64_t)st.st_size < head.budget)
+        error = -ESTALE; /* the run was finished: its file is cut to size */
+    else if (!map_log(fd, head.budget))
+        error = -ENOMEM;
+    close(fd);
+    if (!error)
+        pt.tick_kind = pt.header->tick_kind;
+    return error;
+}
+
+/* The file shrinks to what is used, and so does its mapping: what is still in
+ * flight in other threads completes inside the used part. */
+void pt_log_finish(void)
+{
+    uint64_t used = __atomic_load_n(&pt.header->next, __ATOMIC_ACQUIRE);
+    if (used >= pt.mapped)
+        return;
+    munmap(pt.base + used, pt.mapped - used);
+    pt.mapped = used;
+}
+
+static void mark_full(uint32_t reason)
+{
+    uint32_t none = PT_NOT_FULL;
+    if (__atomic_compare_exchange_n(&pt.header->full_reason, &none, reason, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+        pt.header->full_since = pt_ticks();
+}
+
+static uint32_t budget_reason(void)
+{
+    struct rlimit limit;
+    bool limited = pt_sys(SYS_prlimit64, 0, RLIMIT_FSIZE, 0, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY &&
+                   pt.header->budget == limit.rlim_cur / PT_PAGE * PT_PAGE;
+    return limited ? PT_FULL_LIMIT : PT_FULL_BUDGET;
+}
+
+struct pt_chunk *pt_chunk_claim_slow(uint32_t kind, uint64_t size, uint32_t process, uint32_t tid, uint32_t sequence)
+{
+    struct pt_header *h = pt.header;
+    for (;;) {
+        if (__atomic_load_n(&h->full_reason, __ATOMIC_RELAXED))
+            return NULL;
+        uint64_t at = __atomic_fetch_add(&h->next, size, __ATOMIC_RELAXED);
+        if (at + size > pt.mapped) {
+            mark_full(budget_reason());
+            return NULL;
+        }
+        struct pt_chunk *c = (struct pt_chunk *)(pt.base + at);
+        if (!reserve((char *)c, size)) {
+            if (size > PT_PAGE && kind == PT_CHUNK_OPS) {
+                size = PT_PAGE; /* a nearly full disk may still have a page */
+                continue;
+            }
+            mark_full(PT_FULL_DISK);
+            return NULL;
+        }
+        c->offset = at;
+        c->size = size;
+        c->kind = kind;
+        c->process = process;
+        c->tid = tid;
+        c->sequence = sequence;
+        c->cursor = PT_HEAP_START;
+        c->clock = pt_clock_pair();
+        __atomic_store_n(&c->magic, PT_CHUNK_MAGIC, __ATOMIC_RELEASE);
+        return c;
+    }
+}
+
+#define HEAP_CHUNK (64u * 1024u)
+
+void *pt_heap_alloc_slow(uint32_t kind, uint32_t size)
+{
+    size = (size + 15u) & ~15u;
+    for (;;) {
+        struct pt_chunk *c = __atomic_load_n(&pt.heap, __ATOMIC_ACQUIRE);
+        if (c) {
+            uint64_t at = __atomic_fetch_add(&c->cursor, size, __ATOMIC_RELAXED);
+            if (at + size <= c->size) {
+                struct pt_heap *object = (struct pt_heap *)((char *)c + at);
+                object->size = size;
+                return object;
+            }
+        }
+        uint64_t want = HEAP_CHUNK;
+        while (want < (uint64_t)size + PT_HEAP_START)
+            want *= 2;
+        struct pt_chunk *fresh = pt_chunk_claim_slow(PT_CHUNK_HEAP, want, pt.process_id, 0, 0);
+        if (!fresh)
+            return NULL;
+        /* A thread that loses this race tries the winner's chunk; its own stays empty. */
+        __atomic_compare_exchange_n(&pt.heap, &c, fresh, false, __ATOMIC_RELEASE, __ATOMIC_RELAXED);
+    }
+    (void)kind;
+}
+
+void pt_heap_publish(void *object, uint32_t kind)
+{
+    __atomic_store_n(&((struct pt_heap *)object)->kind, kind, __ATOMIC_RELEASE);
+}

@@ -1,0 +1,304 @@
+/* The lives of processes: entering the process table, fork, vfork, exec, end.
+ *
+ * A forked child is entered by the atfork handler, before any of its own code
+ * runs.  A vfork child shares its parent's memory until it execs: its records
+ * go to a state of its own and the parent's tables are left alone.  How a
+ * process ended is written by itself (exit, _exit) or by the parent that
+ * waited for it. */
+#include "process.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+extern char **environ;
+static struct pt_process unlisted; /* when there was no room for an entry */
+
+static uint64_t start_time_of_self(void)
+{
+    char text[1024];
+    long fd = pt_sys(SYS_openat, AT_FDCWD, "/proc/self/stat", O_RDONLY | O_CLOEXEC, 0);
+    if (fd < 0)
+        return 0;
+    long n = pt_sys(SYS_read, fd, text, sizeof text - 1);
+    pt_sys(SYS_close, fd);
+    text[n > 0 ? n : 0] = 0;
+    char *p = strrchr(text, ')'); /* the name may hold anything */
+    for (int field = 2; p && field < 22; field++)
+        p = strchr(p + 1, ' ');
+    uint64_t value = 0;
+    for (p = p ? p + 1 : NULL; p && *p >= '0' && *p <= '9'; p++)
+        value = value * 10 + (uint64_t)(*p - '0');
+    return value;
+}
+
+static void link_process(uint32_t id, struct pt_process *p)
+{
+    uint32_t head = __atomic_load_n(&pt.header->processes, __ATOMIC_ACQUIRE);
+    do
+        p->previous = head;
+    while (!__atomic_compare_exchange_n(&pt.header->processes, &head, id, false, __ATOMIC_RELEASE, __ATOMIC_ACQUIRE));
+}
+
+bool pt_process_enter(struct pt_thread *t, uint32_t start, uint32_t started_by, uint32_t pid, uint32_t parent,
+                      struct pt_process **process, uint32_t *process_id)
+{
+    (void)t;
+    struct pt_chunk *c = pt_chunk_claim_slow(PT_CHUNK_PROCESS, PT_PROCESS_CHUNK, 0, 0, 0);
+    if (!c) {
+        *process = &unlisted;
+        *process_id = 0;
+        return false;
+    }
+    struct pt_process *p = (struct pt_process *)c;
+    uint32_t id = pt_id_of(c);
+    c->process = id;
+    p->pid = pid;
+    p->ppid = start == PT_START_VFORK || start == PT_START_SPAWN ? pt.pid : (uint32_t)pt_sys6(SYS_getppid, 0, 0, 0, 0, 0, 0);
+    p->parent = parent;
+    p->started_by = started_by;
+    p->start = start;
+    p->begin = pt_ticks();
+    p->cwd = pt.cwd;
+    link_process(id, p);
+    *process = p;
+    *process_id = id;
+    return true;
+}
+
+void pt_process_end(struct pt_process *p, uint32_t kind, int status)
+{
+    if (!p)
+        return;
+    p->end_status = status;
+    p->end = pt_ticks();
+    __atomic_store_n(&p->end_kind, kind, __ATOMIC_RELEASE);
+}
+
+/* The newest entry of a pid.  The list is walked newest first, and bounded:
+ * it lives in a file that anybody may have written to. */
+struct pt_process *pt_process_find(uint32_t pid)
+{
+    uint32_t id = __atomic_load_n(&pt.header->processes, __ATOMIC_ACQUIRE);
+    for (int i = 0; id && i < 1000000; i++) {
+        if (((uint64_t)id << PT_ID_SHIFT) + sizeof(struct pt_process) > pt.mapped)
+            return NULL;
+        struct pt_process *p = pt_at(id);
+        if (p->pid == pid)
+            return p;
+        id = p->previous;
+    }
+    return NULL;
+}
+
+/* ---- fork --------------------------------------------------------------- */
+
+static uint32_t forking_record; /* the fork operation under way in this thread's process */
+
+void pt_fork_begins(uint32_t record) { forking_record = record; }
+
+static void in_forked_child(void)
+{
+    if (!pt.base)
+        return;
+    uint32_t parent = pt.process_id;
+    uint32_t pid = (uint32_t)pt_sys6(SYS_getpid, 0, 0, 0, 0, 0, 0);
+    struct pt_process *from = pt.process;
+    pt.pid = pid;
+    if (pt.gate) /* stopped: nothing of the child is traced */
+        return;
+    pt_process_enter(NULL, PT_START_FORK, forking_record, pid, parent, &pt.process, &pt.process_id);
+    struct pt_process *p = pt.process;
+    pt.counters = p == &unlisted ? (struct pt_counter *)(pt.base + PT_OVERFLOW_OFFSET)
+                                 : (struct pt_counter *)((char *)p + PT_COUNTERS_OFFSET);
+    if (p != &unlisted && from != &unlisted) {
+        p->start_time = start_time_of_self();
+        p->followed = 1;
+        p->stack_state = from->stack_state;
+        p->blind = from->blind;
+        p->argv_length = from->argv_length;
+        memcpy(p->version, from->version, sizeof p->version);
+        memcpy(p->note, from->note, sizeof p->note);
+        memcpy(p->executable, from->executable, sizeof p->executable);
+        memcpy(p->argv, from->argv, sizeof p->argv);
+    }
+    pt_threads_after_fork();
+}
+
+/* ---- vfork -------------------------------------------------------------- */
+
+/* Runs in the parent just before the real vfork, which is then jumped to. */
+void pt_before_vfork(void)
+{
+    struct pt_thread *t = pt_enter();
+    if (!t)
+        return;
+    struct pt_call c;
+    pt_begin(&c, t, PT_OP_VFORK, 0, 0, -1, PT_SIZE_NONE);
+    pt_end(&c, -1, 0); /* what follows happens in two processes at once */
+    t->vfork_record = c.record ? pt_id_of(c.record) : 0;
+    t->gate |= PT_GATE_VFORK;
+}
+
+PT_COLD struct pt_thread *pt_vfork_child_slow(struct pt_thread *t, uint32_t pid)
+{
+    struct pt_thread *child = t->vfork_child;
+    if (!child)
+        child = t->vfork_child = pt_thread_new_slow();
+    if (!child)
+        return NULL;
+    if (child->tid != pid) {
+        child->next = child->end = 0;
+        child->sequence = 0;
+        child->tid = pid;
+        child->gate = 0;
+        child->epoch = pt.epoch;
+        child->parent = t->parent;
+        child->link = t->link;
+        child->borrowed_memory = true;
+        pt_process_enter(child, PT_START_VFORK, t->vfork_record, pid, pt.process_id, &child->process, &child->process_id);
+    }
+    return child;
+}
+
+/* A child that posix_spawn made: known by its pid and arguments only. */
+void pt_spawned(uint32_t pid, uint32_t record, const char *path, char *const *argv)
+{
+    struct pt_process *p;
+    uint32_t id;
+    if (!pt_process_enter(NULL, PT_START_SPAWN, record, pid, pt.process_id, &p, &id))
+        return;
+    pt_process_describe(p, path, argv);
+}
+
+void pt_process_describe(struct pt_process *p, const char *path, char *const *argv)
+{
+    if (p == &unlisted)
+        return;
+    if (path)
+        memcpy(p->executable, path, strnlen(path, sizeof p->executable - 1) + 1);
+    p->executable[sizeof p->executable - 1] = 0;
+    uint32_t at = 0;
+    for (; argv && *argv && at < sizeof p->argv; argv++) {
+        size_t n = strnlen(*argv, sizeof p->argv - at - 1);
+        memcpy(p->argv + at, *argv, n);
+        p->argv[at + n] = 0;
+        at += (uint32_t)n + 1;
+    }
+    p->argv_length = at;
+}
+
+/* ---- the end -------------------------------------------------------------- */
+
+static char **environment_without_us(void)
+{
+    size_t n = 0, kept = 0;
+    while (environ && environ[n])
+        n++;
+    char **clean = malloc((n + 1) * sizeof *clean);
+    if (!clean)
+        return NULL;
+    for (size_t i = 0; i < n; i++)
+        if (strncmp(environ[i], "PYIO_TRACE", 10) != 0)
+            clean[kept++] = environ[i];
+    clean[kept] = NULL;
+    return clean;
+}
+
+/* Helpers of ours-to-be-gone processes (multiprocessing's forkserver and
+ * resource tracker) end when the pipe to them does: so that they have ended
+ * when the log is packed, pipes are closed here, as the kernel is about to. */
+static void close_pipes(void)
+{
+    fflush(NULL);
+    for (int fd = 3; fd < 4096; fd++) {
+        struct stat st;
+        if (fstat(fd, &st) == 0 && S_ISFIFO(st.st_mode))
+            pt_sys(SYS_close, fd);
+    }
+}
+
+/* The run's first process has ended: pack the log, print the summary.  In a
+ * fresh interpreter, after this one has written its last byte. */
+void pt_finish_run(void)
+{
+    const char *const *argv = pt.finish;
+    if (!argv || pt.header->owner_pid != (uint32_t)getpid())
+        return;
+    pt.finish = NULL;
+    pt.gate = 1;
+    close_pipes();
+    char **env = environment_without_us();
+    pid_t pid;
+    if (!env || posix_spawn(&pid, argv[0], NULL, NULL, (char *const *)argv, env) != 0)
+        return;
+    int status;
+    while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+        continue;
+}
+
+static void at_exit_with_status(int status, void *unused)
+{
+    (void)unused;
+    if (!pt.base || pt.gate || !pt.process)
+        return;
+    pt_process_end(pt.process, PT_END_EXIT, status & 0xff);
+    pt_finish_run();
+}
+
+#if !defined(__GLIBC__)
+static void at_exit_plain(void) /* musl has no on_exit: the status stays for the parent to tell */
+{
+    if (!pt.base || pt.gate || !pt.process)
+        return;
+    pt.process->end = pt_ticks();
+    pt_finish_run();
+}
+#endif
+
+void pt_process_setup_once(void)
+{
+    static bool done;
+    if (done)
+        return;
+    done = true;
+    pthread_atfork(NULL, NULL, in_forked_child);
+#if defined(__GLIBC__)
+    on_exit(at_exit_with_status, NULL);
+#else
+    (void)at_exit_with_status;
+    atexit(at_exit_plain);
+#endif
+}
+
+/* This process, as pt_start finds it. */
+void pt_process_begin(const struct pt_options *o)
+{
+    uint32_t start = o->create ? PT_START_TOP : PT_START_JOINED;
+    pt_process_enter(NULL, start, 0, pt.pid, 0, &pt.process, &pt.process_id);
+    struct pt_process *p = pt.process;
+    pt.counters = p == &unlisted ? (struct pt_counter *)(pt.base + PT_OVERFLOW_OFFSET)
+                                 : (struct pt_counter *)((char *)p + PT_COUNTERS_OFFSET);
+    if (p == &unlisted)
+        return;
+    p->start_time = start_time_of_self();
+    p->followed = 1;
+    pt_cwd_refresh_slow();
+    p->cwd = pt.cwd;
+    p->stack_state = o->stacks;
+    if (o->version)
+        strncpy(p->version, o->version, sizeof p->version - 1);
+    if (o->executable)
+        strncpy(p->executable, o->executable, sizeof p->executable - 1);
+    p->argv_length = o->argv_length < sizeof p->argv ? o->argv_length : sizeof p->argv;
+    if (o->argv)
+        memcpy(p->argv, o->argv, p->argv_length);
+}

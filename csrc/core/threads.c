@@ -1,0 +1,185 @@
+/* Per-thread state: where a thread's next record goes.
+ *
+ * States live in slabs of anonymous memory and are found through one
+ * thread-local pointer.  A state whose thread has ended is taken over by a new
+ * one; a forked child forgets all but its own. */
+#include "core.h"
+
+#include <pthread.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <errno.h>
+
+PT_TLS struct pt_thread *pt_self;
+
+static struct pt_thread *all_threads; /* atomic; entries are never freed */
+static pthread_key_t exit_key;
+static bool exit_key_made;
+
+#define SLAB_BYTES (64u * 1024u)
+
+/* Small first chunks for short threads, then larger: fewer reservations. */
+static uint64_t chunk_size(uint32_t sequence)
+{
+    static const uint64_t sizes[] = {PT_PAGE, 16 * 1024, 64 * 1024, 256 * 1024, 1024 * 1024};
+    uint64_t size = sizes[sequence < 4 ? sequence : 4];
+    uint64_t share = pt.header->budget / 64 / PT_PAGE * PT_PAGE;
+    return size <= share ? size : share < PT_PAGE ? PT_PAGE : share;
+}
+
+static void thread_ended(void *state)
+{
+    struct pt_thread *t = state;
+    pt_self = NULL;
+    t->next = t->end = 0;
+    __atomic_store_n(&t->in_use, 0, __ATOMIC_RELEASE);
+}
+
+__attribute__((constructor)) static void make_key(void)
+{
+    exit_key_made = pthread_key_create(&exit_key, thread_ended) == 0;
+}
+
+static struct pt_thread *take_ended(void)
+{
+    for (struct pt_thread *t = __atomic_load_n(&all_threads, __ATOMIC_ACQUIRE); t; t = t->all_next) {
+        uint32_t no = 0;
+        if (!__atomic_load_n(&t->in_use, __ATOMIC_RELAXED) &&
+            __atomic_compare_exchange_n(&t->in_use, &no, 1, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
+            return t;
+    }
+    return NULL;
+}
+
+static void add_to_list(struct pt_thread *first, struct pt_thread *last)
+{
+    struct pt_thread *head = __atomic_load_n(&all_threads, __ATOMIC_RELAXED);
+    do
+        last->all_next = head;
+    while (!__atomic_compare_exchange_n(&all_threads, &head, first, false, __ATOMIC_RELEASE, __ATOMIC_RELAXED));
+}
+
+static struct pt_thread *take_new(void)
+{
+    long at = pt_sys(SYS_mmap, 0, SLAB_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (at < 0 && at > -4096)
+        return NULL;
+    struct pt_thread *slab = (struct pt_thread *)at;
+    size_t count = SLAB_BYTES / sizeof *slab;
+    for (size_t i = 0; i + 1 < count; i++)
+        slab[i].all_next = &slab[i + 1];
+    slab[0].in_use = 1;
+    add_to_list(&slab[0], &slab[count - 1]);
+    return &slab[0];
+}
+
+static void assign(struct pt_thread *t)
+{
+    struct pt_thread *next = t->all_next;
+    struct pt_thread *child = t->vfork_child;
+    memset(t, 0, offsetof(struct pt_thread, in_use));
+    memset(t->runs, 0, sizeof t->runs);
+    t->readdir_stream = NULL;
+    t->stack_hash = 0;
+    t->borrowed_memory = false;
+    t->all_next = next;
+    t->vfork_child = child;
+    t->tid = (uint32_t)pt_sys6(SYS_gettid, 0, 0, 0, 0, 0, 0);
+    t->process = pt.process;
+    t->process_id = pt.process_id;
+    t->epoch = pt.epoch;
+}
+
+struct pt_thread *pt_thread_new_slow(void)
+{
+    struct pt_thread *t = take_ended();
+    if (!t)
+        t = take_new();
+    if (t)
+        assign(t);
+    return t;
+}
+
+/* A thread's first hook, a closed gate, or the first hook after a vfork. */
+PT_COLD struct pt_thread *pt_enter_slow(void)
+{
+    if (pt.gate)
+        return NULL;
+    struct pt_thread *t = pt_self;
+    if (!t) {
+        t = pt_thread_new_slow();
+        if (!t) {
+            __atomic_fetch_add(&pt.header->lost, 1, __ATOMIC_RELAXED);
+            return NULL;
+        }
+        pt_self = t;
+        int saved = errno;
+        if (exit_key_made)
+            pthread_setspecific(exit_key, t);
+        errno = saved;
+    }
+    if (t->gate & PT_GATE_VFORK) {
+        uint32_t pid = (uint32_t)pt_sys6(SYS_getpid, 0, 0, 0, 0, 0, 0);
+        if (pid != pt.pid)
+            return pt_vfork_child_slow(t, pid);
+        t->gate &= ~(uint32_t)PT_GATE_VFORK; /* back in the parent */
+    }
+    return t->gate & PT_GATE_SUPPRESSED ? NULL : t;
+}
+
+/* A new chunk for this thread.  A signal handler may come in anywhere: it then
+ * finds end == 0 and claims a chunk of its own; since chunks only go upward in
+ * the file, the stale pair that is left always reads as "no room". */
+PT_COLD struct pt_record *pt_claim_slow(struct pt_thread *t)
+{
+    if (t->epoch != pt.epoch) { /* tracing was started again, to another log */
+        t->epoch = pt.epoch;
+        t->process = pt.process;
+        t->process_id = pt.process_id;
+        t->sequence = 0;
+        t->parent = 0;
+    }
+    t->end = 0;
+    struct pt_chunk *c = pt_chunk_claim_slow(PT_CHUNK_OPS, chunk_size(t->sequence), t->process_id, t->tid, t->sequence);
+    if (!c)
+        return NULL;
+    t->sequence++;
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
+    t->next = (uintptr_t)c + PT_OPS_START + sizeof(struct pt_record);
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
+    t->end = (uintptr_t)c + c->size;
+    return (struct pt_record *)((char *)c + PT_OPS_START);
+}
+
+/* Only the forking thread lives on; its records belong to the new process. */
+void pt_threads_after_fork(void)
+{
+    struct pt_thread *self = pt_self;
+    for (struct pt_thread *t = all_threads; t; t = t->all_next) {
+        t->next = t->end = 0;
+        if (t != self)
+            t->in_use = 0;
+    }
+    if (!self)
+        return;
+    self->tid = pt.pid;
+    self->process = pt.process;
+    self->process_id = pt.process_id;
+    self->sequence = 0;
+    self->gate &= ~(uint32_t)PT_GATE_VFORK;
+    self->readdir_stream = NULL;
+    memset(self->runs, 0, sizeof self->runs);
+}
+
+/* Tracing stops or starts: no state may go on writing to its old chunk. */
+void pt_threads_forget_chunks(void)
+{
+    for (struct pt_thread *t = __atomic_load_n(&all_threads, __ATOMIC_ACQUIRE); t; t = t->all_next) {
+        t->end = 0;
+        t->parent = 0;
+        t->readdir_stream = NULL;
+        t->stack_hash = 0;
+        for (int i = 0; i < PT_RUNS; i++)
+            t->runs[i].record = NULL;
+    }
+}

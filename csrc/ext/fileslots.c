@@ -1,0 +1,239 @@
+/* The slots of the file types: opening (FileIO's initialiser, where every way
+ * in meets), iteration, and an mmap object's items.
+ *
+ * A subclass made while tracing inherits the slot; it goes on to the original
+ * for ever after. */
+#include "fileslots.h"
+
+#include "filecall.h"
+
+#include <string.h>
+
+static initproc original_init;
+static iternextfunc original_text_next, original_reader_next, original_random_next;
+static newfunc original_mmap_new;
+static binaryfunc original_mmap_get;
+static objobjargproc original_mmap_set;
+static PyWrapperDescrObject *init_descriptor; /* Owned while installed */
+
+/* ---- opening --------------------------------------------------------------------- */
+
+static uint32_t path_argument(PyObject *args, PyObject *kwargs)
+{
+    PyObject *file = PyTuple_GET_SIZE(args) > 0 ? PyTuple_GET_ITEM(args, 0) : NULL;
+    if (!file && kwargs)
+        file = PyDict_GetItemString(kwargs, "file"); /* Borrowed */
+    uint32_t id = 0;
+    if (file && PyUnicode_CheckExact(file)) {
+        PyObject *bytes = PyUnicode_EncodeFSDefault(file);
+        if (bytes)
+            id = pt_string(PyBytes_AS_STRING(bytes), (size_t)PyBytes_GET_SIZE(bytes), PyBytes_AS_STRING(bytes)[0] == '/' ? 0 : pt.cwd);
+        Py_XDECREF(bytes);
+        PyErr_Clear();
+    } else if (file && PyBytes_CheckExact(file)) {
+        id = pt_string(PyBytes_AS_STRING(file), (size_t)PyBytes_GET_SIZE(file), PyBytes_AS_STRING(file)[0] == '/' ? 0 : pt.cwd);
+    } else if (file && PyLong_CheckExact(file)) {
+        int overflow;
+        long fd = PyLong_AsLongAndOverflow(file, &overflow);
+        pt_fd_entry e = overflow || fd < 0 || fd > INT32_MAX ? 0 : pt_fd_get(pt_self, (int)fd);
+        id = pt_entry_id(e) ? ((struct pt_desc *)pt_at(pt_entry_id(e)))->path : 0;
+        if (e & PT_FD_EXCLUDED)
+            id = UINT32_MAX;
+    }
+    return id;
+}
+
+static int file_init(PyObject *self, PyObject *args, PyObject *kwargs)
+{
+    struct pt_thread *t = pt_enter();
+    uint32_t path = t && !t->depth ? path_argument(args, kwargs) : UINT32_MAX;
+    if (path == UINT32_MAX)
+        return original_init(self, args, kwargs);
+    struct pt_call c;
+    pt_begin(&c, t, PT_OP_A_OPEN, path, 0, 0, PT_SIZE_NONE);
+    uint32_t parent = t->parent, link = t->link;
+    if (c.record) {
+        t->parent = pt_id_of(c.record);
+        t->link = PT_LINK_THREAD;
+    }
+    t->depth++;
+    int result = original_init(self, args, kwargs);
+    t->depth--;
+    t->parent = parent;
+    t->link = link;
+    int fd = result == 0 ? pt_file_descriptor(self, PT_KIND_RAW) : -1;
+    if (c.record && fd >= 0) {
+        uint32_t desc = pt_entry_id(pt_fd_get(t, fd));
+        c.record->offset = desc;
+        c.record->aux = desc ? ((struct pt_desc *)pt_at(desc))->open_flags : 0;
+    }
+    pt_end(&c, fd, result == 0 ? 0 : pt_error_number());
+    return result;
+}
+
+/* ---- iteration ---------------------------------------------------------------------- */
+
+static PyObject *next_line(PyObject *self, iternextfunc original, enum pt_file_kind kind, unsigned op)
+{
+    if (PT_UNLIKELY(pt.gate))
+        return original(self);
+    struct pt_file_call c;
+    pt_file_begin(&c, self, kind, op, PT_ASKED_NONE, true);
+    PyObject *line = original(self);
+    if (c.thread)
+        pt_file_end(&c, line ? (int64_t)pt_bytes_of(line) : 0, line == NULL && PyErr_Occurred() != NULL);
+    return line;
+}
+
+static PyObject *text_next(PyObject *self)
+{
+    return next_line(self, original_text_next, PT_KIND_TEXT, PT_OP_A_TEXT_NEXT);
+}
+
+static PyObject *reader_next(PyObject *self)
+{
+    return next_line(self, original_reader_next, PT_KIND_BUFFERED, PT_OP_A_BUF_NEXT);
+}
+
+static PyObject *random_next(PyObject *self)
+{
+    return next_line(self, original_random_next, PT_KIND_BUFFERED, PT_OP_A_BUF_NEXT);
+}
+
+/* ---- mmap objects ---------------------------------------------------------------------- */
+
+static PyObject *mmap_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
+{
+    struct pt_thread *t = pt_enter();
+    PyObject *file = PyTuple_GET_SIZE(args) > 0 ? PyTuple_GET_ITEM(args, 0) : NULL;
+    if (!file && kwargs)
+        file = PyDict_GetItemString(kwargs, "fileno"); /* Borrowed */
+    int overflow = 0;
+    long fd = file && PyLong_CheckExact(file) ? PyLong_AsLongAndOverflow(file, &overflow) : -1;
+    if (!t || t->depth || fd < 0 || overflow || fd > INT32_MAX)
+        return original_mmap_new(type, args, kwargs);
+    struct pt_call c;
+    pt_begin(&c, t, PT_OP_A_MMAP_OPEN, pt_entry_id(pt_fd_get(t, (int)fd)), (uint32_t)fd, -1, PT_SIZE_NONE);
+    uint32_t parent = t->parent, link = t->link;
+    if (c.record) {
+        t->parent = pt_id_of(c.record);
+        t->link = PT_LINK_THREAD;
+    }
+    PyObject *result = original_mmap_new(type, args, kwargs);
+    t->parent = parent;
+    t->link = link;
+    pt_end(&c, -1, result ? 0 : pt_error_number());
+    return result;
+}
+
+static PyObject *mmap_get(PyObject *self, PyObject *key)
+{
+    if (PT_UNLIKELY(pt.gate))
+        return original_mmap_get(self, key);
+    struct pt_file_call c;
+    pt_file_begin(&c, self, PT_KIND_MAPPED, PT_OP_A_MMAP_GETITEM, PT_ASKED_NONE, true);
+    PyObject *result = original_mmap_get(self, key);
+    if (c.thread)
+        pt_file_end(&c, !result ? 0 : PyLong_CheckExact(result) ? 1 : (int64_t)pt_bytes_of(result), result == NULL);
+    return result;
+}
+
+static int mmap_set(PyObject *self, PyObject *key, PyObject *value)
+{
+    if (PT_UNLIKELY(pt.gate))
+        return original_mmap_set(self, key, value);
+    struct pt_file_call c;
+    int64_t bytes = !value ? 0 : PyLong_CheckExact(value) ? 1 : (int64_t)pt_bytes_of(value);
+    pt_file_begin(&c, self, PT_KIND_MAPPED, PT_OP_A_MMAP_SETITEM, (uint64_t)bytes, true);
+    int result = original_mmap_set(self, key, value);
+    if (c.thread)
+        pt_file_end(&c, result == 0 ? bytes : 0, result != 0);
+    return result;
+}
+
+/* ---- installing and undoing: one table does both ----------------------------------------- */
+
+struct slot {
+    const char *name;
+    PyTypeObject **type;
+    size_t offset; /* of the slot in the type, or in its mapping methods */
+    bool mapping;
+    void *ours;
+    void *original; /* where the original goes: a function pointer above */
+    bool installed;
+};
+
+static struct slot slots[] = {
+    {"FileIO.__init__", &pt_layout.raw, offsetof(PyTypeObject, tp_init), false, file_init, &original_init, false},
+    {"TextIOWrapper.__next__", &pt_layout.text, offsetof(PyTypeObject, tp_iternext), false, text_next, &original_text_next, false},
+    {"BufferedReader.__next__", &pt_layout.reader, offsetof(PyTypeObject, tp_iternext), false, reader_next, &original_reader_next, false},
+    {"BufferedRandom.__next__", &pt_layout.random, offsetof(PyTypeObject, tp_iternext), false, random_next, &original_random_next, false},
+    {"mmap.__new__", &pt_layout.mmap, offsetof(PyTypeObject, tp_new), false, mmap_new, &original_mmap_new, false},
+    {"mmap.__getitem__", &pt_layout.mmap, offsetof(PyMappingMethods, mp_subscript), true, mmap_get, &original_mmap_get, false},
+    {"mmap.__setitem__", &pt_layout.mmap, offsetof(PyMappingMethods, mp_ass_subscript), true, mmap_set, &original_mmap_set, false},
+};
+#define SLOTS (sizeof slots / sizeof *slots)
+
+static void **place_of(const struct slot *s)
+{
+    PyTypeObject *type = *s->type;
+    char *base = s->mapping ? (char *)(type ? type->tp_as_mapping : NULL) : (char *)type;
+    return base ? (void **)(base + s->offset) : NULL;
+}
+
+/* FileIO.__init__ called by name (a subclass's super().__init__). */
+static void install_init_descriptor(void)
+{
+    PyObject *names = PyObject_GetAttrString((PyObject *)pt_layout.raw, "__dict__");
+    PyObject *found = names ? PyMapping_GetItemString(names, "__init__") : NULL;
+    Py_XDECREF(names);
+    PyErr_Clear();
+    if (found && Py_IS_TYPE(found, &PyWrapperDescr_Type) && ((PyWrapperDescrObject *)found)->d_wrapped == (void *)original_init) {
+        init_descriptor = (PyWrapperDescrObject *)found;
+        init_descriptor->d_wrapped = (void *)file_init;
+        return;
+    }
+    Py_XDECREF(found);
+}
+
+void pt_slots_install(void)
+{
+    for (size_t i = 0; i < SLOTS; i++) {
+        void **place = place_of(&slots[i]);
+        if (!place || !*place || slots[i].installed)
+            continue;
+        *(void **)slots[i].original = *place;
+        *place = slots[i].ours;
+        slots[i].installed = true;
+    }
+    if (original_init && !init_descriptor)
+        install_init_descriptor();
+}
+
+void pt_slots_uninstall(void)
+{
+    for (size_t i = 0; i < SLOTS; i++) {
+        void **place = place_of(&slots[i]);
+        if (slots[i].installed && *place == slots[i].ours)
+            *place = *(void **)slots[i].original;
+        slots[i].installed = false;
+    }
+    if (init_descriptor) {
+        init_descriptor->d_wrapped = (void *)original_init;
+        Py_CLEAR(init_descriptor);
+    }
+}
+
+int pt_slots_snapshot(PyObject *dict)
+{
+    for (size_t i = 0; i < SLOTS; i++) {
+        void **place = place_of(&slots[i]);
+        PyObject *value = place ? PyLong_FromVoidPtr(*place) : NULL;
+        if (place && (!value || PyDict_SetItemString(dict, slots[i].name, value) < 0)) {
+            Py_XDECREF(value);
+            return -1;
+        }
+        Py_XDECREF(value);
+    }
+    return 0;
+}

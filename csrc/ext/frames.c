@@ -1,0 +1,218 @@
+/* The Python stack of an operation, read without the GIL.
+ *
+ * A hook runs on the thread that made the call, so that thread's frames cannot
+ * move or go away, and each frame keeps its code object alive.  A stack is told
+ * by a hash over its frames' instructions and a fingerprint of their code
+ * objects (a freed code object's address can come back as another's); only a
+ * stack that was never met is written out, with its lines worked out then by
+ * PyCode_Addr2Line, which reads nothing but the code object. */
+#define Py_BUILD_CORE 1
+#include <Python.h>
+
+#if PY_VERSION_HEX >= 0x030E0000
+#include "internal/pycore_interpframe.h"
+#include "internal/pycore_stackref.h"
+#else
+#include "internal/pycore_frame.h"
+#endif
+#undef Py_BUILD_CORE
+
+#include "frames.h"
+
+#include <string.h>
+
+#if PY_VERSION_HEX < 0x030B0000
+#error "pyio_trace needs Python 3.11 or newer"
+#endif
+
+#define DEEPEST 128u
+static unsigned depth_limit = DEEPEST;
+
+void pt_frames_set_depth(unsigned depth)
+{
+    depth_limit = depth && depth < DEEPEST ? depth : DEEPEST;
+}
+
+const char *pt_frames_unsupported(void)
+{
+#if PY_VERSION_HEX >= 0x03100000
+    return "frame layout of this Python version is not known";
+#else
+    /* The layout is that of the headers built against: same minor version, or nothing. */
+    const char *v = Py_GetVersion();
+    int major = 0, minor = 0;
+    if (sscanf(v, "%d.%d", &major, &minor) == 2 && major == PY_MAJOR_VERSION && minor == PY_MINOR_VERSION)
+        return NULL;
+    return "built for another Python version";
+#endif
+}
+
+static inline struct _PyInterpreterFrame *innermost(PyThreadState *ts)
+{
+#if PY_VERSION_HEX >= 0x030D0000
+    return ts->current_frame;
+#else
+    return ts->cframe ? ts->cframe->current_frame : NULL;
+#endif
+}
+
+/* Entry frames of the C stack hold no code of the program (owner 3 and up). */
+static inline PyCodeObject *code_of(struct _PyInterpreterFrame *f)
+{
+#if PY_VERSION_HEX >= 0x030E0000
+    return f->owner >= 3 ? NULL : (PyCodeObject *)PyStackRef_AsPyObjectBorrow(f->f_executable);
+#elif PY_VERSION_HEX >= 0x030D0000
+    return f->owner >= 3 ? NULL : (PyCodeObject *)f->f_executable;
+#else
+    return f->owner >= 3 ? NULL : f->f_code;
+#endif
+}
+
+static inline const void *instruction_of(struct _PyInterpreterFrame *f)
+{
+#if PY_VERSION_HEX >= 0x030D0000
+    return f->instr_ptr;
+#else
+    return f->prev_instr;
+#endif
+}
+
+static inline uint64_t frame_value(const PyCodeObject *code, const void *instruction)
+{
+    uint64_t a = (uint64_t)(uintptr_t)instruction * 0x9e3779b97f4a7c15ull;
+    uint64_t b = ((uint64_t)(uintptr_t)code->co_linetable ^ ((uint64_t)(uintptr_t)code->co_filename << 16)) * 0xff51afd7ed558ccdull;
+    uint64_t c = ((uint64_t)(uintptr_t)code->co_qualname + (uint64_t)(uint32_t)code->co_firstlineno) * 0xc4ceb9fe1a85ec53ull;
+    return a ^ (b + c);
+}
+
+/* ---- writing what was never met -------------------------------------------------- */
+
+/* A str's bytes as UTF-8 without the interpreter's help.  Lone surrogates are
+ * written as they are; the reader escapes them.  Returns the bytes needed. */
+static size_t utf8_of(PyObject *text, char *out, size_t room)
+{
+    if (!text || !PyUnicode_Check(text))
+        return 0;
+    size_t used = 0;
+    Py_ssize_t n = PyUnicode_GET_LENGTH(text);
+    int kind = PyUnicode_KIND(text);
+    const void *data = PyUnicode_DATA(text);
+    for (Py_ssize_t i = 0; i < n && used + 4 <= room; i++) {
+        Py_UCS4 ch = PyUnicode_READ(kind, data, i);
+        if (ch < 0x80) {
+            out[used++] = (char)ch;
+        } else if (ch < 0x800) {
+            out[used++] = (char)(0xc0 | ch >> 6);
+            out[used++] = (char)(0x80 | (ch & 0x3f));
+        } else if (ch < 0x10000) {
+            out[used++] = (char)(0xe0 | ch >> 12);
+            out[used++] = (char)(0x80 | (ch >> 6 & 0x3f));
+            out[used++] = (char)(0x80 | (ch & 0x3f));
+        } else {
+            out[used++] = (char)(0xf0 | ch >> 18);
+            out[used++] = (char)(0x80 | (ch >> 12 & 0x3f));
+            out[used++] = (char)(0x80 | (ch >> 6 & 0x3f));
+            out[used++] = (char)(0x80 | (ch & 0x3f));
+        }
+    }
+    return used;
+}
+
+static uint32_t string_of(PyObject *text)
+{
+    char bytes[4096];
+    return pt_string(bytes, utf8_of(text, bytes, sizeof bytes), 0);
+}
+
+static uint32_t code_id(PyCodeObject *code)
+{
+    uint64_t hash = frame_value(code, code) ^ 0x434f4445ull;
+    hash = hash ? hash : 1;
+    uint32_t id = pt_intern_find(hash);
+    if (id)
+        return id;
+    uint32_t file = string_of(code->co_filename);
+    uint32_t function = string_of(code->co_qualname);
+    struct pt_code *c = pt_heap_alloc_slow(PT_HEAP_CODE, sizeof *c);
+    if (!c)
+        return 0;
+    c->file = file;
+    c->function = function;
+    c->first_line = (uint32_t)code->co_firstlineno;
+    pt_heap_publish(c, PT_HEAP_CODE);
+    id = pt_id_of(c);
+    pt_intern_add(hash, id);
+    return id;
+}
+
+static uint32_t write_stack(struct _PyInterpreterFrame *f, uint64_t hash)
+{
+    struct pt_frame frames[DEEPEST];
+    uint32_t n = 0;
+    for (; f && n < depth_limit; f = f->previous) {
+        PyCodeObject *code = code_of(f);
+        if (!code)
+            continue;
+        int at = _PyInterpreterFrame_LASTI(f) * (int)sizeof(_Py_CODEUNIT);
+        int line = at < 0 ? code->co_firstlineno : PyCode_Addr2Line(code, at);
+        frames[n].code = code_id(code);
+        frames[n].line = line < 0 ? 0 : (uint32_t)line;
+        n++;
+    }
+    if (!n)
+        return 0;
+    struct pt_stack *s = pt_heap_alloc_slow(PT_HEAP_STACK, (uint32_t)(sizeof *s + n * sizeof *frames));
+    if (!s)
+        return 0;
+    s->count = n;
+    s->truncated = f != NULL;
+    memcpy(s + 1, frames, n * sizeof *frames);
+    pt_heap_publish(s, PT_HEAP_STACK);
+    uint32_t id = pt_id_of(s);
+    pt_intern_add(hash, id);
+    return id;
+}
+
+/* ---- the usual path ---------------------------------------------------------------- */
+
+/* A thread remembers its last stack.  Hash and id are stored folded together,
+ * so that a signal handler between two stores makes a miss, never a mix-up. */
+#define FOLD(hash, id) ((hash) ^ (uint64_t)(id)*0x9e3779b97f4a7c15ull)
+
+uint32_t pt_frames_stack_no_gil(struct pt_thread *t)
+{
+    PyThreadState *ts = PyGILState_GetThisThreadState();
+    if (!ts)
+        return 0;
+    uint64_t hash = 0;
+    unsigned left = depth_limit;
+    struct _PyInterpreterFrame *first = innermost(ts);
+    for (struct _PyInterpreterFrame *f = first; f && left; f = f->previous) {
+        PyCodeObject *code = code_of(f);
+        if (!code)
+            continue;
+        hash = ((hash << 7 | hash >> 57) ^ frame_value(code, instruction_of(f))) * 0xd6e8feb86659fd93ull;
+        left--;
+    }
+    if (!hash)
+        return 0;
+    uint32_t id = t->stack_id;
+    if (PT_LIKELY(t->stack_hash == FOLD(hash, id)))
+        return id;
+    id = pt_intern_find(hash);
+    if (PT_UNLIKELY(!id))
+        id = write_stack(first, hash);
+    t->stack_id = id;
+    t->stack_hash = FOLD(hash, id);
+    return id;
+}
+
+void pt_frames_site(const void *out[6])
+{
+    struct _PyInterpreterFrame *f = innermost(PyThreadState_Get());
+    for (int i = 0; i < 6; i += 2) {
+        out[i] = f;
+        out[i + 1] = f ? instruction_of(f) : NULL;
+        f = f ? f->previous : NULL;
+    }
+}

@@ -1,0 +1,19 @@
+/* Reading a thread's Python frames.  The one place that knows the interpreter's
+ * frame layout, by the version's own internal headers. */
+#ifndef PYIO_TRACE_FRAMES_H
+#define PYIO_TRACE_FRAMES_H
+
+#include <Python.h>
+
+#include "core.h"
+
+/* The id of the calling thread's stack; needs no GIL.  0: not a Python thread. */
+uint32_t pt_frames_stack_no_gil(struct pt_thread *t);
+/* Three levels of (frame, instruction): what tells one call site from another.
+ * out: 6 pointers.  Needs the GIL. */
+void pt_frames_site(const void *out[6]);
+/* NULL if this version's frames are known, else why stacks are off. */
+const char *pt_frames_unsupported(void);
+void pt_frames_set_depth(unsigned depth);
+
+#endif

@@ -1,0 +1,208 @@
+/* Spans opened from Python, suppression, and context handed to other threads.
+ *
+ * A Span is open between begin() and end() on one thread.  A carried function
+ * runs with the span that was open where it was handed over; it is a C object
+ * so that no frame of ours shows in the program's tracebacks. */
+#include "spans.h"
+
+#include <structmember.h>
+
+struct span {
+    PyObject_HEAD
+    struct pt_call call;
+    uint32_t id;
+    uint32_t parent_before;
+    uint32_t link_before;
+    uint32_t layer;
+    uint32_t name;
+    uint32_t detail;
+    uint32_t path;
+};
+
+static const uint8_t op_of_layer[] = {[PT_APP] = PT_OP_SPAN_APP, [PT_USER] = PT_OP_SPAN_USER,
+                                      [PT_HDF5] = PT_OP_SPAN_HDF5, [PT_MPIIO] = PT_OP_SPAN_MPIIO};
+
+static uint32_t intern_text(PyObject *text, bool path)
+{
+    if (!text || text == Py_None)
+        return 0;
+    Py_ssize_t n;
+    const char *bytes = PyUnicode_AsUTF8AndSize(text, &n);
+    if (!bytes) {
+        PyErr_Clear(); /* a name that is not UTF-8 costs the name, not the program */
+        return 0;
+    }
+    return pt_string(bytes, (size_t)n, path && bytes[0] != '/' ? pt.cwd : 0);
+}
+
+/* begin(name, layer=1, path=None, detail=None): opens the span on this thread. */
+static PyObject *span_begin(struct span *self, PyObject *const *args, Py_ssize_t n)
+{
+    if (n < 1 || !PyUnicode_Check(args[0])) {
+        PyErr_SetString(PyExc_TypeError, "begin() takes a name, a layer, a path and a detail");
+        return NULL;
+    }
+    long layer = n > 1 ? PyLong_AsLong(args[1]) : PT_USER;
+    if (layer < 0 || layer > PT_MPIIO) {
+        if (!PyErr_Occurred())
+            PyErr_SetString(PyExc_ValueError, "no such layer");
+        return NULL;
+    }
+    self->call.thread = NULL;
+    struct pt_thread *t = pt_enter();
+    if (!t)
+        Py_RETURN_FALSE;
+    uint32_t name = intern_text(args[0], false);
+    uint32_t path = n > 2 ? intern_text(args[2], true) : 0;
+    uint32_t detail = n > 3 ? intern_text(args[3], false) : 0;
+    pt_begin(&self->call, t, op_of_layer[layer], path, name, detail, PT_SIZE_NONE);
+    self->id = self->call.record ? pt_id_of(self->call.record) : 0;
+    self->parent_before = t->parent;
+    self->link_before = t->link;
+    if (self->id) {
+        t->parent = self->id;
+        t->link = PT_LINK_THREAD;
+    }
+    Py_RETURN_TRUE;
+}
+
+/* end(bytes=None, errno=0): closes it.  On another thread, in a forked child or
+ * after tracing stopped only what is right there is done. */
+static PyObject *span_end(struct span *self, PyObject *const *args, Py_ssize_t n)
+{
+    struct pt_thread *t = self->call.thread;
+    int64_t moved = -1;
+    long error = 0;
+    if (n > 0 && args[0] != Py_None)
+        moved = PyLong_AsLongLong(args[0]);
+    if (n > 1)
+        error = PyLong_AsLong(args[1]);
+    if (PyErr_Occurred())
+        return NULL;
+    if (!t)
+        Py_RETURN_NONE;
+    self->call.thread = NULL;
+    if (t->parent == self->id && t == pt_self) {
+        t->parent = self->parent_before;
+        t->link = self->link_before;
+    }
+    if (self->call.process_id != pt.process_id || pt.gate)
+        Py_RETURN_NONE;
+    if (moved >= 0 && self->call.record)
+        self->call.record->size = moved >= (int64_t)PT_NO_BYTES ? PT_NO_BYTES : (uint32_t)moved;
+    struct pt_call end = self->call;
+    end.thread = t;
+    pt_end(&end, moved, (int)error);
+    Py_RETURN_NONE;
+}
+
+static PyMethodDef span_methods[] = {
+    {"begin", (PyCFunction)(void (*)(void))span_begin, METH_FASTCALL, "begin(name, layer=1, path=None, detail=None)"},
+    {"end", (PyCFunction)(void (*)(void))span_end, METH_FASTCALL, "end(bytes=None, errno=0)"},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyMemberDef span_members[] = {
+    {"id", T_UINT, offsetof(struct span, id), READONLY, "the operation's id in the log; 0: not recorded"},
+    {NULL, 0, 0, 0, NULL},
+};
+
+PyTypeObject pt_span_type = {
+    PyVarObject_HEAD_INIT(NULL, 0)
+    .tp_name = "pyio_trace.native._capture.Span",
+    .tp_basicsize = sizeof(struct span),
+    .tp_flags = Py_TPFLAGS_DEFAULT,
+    .tp_new = PyType_GenericNew,
+    .tp_methods = span_methods,
+    .tp_members = span_members,
+};
+
+/* ---- context handed over --------------------------------------------------------- */
+
+struct carried {
+    PyObject_HEAD
+    PyObject *function; /* Owned */
+    uint32_t parent;
+};
+
+static PyObject *carried_call(struct carried *self, PyObject *args, PyObject *kwargs)
+{
+    struct pt_thread *t = pt_enter();
+    if (!t || !self->parent)
+        return PyObject_Call(self->function, args, kwargs);
+    uint32_t parent = t->parent, link = t->link;
+    t->parent = self->parent;
+    t->link = PT_LINK_CONTEXT;
+    PyObject *result = PyObject_Call(self->function, args, kwargs);
+    if (t->parent == self->parent) {
+        t->parent = parent;
+        t->link = link;
+    }
+    return result;
+}
+
+static void carried_dealloc(struct carried *self)
+{
+    PyObject_GC_UnTrack(self);
+    Py_CLEAR(self->function);
+    PyObject_GC_Del(self);
+}
+
+static int carried_traverse(struct carried *self, visitproc visit, void *arg)
+{
+    Py_VISIT(self->function);
+    return 0;
+}
+
+static int carried_clear(struct carried *self)
+{
+    Py_CLEAR(self->function);
+    return 0;
+}
+
+PyTypeObject pt_carried_type = {
+    PyVarObject_HEAD_INIT(NULL, 0)
+    .tp_name = "pyio_trace.native._capture.Carried",
+    .tp_basicsize = sizeof(struct carried),
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
+    .tp_call = (ternaryfunc)carried_call,
+    .tp_dealloc = (destructor)carried_dealloc,
+    .tp_traverse = (traverseproc)carried_traverse,
+    .tp_clear = (inquiry)carried_clear,
+};
+
+/* carry(function): the function, or one that runs it under this thread's span. */
+PyObject *pt_carry(PyObject *module, PyObject *function)
+{
+    (void)module;
+    struct pt_thread *t = pt_enter();
+    if (!t || !t->parent)
+        return Py_NewRef(function);
+    struct carried *c = PyObject_GC_New(struct carried, &pt_carried_type);
+    if (!c)
+        return NULL;
+    c->function = Py_NewRef(function);
+    c->parent = t->parent;
+    PyObject_GC_Track(c);
+    return (PyObject *)c;
+}
+
+/* suppress(True) before, suppress(False) after: nothing of this thread is recorded. */
+PyObject *pt_suppress(PyObject *module, PyObject *on)
+{
+    (void)module;
+    int yes = PyObject_IsTrue(on);
+    if (yes < 0)
+        return NULL;
+    struct pt_thread *t = pt_enter();
+    if (!t && !pt.gate)
+        t = pt_self;
+    if (!t)
+        Py_RETURN_NONE;
+    if (yes)
+        t->suppress++;
+    else if (t->suppress)
+        t->suppress--;
+    t->gate = t->suppress ? t->gate | PT_GATE_SUPPRESSED : t->gate & ~(uint32_t)PT_GATE_SUPPRESSED;
+    Py_RETURN_NONE;
+}

@@ -1,0 +1,49 @@
+"""pyio_trace: every byte a Python program moves, from its line to the system call.
+
+    python -m pyio_trace script.py
+
+or, around a part of a running program::
+
+    with pyio_trace.trace("run.pyio"):
+        ...
+    pyio_trace.open("run.pyio").operations()
+
+Names are looked up on first use: importing the package costs a traced program
+nothing, and the capture half pulls in none of the reading half.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyio_trace.capture.session import Trace, trace
+    from pyio_trace.capture.spans import span, suppress
+    from pyio_trace.errors import PyioTraceError
+    from pyio_trace.join.opening import open_log as open
+
+__all__ = ["PyioTraceError", "Trace", "open", "span", "suppress", "trace"]
+
+_HOMES = {
+    "PyioTraceError": ("pyio_trace.errors", "PyioTraceError"),
+    "Trace": ("pyio_trace.capture.session", "Trace"),
+    "open": ("pyio_trace.join.opening", "open_log"),
+    "span": ("pyio_trace.capture.spans", "span"),
+    "suppress": ("pyio_trace.capture.spans", "suppress"),
+    "trace": ("pyio_trace.capture.session", "trace"),
+}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    module, attribute = _HOMES[name]
+    value = getattr(import_module(module), attribute)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,0 +1,244 @@
+"""The one pass over a log's operations from which the summary is made.
+
+Takes batches, keeps sums: by process, layer and class; by operation; by file;
+by source line; unions of time; ranges of bytes; sizes; errors.  A sum over a
+batch is one bincount with weights; the weights are exact, because a batch's
+sums stay far below 2**53.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from pyio_trace.analysis.intervals import BusyTime, ByteRanges
+from pyio_trace.analysis.nesting import DATA, USER
+from pyio_trace.analysis.rows import OPEN, POSIX, PROCESS, READ, USER_LAYER, WRITE, RowReader, Rows
+from pyio_trace.analysis.sizes import AccessSizes
+from pyio_trace.events import CLASSES, LAYERS
+
+Ints = NDArray[np.int64]
+
+NLAYERS, NCLASSES = len(LAYERS), len(CLASSES)
+#: What a transfer is to its file or source line.
+READS, WRITES, OPENS, OTHERS, HIGHER = range(5)
+NROLES = 5
+IN_FLIGHT_SHOWN = 20
+
+
+class Sums:
+    """Calls, time (ns) and bytes by some number; grows as the numbers do."""
+
+    def __init__(self, size: int = 0) -> None:
+        self.count = np.zeros(size, np.int64)
+        self.time = np.zeros(size, np.int64)
+        self.moved = np.zeros(size, np.int64)
+
+    def add(self, keys: Ints, size: int, count: Ints | None, time: Ints | None, moved: Ints | None) -> None:
+        """Add weights at keys, which are below size; None: one for each as a count, nothing as time or bytes."""
+        if size > len(self.count):
+            for name in ("count", "time", "moved"):
+                old = getattr(self, name)
+                grown = np.zeros(max(size, len(old) * 3 // 2), np.int64)
+                grown[: len(old)] = old
+                setattr(self, name, grown)
+        self.count[:size] += _sums(keys, size, count) if count is not None else np.bincount(keys, minlength=size)
+        if time is not None:
+            self.time[:size] += _sums(keys, size, time)
+        if moved is not None:
+            self.moved[:size] += _sums(keys, size, moved)
+
+
+def _sums(keys: Ints, size: int, weights: Ints) -> Ints:
+    return np.rint(np.bincount(keys, weights=weights, minlength=size)).astype(np.int64)
+
+
+@dataclass
+class Imports:
+    """What the import system did: calls, time (ns, outermost calls only), bytes read by POSIX calls."""
+
+    count: int = 0
+    time: int = 0
+    bytes: int = 0
+
+
+@dataclass(frozen=True)
+class Pending:
+    """One operation that never returned; time, since: ns since the start of the run."""
+
+    process: int
+    layer: int
+    op: int
+    path: int
+    site: int
+    time: int
+
+
+class Collector:
+    """Adds batches up; everything a Summary needs that is in the operations."""
+
+    def __init__(self, start: int, process_ends: Ints, wall: int) -> None:
+        """start: of the run, epoch ns; process_ends: see RowReader; wall: ns that no time exceeds."""
+        self.processes = len(process_ends) + 1  # the last one: operations whose process is not known
+        self.reader = RowReader(start, process_ends)
+        self.rows = 0
+        self.calls = 0
+        self.imports = Imports()
+        self.by_process = Sums(self.processes * NLAYERS * NCLASSES)  # process, layer, class
+        self.by_op = Sums()  # op, layer
+        self.op_errors: dict[tuple[int, int, int], int] = {}  # (op, layer, errno) -> calls
+        self.op_class: dict[int, int] = {}  # op * NLAYERS + layer -> class
+        self.by_file = Sums()  # file, role; time: of outermost calls
+        self.file_path = np.zeros(0, np.int64)  # file -> the last path it went by
+        self.by_site = Sums()  # site + 1, role; outermost calls
+        self.busy = BusyTime(NLAYERS + 1, self.processes, wall)  # channels: each layer, then all outermost calls
+        self.coalesced = np.zeros((self.processes, NLAYERS), np.int64)  # time in rows that stand for many calls
+        self.coalesced_rows = 0
+        self.asked = np.zeros(2, np.int64)  # bytes read, written by outermost calls that move bytes, above POSIX
+        self.below = np.zeros(2, np.int64)  # bytes read, written by POSIX within calls above it
+        self.read_ranges, self.write_ranges = ByteRanges(), ByteRanges()
+        self.read_sizes, self.write_sizes = AccessSizes(), AccessSizes()
+        self.pending: list[Pending] = []
+        self.pending_count = 0
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        """Enter a batch with the columns of rows.COLUMNS."""
+        if not batch.num_rows:
+            return
+        rows, imported = self.reader.read(batch)
+        self.rows += len(rows)
+        self.calls += int(rows.count.sum())
+        if imported is not None:
+            self._imports(rows.where(imported))
+            rows = rows.where(~imported)
+            if not len(rows):
+                return
+        count = rows.count if int(rows.count.max()) > 1 else None
+        self._by_operation(rows, count)
+        self._by_place(rows, count)
+        self._time(rows, count)
+        self._bytes(rows)
+        self._unusual(rows)
+
+    def _imports(self, rows: Rows) -> None:
+        self.imports.count += int(rows.count.sum())
+        self.imports.time += int(rows.duration[rows.outer].sum())
+        self.imports.bytes += int(rows.moved[(rows.layer == POSIX) & (rows.kind == READ)].sum())
+
+    def _by_operation(self, rows: Rows, count: Ints | None) -> None:
+        time, moved = rows.duration.astype(np.float64), rows.moved.astype(np.float64)
+        kinds = NLAYERS * NCLASSES
+        keys = (rows.process * NLAYERS + rows.layer) * NCLASSES + rows.kind
+        self.by_process.add(keys, self.processes * kinds, count, time, moved)
+        keys = rows.op * NLAYERS + rows.layer
+        self.by_op.add(keys, len(self.reader.ops) * NLAYERS, count, time, moved)
+        seen = np.zeros(len(self.reader.ops) * NLAYERS, np.int64)
+        seen[keys] = rows.kind
+        present = np.flatnonzero(np.bincount(keys, minlength=len(seen)))
+        self.op_class.update(zip(present.tolist(), seen[present].tolist(), strict=True))
+
+    def _by_place(self, rows: Rows, count: Ints | None) -> None:
+        """Files and source lines.  Their time is that of outermost calls; a file's transfers are POSIX's."""
+        role = roles(rows.kind)
+        keys = rows.site + 1
+        keys = keys * NROLES + role
+        size = (len(self.reader.sites) + 1) * NROLES
+        ours = rows.outer & (rows.layer != USER_LAYER) & (rows.kind != PROCESS)
+        if ours.all():
+            self.by_site.add(keys, size, count, rows.duration, rows.moved)
+            time = rows.duration
+        else:
+            at = np.flatnonzero(ours)
+            own = None if count is None else count[at]
+            self.by_site.add(keys[at], size, own, rows.duration[at], rows.moved[at])
+            time = np.where(ours, rows.duration, 0)
+        high = rows.layer != POSIX
+        if high.any():
+            role = np.where(high, HIGHER, role)
+        self.by_file.add(rows.file * NROLES + role, self.reader.files.size * NROLES, count, time, rows.moved)
+        if self.reader.files.size > len(self.file_path):
+            grown = np.full(self.reader.files.size * 3 // 2, -1, np.int64)
+            grown[: len(self.file_path)] = self.file_path
+            self.file_path = grown
+        self.file_path[rows.file] = rows.path
+
+    def _time(self, rows: Rows, count: Ints | None) -> None:
+        single = rows.kind != PROCESS
+        if count is not None:
+            many = np.flatnonzero((count > 1) & (rows.layer != USER_LAYER) & rows.outer & single)
+            self.coalesced_rows += len(many)
+            keys = rows.process[many] * NLAYERS + rows.layer[many]
+            self.coalesced += _sums(keys, self.processes * NLAYERS, rows.duration[many]).reshape(-1, NLAYERS)
+            single &= count <= 1
+        end = rows.time + rows.duration
+        all_outer = bool(rows.outer.all())
+        for layer in np.flatnonzero(np.bincount(rows.layer, minlength=NLAYERS)).tolist():
+            mask = single & (rows.layer == layer)
+            if layer != USER_LAYER and all_outer:
+                self._busy_on((layer, NLAYERS), rows, mask, end)
+                continue
+            self._busy_on((layer,), rows, mask, end)
+            if layer != USER_LAYER:
+                self._busy_on((NLAYERS,), rows, mask & rows.outer, end)
+        self.busy.settle(int(rows.time.min()))
+
+    def _busy_on(self, channels: tuple[int, ...], rows: Rows, mask: NDArray[np.bool_], end: Ints) -> None:
+        if mask.all():
+            self.busy.add(channels, rows.process, rows.time, end)
+        else:
+            at = np.flatnonzero(mask)
+            self.busy.add(channels, rows.process[at], rows.time[at], end[at])
+
+    def _bytes(self, rows: Rows) -> None:
+        """What was asked for above POSIX, what POSIX moved for it, which bytes, and in which sizes."""
+        posix = rows.layer == POSIX
+        reads, writes = rows.kind == READ, rows.kind == WRITE
+        if not posix.all():
+            own = rows.layer != USER_LAYER
+            asking = ~posix & own & (rows.inside != DATA)
+            self.asked += [int(rows.moved[asking & reads].sum()), int(rows.moved[asking & writes].sum())]
+            within = posix & (rows.inside > USER)
+            self.below += [int(rows.moved[within & reads].sum()), int(rows.moved[within & writes].sum())]
+        for mask, sizes, ranges in (
+            (reads, self.read_sizes, self.read_ranges),
+            (writes, self.write_sizes, self.write_ranges),
+        ):
+            at = np.flatnonzero(posix & mask & (rows.errno == 0) & ~rows.in_flight)
+            if not len(at):
+                continue
+            moved = rows.moved[at]
+            sizes.add(moved)
+            offset, file = rows.offset[at], rows.file[at]
+            if int(offset.min()) < 0 or int(file.min()) == 0 or int(moved.min()) == 0:
+                known = np.flatnonzero((offset >= 0) & (file > 0) & (moved > 0))
+                offset, file, moved = offset[known], file[known], moved[known]
+            ranges.add(file, offset, offset + moved)
+
+    def _unusual(self, rows: Rows) -> None:
+        """Errors, and operations that never returned."""
+        failed = np.flatnonzero(rows.errno)
+        if len(failed):
+            keys = np.stack([rows.op[failed], rows.layer[failed], rows.errno[failed]])
+            distinct, where = np.unique(keys, axis=1, return_inverse=True)
+            counts = np.bincount(where.ravel(), weights=rows.count[failed]).astype(np.int64)
+            for (op, layer, errno), calls in zip(distinct.T.tolist(), counts.tolist(), strict=True):
+                self.op_errors[op, layer, errno] = self.op_errors.get((op, layer, errno), 0) + calls
+        if rows.in_flight.any():
+            at = np.flatnonzero(rows.in_flight & (rows.layer != USER_LAYER) & (rows.kind != PROCESS))
+            self.pending_count += len(at)
+            for i in at[: IN_FLIGHT_SHOWN - len(self.pending)].tolist():
+                fields = (rows.process, rows.layer, rows.op, rows.path, rows.site, rows.time)
+                self.pending.append(Pending(*(int(field[i]) for field in fields)))
+
+
+def roles(kind: Ints) -> Ints:
+    """The role of transfers of these classes: READS, WRITES, OPENS or OTHERS."""
+    return _ROLES[kind]
+
+
+#: Class -> role.
+_ROLES = np.full(NCLASSES, OTHERS, np.int64)
+_ROLES[READ], _ROLES[WRITE], _ROLES[OPEN] = READS, WRITES, OPENS

@@ -1,0 +1,186 @@
+"""Unions of intervals: how long anything at all was going on, and which bytes were touched at all.
+
+Operations overlap: threads work side by side, a call at one layer contains
+calls at the next.  Adding their durations up says nothing about the clock;
+the union does.  Everything here takes whole arrays and keeps merged intervals
+only, so that memory follows the gaps, not the operations.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+Ints = NDArray[np.int64]
+
+
+def merge(starts: Ints, ends: Ints) -> tuple[Ints, Ints]:
+    """Sorted, disjoint, non-touching half-open intervals with the same union as [starts, ends).
+
+    Starts and ends are sorted apart from each other: before a start there is a
+    gap just when as many intervals have ended as have started, that is when
+    the i-th smallest end lies before the (i+1)-th smallest start.  That is two
+    plain sorts, several times as quick as sorting pairs, and none for what is in order.
+    """
+    if len(starts) < 2:
+        return starts, ends
+    starts, ends = _sorted(starts), _sorted(ends)
+    gaps = np.flatnonzero(starts[1:] > ends[:-1])
+    firsts = np.empty(len(gaps) + 1, np.int64)
+    firsts[0], firsts[1:] = starts[0], starts[gaps + 1]
+    lasts = np.empty(len(gaps) + 1, np.int64)
+    lasts[:-1], lasts[-1] = ends[gaps], ends[-1]
+    return firsts, lasts
+
+
+def _sorted(values: Ints) -> Ints:
+    return values if bool((values[1:] >= values[:-1]).all()) else np.sort(values)
+
+
+class BusyTime:
+    """For how long each process had at least one interval open, on each of several channels.
+
+    Times are ns since the start of the run.  All processes share one axis:
+    each has its own stretch of it, so that one merge serves all of them.  When
+    many merged intervals have gathered, those which nothing later can touch
+    are added up and forgotten.
+    """
+
+    def __init__(self, channels: int, processes: int, wall: int, limit: int = 1 << 22) -> None:
+        """wall: no time is larger, ns; limit: intervals kept before adding up."""
+        self._processes = processes
+        # A year of a thousand processes does not fit 63 bits: coarser units then.
+        self._shift = max(0, (max(wall, 1) * max(processes, 1)).bit_length() - 62)
+        self._stretch = (max(wall, 1) >> self._shift) + 2
+        self._limit = limit
+        self._pending: list[list[tuple[Ints, Ints]]] = [[] for _ in range(channels)]
+        self._count = 0
+        self._floor: Ints | None = None  # per process: what lies before it is added up
+        self._seen = np.zeros(processes, np.bool_)
+        self._totals = np.zeros((channels, processes), np.int64)
+        self._last = np.zeros(processes, np.int64)
+
+    def add(self, channels: tuple[int, ...], process: Ints, starts: Ints, ends: Ints) -> None:
+        """Enter intervals on channels: process index of each, and [start, end) of each; in any order."""
+        if not len(starts):
+            return
+        self._seen[process] = True
+        bottom = 0 if self._floor is None else self._floor[process]
+        top = self._stretch - 1
+        base = process * self._stretch
+        merged = merge(
+            base + np.clip(starts >> self._shift, bottom, top), base + np.clip(ends >> self._shift, bottom, top)
+        )
+        for channel in channels:
+            self._pending[channel].append(merged)
+        self._count += len(merged[0]) * len(channels)
+
+    def settle(self, horizon: int) -> None:
+        """Nothing of the processes seen so far begins before `horizon` (ns) from here on: add up what is over.
+
+        Chunks of a log are claimed in the order of time, so the earliest begin
+        of the newest batch is such a horizon; the rare interval that is late by
+        a scheduling delay is cut to it, so a union never exceeds the clock.
+        """
+        if self._count <= self._limit:
+            return
+        floor = horizon >> self._shift
+        self._count = 0
+        for channel in range(len(self._pending)):
+            starts, ends = self._merged(channel)
+            over = ends % self._stretch < floor
+            self._add_up(channel, starts[over], ends[over])
+            self._pending[channel] = [(starts[~over], ends[~over])]
+            self._count += len(self._pending[channel][0][0])
+        if self._floor is None:
+            self._floor = np.zeros(self._processes, np.int64)
+        self._floor[self._seen] = np.maximum(self._floor[self._seen], floor)
+        self._limit = max(self._limit, 2 * self._count)  # an order that allows no horizon must not cost a merge a batch
+
+    def _merged(self, channel: int) -> tuple[Ints, Ints]:
+        pending = self._pending[channel]
+        if not pending:
+            empty = np.zeros(0, np.int64)
+            return empty, empty
+        return merge(np.concatenate([p[0] for p in pending]), np.concatenate([p[1] for p in pending]))
+
+    def _add_up(self, channel: int, starts: Ints, ends: Ints) -> None:
+        process = starts // self._stretch
+        lengths = np.bincount(process, weights=ends - starts, minlength=self._processes)
+        self._totals[channel] += np.rint(lengths).astype(np.int64)
+        final = np.flatnonzero(np.diff(process, append=-1))  # sorted, so the last of each process is its latest
+        self._last[process[final]] = np.maximum(self._last[process[final]], ends[final] % self._stretch)
+
+    def finish(self) -> tuple[Ints, Ints]:
+        """(length of the union by channel and process, latest end by process), ns; ends the entering."""
+        for channel in range(len(self._pending)):
+            self._add_up(channel, *self._merged(channel))
+            self._pending[channel] = []
+        return self._totals << self._shift, self._last << self._shift
+
+
+_OFFSET_BITS = 42
+_FILE_BITS = 21
+
+
+class ByteRanges:
+    """Which bytes of which files were touched, as merged ranges.
+
+    A range is a pair of keys, file number above offset, so that one merge
+    serves all files.  What does not fit such keys (offsets past 4 TiB, file
+    numbers past two million) is kept aside, file by file.
+    """
+
+    def __init__(self, limit: int = 1 << 22) -> None:
+        self._limit = limit
+        self._pending: list[tuple[Ints, Ints]] = []
+        self._count = 0
+        self._aside: dict[int, tuple[Ints, Ints]] = {}
+
+    def add(self, file: Ints, starts: Ints, ends: Ints) -> None:
+        """Enter ranges: file number (not negative) and [start, end) bytes of each; in any order."""
+        if not len(starts):
+            return
+        # One bit is left over, so that a range never touches the next file's first byte.
+        if int(ends.max()) >> (_OFFSET_BITS - 1) or int(file.max()) >> _FILE_BITS:
+            fits = (ends < 1 << (_OFFSET_BITS - 1)) & (file < 1 << _FILE_BITS)
+            self._add_aside(file[~fits], starts[~fits], ends[~fits])
+            self.add(file[fits], starts[fits], ends[fits])
+            return
+        keys = file << _OFFSET_BITS
+        self._keep(*merge(keys + starts, keys + ends))
+
+    def _keep(self, starts: Ints, ends: Ints) -> None:
+        self._pending.append((starts, ends))
+        self._count += len(starts)
+        if self._count > self._limit:
+            self._limit = max(self._limit, 2 * len(self._merged()[0]))
+
+    def _add_aside(self, file: Ints, starts: Ints, ends: Ints) -> None:
+        for one in np.unique(file).tolist():
+            before = self._aside.get(one, (starts[:0], ends[:0]))
+            of = file == one
+            self._aside[one] = merge(np.append(before[0], starts[of]), np.append(before[1], ends[of]))
+
+    def update(self, other: ByteRanges) -> None:
+        """Enter everything that another one has."""
+        self._keep(*other._merged())
+        for file, (starts, ends) in other._aside.items():
+            self._add_aside(np.full(len(starts), file, np.int64), starts, ends)
+
+    def _merged(self) -> tuple[Ints, Ints]:
+        if not self._pending:
+            empty = np.zeros(0, np.int64)
+            return empty, empty
+        if len(self._pending) > 1:
+            starts, ends = (np.concatenate([p[i] for p in self._pending]) for i in (0, 1))
+            self._pending = [merge(starts, ends)]
+            self._count = len(self._pending[0][0])
+        return self._pending[0]
+
+    def total(self) -> int:
+        """Bytes in the union of all ranges; one file's offsets below and past 4 TiB count apart, which is exact
+        but for a range that overlaps another across that line."""
+        starts, ends = self._merged()
+        aside = sum(int((last - first).sum()) for first, last in self._aside.values())
+        return int((ends - starts).sum()) + aside

@@ -1,0 +1,180 @@
+"""A batch of operations as numpy arrays: the one place where Arrow's nulls become numbers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from pyio_trace.analysis.nesting import DATA, OTHER, USER, Nesting
+from pyio_trace.events import CLASSES, LAYERS
+
+#: What the summary asks of Log.batches().
+COLUMNS: tuple[str, ...] = (
+    "id", "parent", "time", "duration", "layer", "op", "op_class", "process", "path", "file",
+    "offset", "moved", "errno", "site", "count", "imported",
+)  # fmt: skip
+
+POSIX = LAYERS.index("posix")
+USER_LAYER = LAYERS.index("user")
+READ, WRITE, COPY, OPEN, PROCESS = (CLASSES.index(c) for c in ("read", "write", "copy", "open", "process"))
+
+
+@dataclass
+class Rows:
+    """Operations, one element each; what is null in the log is as said.
+
+    time: ns since the start of the run; duration: ns, until the end of the process
+    where in_flight; layer, kind: indexes into events.LAYERS and CLASSES; op, path, site:
+    dictionary codes, -1 none; process: index, the last one for none; file: index of
+    FileNumbers, 0 none; offset: -1 none; moved: bytes, 0 none, and `carries` says
+    whether there are any; errno; count; inside: see nesting.py; outer: counts by itself.
+    """
+
+    id: NDArray[np.int64]
+    time: NDArray[np.int64]
+    duration: NDArray[np.int64]
+    in_flight: NDArray[np.bool_]
+    layer: NDArray[np.int64]
+    kind: NDArray[np.int64]
+    op: NDArray[np.int64]
+    process: NDArray[np.int64]
+    path: NDArray[np.int64]
+    file: NDArray[np.int64]
+    offset: NDArray[np.int64]
+    moved: NDArray[np.int64]
+    errno: NDArray[np.int64]
+    site: NDArray[np.int64]
+    count: NDArray[np.int64]
+    inside: NDArray[np.uint8]
+    outer: NDArray[np.bool_]
+
+    def __len__(self) -> int:
+        return len(self.id)
+
+    def where(self, mask: NDArray[np.bool_]) -> Rows:
+        """The rows that a mask selects."""
+        at = np.flatnonzero(mask)
+        return Rows(**{name: getattr(self, name)[at] for name in self.__dataclass_fields__})
+
+
+class FileNumbers:
+    """Small, lasting numbers for the identities of files; 0 is "no file".
+
+    The join counts files up from 1 and nameless identities down from -1, which
+    fold into small numbers at once; identities from elsewhere get a table.
+    """
+
+    _DIRECT = 1 << 22
+
+    def __init__(self) -> None:
+        self.size = 1
+        self._table: dict[int, int] | None = None
+
+    def of(self, files: pa.Array) -> NDArray[np.int64]:
+        """The number of each row's file, 0 where null."""
+        raw = numbers(files)
+        if self._table is None:
+            folded = (raw << 1) ^ (raw >> 63)
+            highest = int(folded.max(initial=0))
+            if highest < self._DIRECT:
+                self.size = max(self.size, highest + 1)
+                return folded
+            self._table = {(n >> 1) ^ -(n & 1): n for n in range(self.size)}
+        distinct, inverse = np.unique(raw, return_inverse=True)
+        table = self._table
+        known = np.array([table.setdefault(one, len(table)) for one in distinct.tolist()], np.int64)
+        self.size = len(table)
+        return known[inverse]
+
+
+class RowReader:
+    """Turns the batches of one log into Rows."""
+
+    def __init__(self, start: int, process_ends: NDArray[np.int64]) -> None:
+        """start: of the run, epoch ns; process_ends: ns since then at which each process was last alive."""
+        self._start = start
+        self._ends = np.append(process_ends, process_ends.max(initial=0))
+        self._layers: NDArray[np.int64] | None = None
+        self._kinds: NDArray[np.int64] | None = None
+        self.files = FileNumbers()
+        self.nesting = Nesting()
+        #: The dictionaries of the log, the same in every batch.
+        self.ops: list[str] = []
+        self.sites: list[str] = []
+        self.paths: pa.Array = pa.array([], pa.string())
+
+    def read(self, batch: pa.RecordBatch) -> tuple[Rows, NDArray[np.bool_] | None]:
+        """The batch's operations, and which of them imports issued (None: none of them)."""
+        if self._layers is None or self._kinds is None:
+            self._layers = _by_name(batch.column("layer"), LAYERS)
+            self._kinds = _by_name(batch.column("op_class"), CLASSES)
+            self.ops = batch.column("op").dictionary.to_pylist()
+            self.sites = batch.column("site").dictionary.to_pylist()
+            self.paths = batch.column("path").dictionary
+        time = numbers(batch.column("time")) - self._start
+        process = numbers(batch.column("process"), -1).astype(np.int64)
+        process[process < 0] = len(self._ends) - 1
+        duration, in_flight = self._durations(batch.column("duration"), time, process)
+        layer = self._layers[codes(batch.column("layer"))]
+        kind = self._kinds[codes(batch.column("op_class"))]
+        moved = batch.column("moved")
+        ids = numbers(batch.column("id"))
+        inside = self._nest(ids, batch.column("parent"), layer, kind, moved)
+        rows = Rows(
+            id=ids, time=time, duration=duration, in_flight=in_flight, layer=layer, kind=kind,
+            op=codes(batch.column("op")), process=process, path=codes(batch.column("path")),
+            file=self.files.of(batch.column("file")), offset=numbers(batch.column("offset"), -1),
+            moved=numbers(moved), errno=numbers(batch.column("errno")), site=codes(batch.column("site")),
+            count=numbers(batch.column("count")), inside=inside, outer=inside <= USER,
+        )  # fmt: skip
+        imported = batch.column("imported")
+        return rows, imported.to_numpy(zero_copy_only=False) if imported.true_count else None
+
+    def _durations(
+        self, column: pa.Array, time: NDArray[np.int64], process: NDArray[np.int64]
+    ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+        in_flight = np.zeros(len(column), np.bool_)
+        duration = numbers(column)
+        if column.null_count:
+            in_flight = column.is_null().to_numpy(zero_copy_only=False)
+            until = np.maximum(self._ends[process] - time, 0)
+            duration = np.where(in_flight, until, duration)
+        return duration, in_flight
+
+    def _nest(
+        self, ids: NDArray[np.int64], parents: pa.Array, layer: NDArray[np.int64], kind: NDArray[np.int64], moved: pa.Array
+    ) -> NDArray[np.uint8]:
+        above = np.flatnonzero(layer != POSIX)
+        parent = None if parents.null_count == len(parents) else numbers(parents)
+        if len(above):
+            data = (kind[above] == READ) | (kind[above] == WRITE)
+            if moved.null_count:
+                data &= moved.is_valid().to_numpy(zero_copy_only=False)[above]
+            self.nesting.enter(ids[above], np.where(data, DATA, OTHER).astype(np.uint8))
+            spans = above[layer[above] == USER_LAYER]
+            if len(spans):
+                around = np.zeros(len(spans), np.int64) if parent is None else parent[spans]
+                self.nesting.enter_user_spans(ids[spans], around)
+        return np.zeros(len(ids), np.uint8) if parent is None else self.nesting.around(parent)
+
+
+def numbers(column: pa.Array, missing: int = 0) -> NDArray[np.int64]:
+    """A column of integers, with `missing` in the place of nulls."""
+    if column.null_count:
+        column = pc.fill_null(column, missing)
+    result: NDArray[np.int64] = column.to_numpy(zero_copy_only=False)
+    return result
+
+
+def codes(column: pa.DictionaryArray) -> NDArray[np.int64]:
+    """Indexes into a dictionary column's dictionary, -1 for null."""
+    return numbers(column.indices, -1)
+
+
+def _by_name(column: pa.DictionaryArray, names: tuple[str, ...]) -> NDArray[np.int64]:
+    """From a dictionary's codes to indexes into names."""
+    return np.array([names.index(one) for one in column.dictionary.to_pylist()], np.int64)

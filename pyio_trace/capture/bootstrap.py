@@ -1,0 +1,104 @@
+"""A process of a run starts tracing: called by auto-enable (capture/start/,
+capture/shim/, pyio_trace.auto) before the program's first line.
+
+Nothing here may raise into the program: what goes wrong is one line on stderr
+and an untraced program.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from pyio_trace.errors import PyioTraceError
+
+_done = False
+
+
+def start_from_environment() -> None:
+    """Trace this process as PYIO_TRACE and its companions say.  Never raises.
+
+    With PYIO_TRACE_LOG (set by us for the processes of a run) it joins that
+    run; otherwise it begins one and owns it.  Called again, it does nothing.
+    """
+    global _done
+    if _done:
+        return
+    _done = True
+    try:
+        _start()
+    except PyioTraceError as problem:
+        if problem.slug != "run-ended":  # a child that outlives its run is nobody's mistake
+            _warn(str(problem))
+    except Exception as problem:
+        _warn(f"{type(problem).__name__}: {problem}")
+
+
+def _warn(text: str) -> None:
+    os.write(2, f"pyio-trace: not tracing: {text}\n".encode(errors="backslashreplace"))
+
+
+def _start() -> None:
+    from pyio_trace import config as configuration
+    from pyio_trace.capture import online
+
+    if not configuration.enabled() or _leave_alone():
+        return
+    live = os.environ.get(online.LOG_VARIABLE)
+    if live:
+        settings = configuration.Config.from_environment()
+        owner = online.start(settings, live, create=False)
+        final = _final_of(settings, live) if owner else None
+    else:
+        settings = configuration.load()
+        live, final = configuration.output_paths(settings, _script())
+        owner = online.start(settings, live, create=True)
+    if owner:
+        finish_at_exit(live, final, quiet=settings.quiet)
+
+
+def _final_of(settings: object, live: str) -> str | None:
+    """The Parquet log of a run that was started before this program was exec'd."""
+    output = getattr(settings, "output", None)
+    if output is not None and not output.endswith(".parquet"):
+        return None
+    return live.removesuffix(".pyio") + ".parquet"
+
+
+def _script() -> str:
+    """What is being run, for the log's name: sys.argv is not complete yet."""
+    words = sys.orig_argv[1:]
+    while words and words[0].startswith("-"):
+        word = words.pop(0)
+        if word in ("-c", "-m") or word in ("-X", "-W"):
+            value = words.pop(0) if words else ""
+            if word == "-c":
+                return "command"
+            if word == "-m":
+                return value
+    return words[0] if words else "python"
+
+
+def _leave_alone() -> bool:
+    """Helpers of the standard library that do no I/O of the program's."""
+    return any("multiprocessing.resource_tracker import" in word for word in sys.orig_argv)
+
+
+def finish_at_exit(live: str, final: str | None, *, quiet: bool) -> None:
+    """When this process has ended: pack the log into `final`, print the summary.
+
+    It is done by a fresh interpreter that the core starts after Python has
+    gone (csrc/core/process.c), so that the last write of the program is in.
+    """
+    from pyio_trace import native
+
+    if native.core is None or (quiet and final is None):
+        return
+    root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    code = "import sys; sys.path.append(sys.argv.pop(1)); from pyio_trace.cli.main import main; sys.exit(main(sys.argv[1:]))"
+    words = [sys.executable, "-c", code, root, "finish", live]
+    if final is not None:
+        words += ["--pack", final]
+    if quiet:
+        words += ["--quiet"]
+    native.core.finish_with([os.fsencode(word) for word in words])

@@ -1,0 +1,54 @@
+"""Context goes with the work: a function submitted to a ThreadPoolExecutor runs
+under the span that submitted it (asyncio.to_thread and run_in_executor go
+through the same door).
+
+The executor's module is watched for, not imported: a program without it pays
+nothing.
+"""
+
+from __future__ import annotations
+
+from functools import WRAPPER_ASSIGNMENTS
+from types import ModuleType
+from typing import TYPE_CHECKING
+
+from pyio_trace import native
+from pyio_trace.capture import imports
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+_undo: list[tuple[type, str, object]] = []
+
+
+def install() -> None:
+    """Wrap ThreadPoolExecutor.submit, now or when it is imported."""
+    imports.watch("concurrent.futures.thread", _wrap)
+
+
+def uninstall() -> None:
+    """Put back what install() replaced."""
+    while _undo:
+        owner, name, original = _undo.pop()
+        setattr(owner, name, original)
+
+
+def _wrap(module: ModuleType) -> None:
+    owner = module.ThreadPoolExecutor
+    original = owner.__dict__["submit"]
+    replacement = _carrying(original)
+    owner.submit = replacement
+    _undo.append((owner, "submit", original))
+
+
+def _carrying(original: Callable[..., Any]) -> Callable[..., Any]:
+    def submit(self: Any, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+        core = native.core
+        return original(self, core.carry(fn) if core is not None else fn, *args, **kwargs)
+
+    for name in WRAPPER_ASSIGNMENTS:
+        if hasattr(original, name):
+            setattr(submit, name, getattr(original, name))
+    submit.__wrapped__ = original  # type: ignore[attr-defined]
+    return submit

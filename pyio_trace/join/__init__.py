@@ -1,0 +1,1 @@
+"""From raw logs to the operations table: paths, offsets, stacks, parents, processes."""

@@ -1,0 +1,140 @@
+"""Paths and files: what each descriptor and string of a log names.
+
+Owns the path dictionary, the identity of files, and the descriptors' lineage.
+A file is known by (device, inode) where some descriptor of the log was looked
+at, else by its path; every path of the log gets the better of the two, so that
+a stat of a file and reads of it meet.
+"""
+
+from __future__ import annotations
+
+import os
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pyio_trace.join.positions import UNKNOWN
+from pyio_trace.log import layout
+from pyio_trace.log.heap import Heap, HeapSlots
+
+#: No path a kernel takes is longer by much; a forged chain of bases could make one that is.
+_LONGEST = 1 << 15
+_DEEPEST = 16
+
+
+class Paths:
+    """Absolute paths by string id, each worked out once; all distinct ones in `texts`."""
+
+    def __init__(self, heap: Heap) -> None:
+        self._heap = heap
+        self._bytes: dict[int, bytes | None] = {}
+        self._index: dict[str, int] = {}
+        self.texts: list[str] = []
+
+    def index(self, identity: int) -> int:
+        """Where in texts the path of a string is; -1: missing."""
+        raw = self._absolute(identity, 0)
+        if raw is None:
+            return -1
+        text = raw.decode("utf-8", "backslashreplace")
+        at = self._index.setdefault(text, len(self.texts))
+        if at == len(self.texts):
+            self.texts.append(text)
+        return at
+
+    def _absolute(self, identity: int, depth: int) -> bytes | None:
+        if identity in self._bytes:
+            return self._bytes[identity]
+        found = self._heap.string(identity)
+        if found is None:
+            result = None
+        else:
+            path, base = found
+            if base and depth < _DEEPEST and not path.startswith(b"/"):
+                start = self._absolute(base, depth + 1)
+                path = path if start is None else start + b"/" + path
+            result = normal(path[:_LONGEST])
+        self._bytes[identity] = result
+        return result
+
+
+def normal(path: bytes) -> bytes:
+    """A path without `//`, `.` and, lexically, `..`; symbolic links stay. What is not absolute stays as it is."""
+    if not path.startswith(b"/") or (b"//" not in path and b"/." not in path and not path.endswith(b"/")):
+        return path
+    plain = os.path.normpath(path)
+    return plain[1:] if plain.startswith(b"//") else plain
+
+
+class Files:
+    """Tables by heap slot for the objects in use: path (index or -1), file (identity or 0), fd, root.
+
+    paths: the Paths; path_file: identity by path index.  By root number:
+    root_start (first position or UNKNOWN), root_flags (how it was opened), root_file.
+    """
+
+    def __init__(self, heap: Heap, slots: HeapSlots, objects: NDArray[np.int64]) -> None:
+        self._heap = heap
+        self.paths = Paths(heap)
+        descs = self._with_roots(objects[heap.kinds(objects) == layout.HEAP_DESC])
+        rows, valid = heap.descriptors(descs)
+        descs, rows = descs[valid], rows[valid]
+        strings = objects[heap.kinds(objects) == layout.HEAP_STRING]
+
+        desc_path = self._indexes(rows["path"].astype(np.int64))
+        string_path = self._indexes(strings)
+        desc_file, self.path_file = _identities(rows, desc_path, len(self.paths.texts))
+        self.path = np.full(slots.count, -1, np.int32)
+        self.file = np.zeros(slots.count, np.int64)
+        self.fd = np.full(slots.count, -1, np.int32)
+        self.root = np.full(slots.count, -1, np.int32)
+        at = slots.of(descs.astype(np.uint32))
+        self.path[at], self.file[at], self.fd[at] = desc_path, desc_file, rows["fd"]
+        self._roots(slots, descs, rows, desc_file)
+        at = slots.of(strings.astype(np.uint32))
+        named = string_path >= 0
+        self.path[at] = string_path
+        self.file[at[named]] = self.path_file[string_path[named]]
+        # ids that no heap chunk holds share the slots below NONE: they name nothing
+        for table, nothing in ((self.path, -1), (self.file, 0), (self.fd, -1), (self.root, -1)):
+            table[: HeapSlots.NONE] = nothing
+
+    def _with_roots(self, descs: NDArray[np.int64]) -> NDArray[np.int64]:
+        rows, _ = self._heap.descriptors(descs)
+        return np.unique(np.concatenate([descs, rows["root"].astype(np.int64)]))
+
+    def _indexes(self, strings: NDArray[np.int64]) -> NDArray[np.int32]:
+        distinct, inverse = np.unique(strings, return_inverse=True)
+        found = [self.paths.index(identity) if identity else -1 for identity in distinct.tolist()]
+        return np.array(found, np.int32)[inverse]
+
+    def _roots(
+        self, slots: HeapSlots, descs: NDArray[np.int64], rows: NDArray[np.void], desc_file: NDArray[np.int64]
+    ) -> None:
+        own = rows["root"].astype(np.int64)
+        own = np.where((own > 0) & np.isin(own, descs), own, descs)
+        roots, number = np.unique(own, return_inverse=True)
+        first = np.searchsorted(descs, roots)
+        self.root[slots.of(descs.astype(np.uint32))] = number.astype(np.int32)
+        start = rows["position"][first]
+        self.root_start = np.where(start < 0, UNKNOWN, start)
+        self.root_flags = rows["open_flags"][first].astype(np.uint32)
+        self.root_file = desc_file[first]
+
+
+def _identities(
+    rows: NDArray[np.void], path: NDArray[np.int32], paths: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """(identity of each descriptor's file, identity of each path); 0: neither path nor inode is known."""
+    looked_at = (rows["ino"] != 0) | (rows["dev"] != 0)
+    _, device = np.unique(rows["dev"][looked_at], return_inverse=True)
+    inodes, inode = np.unique(rows["ino"][looked_at], return_inverse=True)
+    _, number = np.unique(device * len(inodes) + inode, return_inverse=True)
+    by_path = -1 - np.arange(paths, dtype=np.int64)
+    result = np.zeros(len(rows), np.int64)
+    result[looked_at] = number + 1
+    both = looked_at & (path >= 0)
+    by_path[path[both]] = result[both]  # of several files that had this name, the latest
+    rest = ~looked_at & (path >= 0)
+    result[rest] = by_path[path[rest]]
+    return result, by_path

@@ -1,0 +1,147 @@
+"""A live log as a source of the operations table.
+
+Ties the parts of the join together, each made when it is first asked for and
+once: survey, files, stacks, offsets, details.  Rows come in the order of ids.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pyio_trace import events
+from pyio_trace.join.appends import Offsets
+from pyio_trace.join.details import Details
+from pyio_trace.join.files import Files
+from pyio_trace.join.losses import read_counters, read_info, read_losses
+from pyio_trace.join.processes import process_ids, read_processes
+from pyio_trace.join.rows import Rows
+from pyio_trace.join.stacks import Stacks
+from pyio_trace.join.survey import BLOCK_ROWS, Survey
+from pyio_trace.join.vocabulary import Vocabulary
+from pyio_trace.log import layout
+from pyio_trace.log.heap import Heap, HeapSlots
+from pyio_trace.log.live import LiveLog
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+@dataclass(frozen=True)
+class Names:
+    """The op dictionary: texts, and its index by operation number and by heap slot of a span's name (or -1)."""
+
+    texts: list[str]
+    by_number: NDArray[np.int32]
+    by_slot: NDArray[np.int32]
+
+
+class LiveSource:
+    """See pyio_trace.join.source.Source; raises what LiveLog raises."""
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self._log = LiveLog(path)
+        self._heap = Heap(self._log)
+        self._values: dict[str, pa.Array] = {}
+        self.clock = self._log.clock
+        self.words = Vocabulary(self._log.op_rows)
+        self.slots = HeapSlots(self._log)
+        self._processes = read_processes(self._log, self._heap)
+        self.pids = np.array([process.pid for process in self._processes] or [0], np.int32)
+        self.process_of_page = np.full(len(self._log.data) // layout.PAGE + 2, -1, np.int32)
+        pages = process_ids(self._log) >> 8
+        self.process_of_page[pages] = np.arange(len(pages), dtype=np.int32)
+
+    # ---- the parts, each made once
+
+    @cached_property
+    def survey(self) -> Survey:
+        return Survey(self._log, self.words, self.slots)
+
+    @cached_property
+    def files(self) -> Files:
+        return Files(self._heap, self.slots, self.survey.objects)
+
+    @cached_property
+    def stacks(self) -> Stacks:
+        return Stacks(self._heap, self.slots, self.survey.stacks)
+
+    @cached_property
+    def offsets(self) -> Offsets:
+        survey = self.survey
+        offsets = Offsets(self._log, self.words, self.slots, self.files, survey.moves, survey.ext)
+        survey.moves.keep(np.zeros(len(survey.moves), np.bool_))  # they are as large as the log
+        return offsets
+
+    @cached_property
+    def details(self) -> Details:
+        return Details(self._heap, self.slots, self.survey, self.files, self.clock)
+
+    @cached_property
+    def names(self) -> Names:
+        index: dict[str, int] = {}
+        by_number = np.array([index.setdefault(name, len(index)) for name in self.words.names], np.int32)
+        by_slot = np.full(self.slots.count, -1, np.int32)
+        spans = self.survey.span_names
+        texts = [self._heap.text(identity) for identity in spans.tolist()]
+        by_slot[self.slots.of(spans.astype(np.uint32))] = [
+            -1 if text is None else index.setdefault(text, len(index)) for text in texts
+        ]
+        return Names(list(index), by_number, by_slot)
+
+    def values(self, column: str) -> pa.Array:
+        """The dictionary of a dictionary column, the same array at every call."""
+        import pyarrow as pa
+
+        if column not in self._values:
+            if column == "detail":
+                self._values[column] = self.details.values()
+            else:
+                self._values[column] = pa.array(self._texts(column), pa.string())
+        return self._values[column]
+
+    def _texts(self, column: str) -> Sequence[str]:
+        if column == "op":
+            return self.names.texts
+        if column == "path":
+            return self.files.paths.texts
+        if column == "site":
+            return self.stacks.sites
+        if column == "stack":
+            return self.stacks.folded
+        if column == "host":
+            return [bytes(self._log.header["host"]).decode("utf-8", "backslashreplace")]
+        return {"layer": events.LAYERS, "op_class": events.CLASSES, "link": events.LINKS}[column]
+
+    # ---- what a source gives
+
+    def rows(self) -> int:
+        return self.survey.rows
+
+    def batches(self, columns: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
+        import pyarrow as pa
+
+        schema = events.arrow_schema(columns)
+        self.survey  # noqa: B018: dictionaries first
+        for block in self._log.blocks(min(rows, BLOCK_ROWS)):
+            part = Rows(self, block)
+            if len(part):
+                yield pa.RecordBatch.from_arrays(part.arrays(columns), schema=schema)
+
+    def processes(self) -> list[dict[str, Any]]:
+        return [asdict(process) for process in self._processes]
+
+    def counters(self) -> list[dict[str, Any]]:
+        return read_counters(self._log, self.words, self._processes)
+
+    def losses(self) -> dict[str, Any]:
+        return read_losses(self._log, self._processes)
+
+    def info(self) -> dict[str, Any]:
+        return read_info(self._log, self._processes, self.rows())

@@ -1,0 +1,153 @@
+"""What a live log does not have: counters of what was not recorded, losses, and the run's description."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from pyio_trace import events
+from pyio_trace.join.processes import Process, process_ids
+from pyio_trace.join.vocabulary import Vocabulary
+from pyio_trace.log import layout
+from pyio_trace.log.live import LiveLog
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_REASONS = {
+    layout.FULL_BUDGET: "the log reached its size limit",
+    layout.FULL_DISK: "disk full",
+    layout.FULL_LIMIT: "file-size limit of the process",
+}
+
+
+def counters_schema() -> pa.Schema:
+    """The counters table's columns: see read_counters."""
+    import pyarrow as pa
+
+    text, big = pa.string(), pa.int64()
+    return pa.schema(
+        {
+            "process": pa.int32(), "pid": pa.int32(), "why": text, "layer": text, "op_class": text, "op": text,
+            "kind": text, "count": big, "bytes": big, "duration": big, "errors": big,
+        }
+    )  # fmt: skip
+
+
+def counters_table(rows: list[dict[str, Any]]) -> pa.Table:
+    """Counter rows as a table."""
+    import pyarrow as pa
+
+    return pa.Table.from_pylist(rows, schema=counters_schema())
+
+
+def read_counters(log: LiveLog, words: Vocabulary, processes: list[Process]) -> list[dict[str, Any]]:
+    """Exact counters of operations that have no row.
+
+    why: "counted" (the log was full, or counts were all that was asked for; by
+    layer, op_class and op) or "excluded" (pipes, sockets, ...: not recorded by
+    choice; by kind).  bytes: moved; duration: ns; null where not kept.
+    process null: of processes that had no entry left.
+    """
+    rows: list[dict[str, Any]] = []
+    ids = [0, *process_ids(log).tolist()]
+    entries = log.processes()
+    for position, identity in enumerate(ids):
+        process = processes[position - 1] if position else None
+        where = {"process": process.index if process else None, "pid": process.pid if process else None}
+        counters = log.counters(identity)
+        times = log.clock.span(counters["ticks"].view(np.int64))
+        for number in np.flatnonzero(counters["count"]).tolist():
+            counter = counters[number]
+            rows.append(
+                where
+                | {
+                    "why": "counted",
+                    "layer": events.LAYERS[words.layer[number]],
+                    "op_class": events.CLASSES[words.klass[number]],
+                    "op": words.names[number],
+                    "count": _signed(counter["count"]),
+                    "bytes": _signed(counter["bytes"]),
+                    "duration": int(times[number]),
+                    "errors": _signed(counter["errors"]),
+                }
+            )
+        if position:
+            entry = entries[position - 1]
+            rows += [
+                where
+                | {
+                    "why": "excluded",
+                    "kind": layout.DESC_KINDS[kind] if kind < len(layout.DESC_KINDS) else f"kind-{kind}",
+                    "count": _signed(entry["excluded_ops"][kind]),
+                    "bytes": _signed(entry["excluded_bytes"][kind]),
+                }
+                for kind in np.flatnonzero(entry["excluded_ops"]).tolist()
+            ]
+    return rows
+
+
+def read_losses(log: LiveLog, processes: list[Process]) -> dict[str, Any]:
+    """What is known to be missing; empty if nothing.
+
+    operations_counted_only, since (ns since the epoch), reason: the log was
+    full; unfollowed_children: command lines of children that did not trace
+    themselves; unfollowed: how many there were in all; torn: bytes of the log
+    that are not there or not readable; tracer_faults: of pyio_trace itself.
+    """
+    header = log.header
+    losses: dict[str, Any] = {}
+    full = int(header["full_reason"])
+    if int(header["lost"]) or (full and int(header["mode"]) == layout.MODE_TRACE):
+        losses["operations_counted_only"] = _signed(header["lost"])
+        losses["since"] = log.clock.epoch_of(int(header["full_since"])) if header["full_since"] else None
+        losses["reason"] = _REASONS.get(full, "not known")
+    children = [process.argv or [process.executable] for process in processes if not process.followed]
+    gone_on = {
+        process.parent
+        for process in processes
+        if process.parent is not None and processes[process.parent].pid == process.pid
+    }
+    children += [
+        process.argv
+        for process in processes
+        if process.followed and process.ended == "exec" and process.index not in gone_on
+    ]
+    if children:
+        losses["unfollowed_children"] = children
+    if children or int(header["unfollowed"]):
+        losses["unfollowed"] = max(int(header["unfollowed"]), len(children))
+    if log.torn:
+        losses["torn"] = log.torn
+    if int(header["fault_count"]):
+        losses["tracer_faults"] = _signed(header["fault_count"])
+    return losses
+
+
+def read_info(log: LiveLog, processes: list[Process], rows: int) -> dict[str, Any]:
+    """The run: run (id), host, boot, owner_pid, start, end (ns since the epoch; end null while some process
+    runs), mode, format, version, records, bytes (of the log) and bytes_per_operation."""
+    header = log.header
+    mode = int(header["mode"])
+    used = min(int(header["next"]), len(log.data))
+    ends = [process.end for process in processes if process.end is not None]
+    running = any(process.ended == "running" for process in processes)
+    return {
+        "run": f"{int(header['run_id']):016x}",
+        "host": bytes(header["host"]).decode("utf-8", "backslashreplace"),
+        "boot": bytes(header["boot_id"]).decode("utf-8", "backslashreplace"),
+        "owner_pid": int(header["owner_pid"]),
+        "start": int(header["first"]["real"]),
+        "end": max(ends) if ends and not running else None,
+        "mode": layout.MODES[mode] if mode < len(layout.MODES) else "unknown",
+        "format": "live",
+        "version": int(header["version"]),
+        "records": rows,
+        "bytes": used,
+        "bytes_per_operation": used / rows if rows else None,
+    }
+
+
+def _signed(value: np.generic) -> int:
+    return min(int(value), np.iinfo(np.int64).max)

@@ -1,0 +1,65 @@
+"""Opening a log, whatever kind it is: by what is in it, not by its name."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from pyio_trace.errors import LogError
+from pyio_trace.join.facade import Log
+from pyio_trace.join.live_source import LiveSource
+from pyio_trace.join.merged_source import MergedSource
+from pyio_trace.join.parquet_source import ParquetSource
+from pyio_trace.join.source import Source
+from pyio_trace.log.live import is_live_log
+from pyio_trace.log.parquet import is_parquet
+
+
+def open_log(path: str | os.PathLike[str]) -> Log:
+    """The log at path: a live log, a Parquet log, or a folder of them.
+
+    In a folder, files that are no logs are passed over, and of a live log and
+    the Parquet log packed from it only the latter is read.
+    Raises LogError: no-such-log, not-a-log, log-unreadable, log-truncated,
+    log-version, log-damaged.
+    """
+    path = Path(path)
+    return Log(path, open_source(path))
+
+
+def open_source(path: Path) -> Source:
+    """The rows behind a path; see open_log."""
+    try:
+        if path.is_dir():
+            return _folder(path)
+        if path.is_file() and is_parquet(path):
+            return ParquetSource(path)
+    except OSError as error:
+        raise LogError("log-unreadable", f"{path}: cannot be read: {error.strerror}") from None
+    return LiveSource(path)
+
+
+def _folder(folder: Path) -> Source:
+    # Parquet first, so that the live log it was packed from is known when it comes.
+    files = [path for path in sorted(folder.iterdir()) if path.is_file()]
+    found: dict[tuple[str, str], Source] = {}
+    for kind, source in ((is_parquet, ParquetSource), (is_live_log, LiveSource)):
+        for path in files:
+            if kind(path):
+                _add(found, source, path)
+    if not found:
+        raise LogError("not-a-log", f"{folder}: a folder without a log in it; name a log or a folder of logs")
+    return next(iter(found.values())) if len(found) == 1 else MergedSource(list(found.values()))
+
+
+def _add(
+    found: dict[tuple[str, str], Source], kind: type[ParquetSource] | type[LiveSource], path: Path
+) -> None:
+    try:
+        source = kind(path)
+    except LogError as error:
+        if error.slug == "not-a-log":  # somebody's own Parquet file
+            return
+        raise
+    info = source.info()
+    found.setdefault((info["run"], info["host"]), source)

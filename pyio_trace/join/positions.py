@@ -1,0 +1,167 @@
+"""Offsets of plain reads and writes, worked out per open file description.
+
+read() and write() say nothing of where; the description they go through does:
+its position starts somewhere, each transfer moves it on, lseek sets it, and
+dup and fork share it.  So: all such operations sorted by (description, begin),
+then sums that start anew at each seek.  Whole arrays at a time; appends, which
+go to the end of the *file*, are in appends.py.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pyio_trace.join import vocabulary
+from pyio_trace.log import layout
+from pyio_trace.log.heap import HeapSlots
+from pyio_trace.log.live import Block
+
+if TYPE_CHECKING:
+    from pyio_trace.join.survey import Wide
+
+#: In place of an offset: not known.
+UNKNOWN = np.iinfo(np.int64).min
+
+ADVANCES, SETS = 0, 1
+WANTED = 2  #: the row itself has no offset and wants the one worked out
+WRITES = 4
+_WIDE = 8
+
+
+class Moves:
+    """What moves or asks for a position; one entry each in parallel arrays.
+
+    ids: uint32; slots: int32, of the descriptor; ticks: uint64; value: int64,
+    bytes moved or the position set; kind: uint8 of the flags above.  Those
+    that are WANTED come in the order of their ids.
+    """
+
+    def __init__(self, room: int) -> None:
+        # A copy between descriptors makes two entries.  Pages that stay unused are never there.
+        self.ids = np.empty(2 * room, np.uint32)
+        self.slots = np.empty(2 * room, np.int32)
+        self.ticks = np.empty(2 * room, np.uint64)
+        self.value = np.empty(2 * room, np.int64)
+        self.kind = np.empty(2 * room, np.uint8)
+        self._used = 0
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def add(self, block: Block, traits: NDArray[np.uint8], slots: NDArray[np.int32], numbering: HeapSlots) -> None:
+        """Takes what matters from a block; slots: of its records' desc."""
+        records = block.records
+        rows = np.flatnonzero(traits & (vocabulary.PLAIN | vocabulary.COPIES | vocabulary.SEEKS))
+        flags, offset, trait = records["flags"][rows], records["offset"][rows], traits[rows]
+        coalesced = (flags & layout.COALESCED) != 0
+        fine = (flags & (layout.STATE_MASK | layout.FAILED)) == layout.DONE
+        seeks = (trait & vocabulary.SEEKS) != 0
+        chosen = np.where(seeks, fine & ~coalesced, (offset == -1) | coalesced)
+        # of a descriptor that is missing nothing can be said
+        chosen &= slots[rows] >= HeapSlots.NONE
+        kind = np.where(seeks, np.uint8(SETS), np.where(coalesced, np.uint8(ADVANCES), np.uint8(WANTED)))
+        kind |= np.where(trait & vocabulary.WRITES, np.uint8(WRITES), np.uint8(0))
+        value = np.where(seeks, offset, _moved(records["result"][rows], fine))
+        self._append(block, rows[chosen], slots, value[chosen], kind[chosen])
+        out = np.flatnonzero(((trait & vocabulary.COPIES) != 0) & fine)
+        if len(out):
+            rows = rows[out]
+            slots = numbering.of(records["aux"])
+            rows = rows[slots[rows] >= HeapSlots.NONE]
+            value = _moved(records["result"][rows], np.ones(len(rows), np.bool_))
+            self._append(block, rows, slots, value, np.full(len(rows), ADVANCES | WRITES, np.uint8))
+
+    def _append(
+        self,
+        block: Block,
+        rows: NDArray[np.int64],
+        slots: NDArray[np.int32],
+        value: NDArray[np.int64],
+        kind: NDArray[np.uint8],
+    ) -> None:
+        kind |= np.where(block.records["flags"][rows] & layout.WIDE, np.uint8(_WIDE), np.uint8(0))
+        to = slice(self._used, self._used + len(rows))
+        self.ids[to], self.slots[to] = block.ids[rows], slots[rows]
+        self.ticks[to], self.value[to], self.kind[to] = block.records["begin"][rows], value, kind
+        self._used += len(rows)
+
+    def finish(self, wide: Wide) -> None:
+        """Cuts the arrays to what was used; completes what did not fit into 32 bits."""
+        used = slice(0, self._used)
+        self.ids, self.slots, self.ticks = self.ids[used], self.slots[used], self.ticks[used]
+        self.value, self.kind = self.value[used], self.kind[used]
+        at = np.flatnonzero(((self.kind & _WIDE) != 0) & ((self.kind & SETS) == 0))
+        if len(at):
+            _, results, known = wide.of(self.ids[at].astype(np.int64))
+            self.value[at] = np.where(known, results, 0)
+
+    def keep(self, mask: NDArray[np.bool_]) -> None:
+        """Keeps only the entries of the mask."""
+        self.ids, self.slots, self.ticks = self.ids[mask], self.slots[mask], self.ticks[mask]
+        self.value, self.kind = self.value[mask], self.kind[mask]
+
+
+def _moved(result: NDArray[np.uint32], fine: NDArray[np.bool_]) -> NDArray[np.int64]:
+    return np.where(fine & (result != layout.NO_BYTES), result, 0).astype(np.int64)
+
+
+def in_order(root: NDArray[np.int32], ticks: NDArray[np.uint64]) -> NDArray[np.int64]:
+    """An order of the entries by (root, ticks), ties as they come.
+
+    A description is mostly used by one thread at a time, whose entries come in
+    order already: grouping by root suffices, and only the others are sorted by time.
+    """
+    small = root.astype(np.uint16) if len(root) and int(root.max()) < 1 << 16 else root
+    order = np.argsort(small, kind="stable")
+    time, group = ticks[order], root[order]
+    back = (time[1:] < time[:-1]) & (group[1:] == group[:-1])
+    if back.any():
+        marked = np.zeros(int(group[-1]) + 1, np.bool_)
+        marked[group[1:][back]] = True
+        rows = np.flatnonzero(marked[group])
+        order[rows] = order[rows][_by_time(group[rows], time[rows])]
+    return order
+
+
+def _by_time(group: NDArray[np.int32], time: NDArray[np.uint64]) -> NDArray[np.int64]:
+    """np.lexsort((time, group)), by one sort of both packed into 64 bits where they fit."""
+    time = time - time.min()
+    bits = int(time.max()).bit_length()
+    if int(group.max()).bit_length() + bits > 64:
+        return np.lexsort((time, group))
+    key = group.astype(np.uint64) << np.uint64(bits) | time
+    order = np.argsort(key)
+    key = key[order]
+    tied = key[1:] == key[:-1]
+    if tied.any():  # the sort is not stable
+        rows = np.flatnonzero(np.append(tied, False) | np.append(False, tied))
+        order[rows] = order[rows][np.lexsort((order[rows], key[rows]))]
+    return order
+
+
+def positions(
+    root: NDArray[np.int32], value: NDArray[np.int64], kind: NDArray[np.uint8], start: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """The position before each entry (UNKNOWN where it cannot be told).
+
+    root, value, kind: of entries in order; start: each root's first position, UNKNOWN if not known.
+    A SETS entry whose value is UNKNOWN leaves the position unknown until the next one.
+    """
+    sets = (kind & SETS) != 0
+    moved = np.where(sets, 0, value)
+    before = np.cumsum(moved)
+    before -= moved
+    first = np.ones(len(root), np.bool_)
+    first[1:] = root[1:] != root[:-1]
+    begins = np.flatnonzero(first | sets)
+    base = np.where(sets[begins], value[begins], start[root[begins]])
+    known = base != UNKNOWN
+    base -= before[begins]
+    lengths = np.diff(begins, append=len(root))
+    before += np.repeat(base, lengths)
+    if not known.all():
+        before[np.repeat(~known, lengths)] = UNKNOWN
+    return before

@@ -1,0 +1,121 @@
+"""The first look over a log's records: what they refer to.
+
+Dictionaries (paths, stacks, names, details) must be known before the first
+batch of rows goes out, and offsets of plain reads and writes need all
+operations on a description in order.  So the records are read twice: here, to
+collect what they refer to, and in rows.py, to make the table's columns.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pyio_trace.join import vocabulary
+from pyio_trace.join.positions import Moves
+from pyio_trace.join.vocabulary import Vocabulary
+from pyio_trace.log import layout
+from pyio_trace.log.heap import HeapSlots
+from pyio_trace.log.live import Block, LiveLog
+
+#: Records looked at at once: enough to make numpy's cost per call small, few enough to stay in the cache.
+BLOCK_ROWS = 1 << 16
+
+
+class Survey:
+    """What the records of one log refer to.
+
+    rows: how many operations the table has.  op_counts: of each number.
+    objects, stacks, span_names, span_details, second_paths: heap ids in use
+    (int64, ascending).  ext: (record id, size, result) of what did not fit.
+    coalesced: distinct spans of coalesced rows in ticks.  moves: the
+    operations that depend on a position.
+    """
+
+    def __init__(self, log: LiveLog, words: Vocabulary, slots: HeapSlots) -> None:
+        self._words = words
+        self._slots = slots
+        self._seen = {
+            name: np.zeros(slots.count, np.bool_)
+            for name in ("objects", "stacks", "span_names", "span_details", "second_paths")
+        }
+        self._ext: list[NDArray[np.void]] = []
+        self._coalesced: list[NDArray[np.int64]] = []
+        self.op_counts = np.zeros(layout.MAX_OPS, np.int64)
+        self.moves = Moves(log.record_slots())
+        for block in log.blocks(BLOCK_ROWS):
+            self._look(block)
+        self.op_counts[words.klass == layout.INTERNAL] = 0
+        self.rows = int(self.op_counts.sum())
+        self.objects, self.stacks, self.span_names, self.span_details, self.second_paths = (
+            self._ids(name) for name in self._seen
+        )
+        self._seen.clear()
+        self.ext = Wide(self._ext)
+        self.coalesced: NDArray[np.int64] = np.unique(np.concatenate([np.empty(0, np.int64), *self._coalesced]))
+        self.moves.finish(self.ext)
+
+    def _ids(self, name: str) -> NDArray[np.int64]:
+        found = np.flatnonzero(self._seen[name])
+        return self._slots.ids(found[found >= HeapSlots.NONE])
+
+    def _look(self, block: Block) -> None:
+        records = block.records
+        op = records["op"]
+        self.op_counts += np.bincount(op, minlength=layout.MAX_OPS)
+        traits = self._words.traits.take(op)
+        present = int(np.bitwise_or.reduce(traits))
+        if present & vocabulary.HIDDEN:
+            hidden = (traits & vocabulary.HIDDEN) != 0
+            self._ext.append(records[hidden & (self._words.shape.take(op) == layout.SHAPE_EXT)])
+            block = block.where(~hidden)
+            records, traits = block.records, traits[~hidden]
+        slots = self._slots.of(records["desc"])
+        self._seen["objects"][slots] = True
+        self._seen["stacks"][self._slots.of(records["stack"])] = True
+        if present & vocabulary.REFERS:
+            self._refer(records[(traits & vocabulary.REFERS) != 0])
+        coalesced = records["flags"] & layout.COALESCED
+        if coalesced.any():
+            self._coalesced.append(np.unique(records["offset"][coalesced != 0]))
+        if present & (vocabulary.PLAIN | vocabulary.SEEKS | vocabulary.COPIES):
+            self.moves.add(block, traits, slots, self._slots)
+
+    def _refer(self, records: NDArray[np.void]) -> None:
+        shape = self._words.shape.take(records["op"])
+        second = records["aux"][(shape == layout.SHAPE_PATH2) | (shape == layout.SHAPE_FD2)]
+        self._mark("second_paths", second)
+        self._mark("objects", second)
+        spans = records[shape == layout.SHAPE_SPAN]
+        self._mark("span_names", spans["aux"])
+        self._mark("span_details", identities(spans["offset"]))
+        opened = records[(shape == layout.SHAPE_OPEN) | (shape == layout.SHAPE_DUP)]
+        self._mark("objects", identities(opened["offset"]))
+
+    def _mark(self, name: str, ids: NDArray[np.uint32]) -> None:
+        if len(ids):
+            self._seen[name][self._slots.of(ids)] = True
+
+
+def identities(offsets: NDArray[np.int64]) -> NDArray[np.uint32]:
+    """The ids that stand in records' offset fields; 0 for what cannot be one."""
+    return np.where((offsets > 0) & (offsets <= 0xFFFFFFFF), offsets, 0).astype(np.uint32)
+
+
+class Wide:
+    """Sizes and results that did not fit into 32 bits, by record id."""
+
+    def __init__(self, records: list[NDArray[np.void]]) -> None:
+        every = np.concatenate([np.empty(0, layout.RECORD), *records])
+        every = every[np.argsort(every["parent"], kind="stable")]
+        self._ids = every["parent"].astype(np.int64)
+        self._sizes = every["offset"].astype(np.int64)
+        self._results = every["begin"].astype(np.uint64).view(np.int64)
+
+    def of(self, ids: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
+        """(sizes, results, which are known) of these records."""
+        if len(self._ids) == 0:
+            zeros = np.zeros(len(ids), np.int64)
+            return zeros, zeros, np.zeros(len(ids), np.bool_)
+        at = np.minimum(np.searchsorted(self._ids, ids), len(self._ids) - 1)
+        return self._sizes[at], self._results[at], self._ids[at] == ids

@@ -1,0 +1,39 @@
+"""One dictionary out of many.
+
+Row groups of a Parquet log and logs of a folder each bring dictionaries of
+their own; a reader is promised the same one in every batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+class Unified:
+    """values: the distinct strings of all parts, those of the first part first."""
+
+    def __init__(self, parts: Sequence[pa.Array]) -> None:
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        distinct: list[pa.Array] = []
+        for part in parts:
+            if not any(part.equals(other) for other in distinct[:2]):
+                distinct.append(part)
+        whole = distinct[0] if len(distinct) == 1 else pc.unique(pa.chunked_array(distinct, pa.string()))
+        self.values: pa.Array = whole
+
+    def adopt(self, array: pa.DictionaryArray) -> pa.DictionaryArray:
+        """The same strings, by indices into values."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        own = array.dictionary
+        indices = array.indices.cast(pa.int32())
+        if not own.equals(self.values.slice(0, len(own))):
+            indices = pc.take(pc.index_in(own, value_set=self.values), indices)
+        return pa.DictionaryArray.from_arrays(indices, self.values, safe=False)

@@ -1,0 +1,71 @@
+"""What the operation numbers of one log mean.
+
+A log brings its own operation table, so a log of a later capture core reads
+the same.  Here it becomes arrays of 256 entries, so that whatever a column
+asks of an operation is one array read a row.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pyio_trace import events
+from pyio_trace.log import layout
+
+#: What a row takes part in; bits of Vocabulary.traits.
+PLAIN = 1  #: reads or writes at the position of its open file description, unless it gives an offset
+SEEKS = 2  #: sets that position
+COPIES = 4  #: moves from one descriptor to another
+REFERS = 8  #: has further ids in aux or offset
+HIDDEN = 16  #: internal: never a row of the table
+WRITES = 32
+COUNTS = 64  #: read, write or copy: a failed one moved 0 bytes
+
+#: The shape of an operation this log has no row for: nothing is known of its fields.
+SHAPE_UNKNOWN = 255
+
+_SIZED = (layout.SHAPE_FD, layout.SHAPE_FD2, layout.SHAPE_SPAN, layout.SHAPE_PATH)
+_REFERRING = (layout.SHAPE_PATH2, layout.SHAPE_OPEN, layout.SHAPE_FD2, layout.SHAPE_SPAN, layout.SHAPE_DUP)
+_DESCRIBED = (
+    layout.SHAPE_FD, layout.SHAPE_OPEN, layout.SHAPE_FD2, layout.SHAPE_SEEK, layout.SHAPE_DUP, layout.SHAPE_TRUNC,
+)  # fmt: skip
+_OFFSETS = (layout.SHAPE_FD, layout.SHAPE_SEEK, layout.SHAPE_FD2, layout.SHAPE_TRUNC, layout.SHAPE_PTRUNC)
+
+
+class Vocabulary:
+    """names: str by number; layer, klass, shape, traits: uint8 by number;
+    sized, moves, placed, has_fd, opens: whether size, result and offset are
+    bytes, whether there is a descriptor, whether it is a new one; all 256 long."""
+
+    def __init__(self, rows: NDArray[np.void]) -> None:
+        raw = [bytes(name).decode("utf-8", "backslashreplace") for name in rows["name"]]
+        known = np.array([bool(name) for name in raw])
+        known[0] = True
+        self.names = [name if name else f"op-{number}" for number, name in enumerate(raw)]
+        layers, classes = len(events.LAYERS), len(events.CLASSES)
+        self.layer = np.where(known & (rows["layer"] < layers), rows["layer"], layout.POSIX).astype(np.uint8)
+        self.klass = np.where(known & (rows["klass"] < classes), rows["klass"], layout.META).astype(np.uint8)
+        self.klass[0] = layout.INTERNAL
+        self.shape = np.where(known, rows["shape"], SHAPE_UNKNOWN).astype(np.uint8)
+        process = self.klass == layout.PROCESS
+        self.sized: NDArray[np.bool_] = np.isin(self.shape, _SIZED) & ~process
+        self.moves: NDArray[np.bool_] = self.sized & ~np.isin(self.klass, (layout.OPEN, layout.CLOSE))
+        self.placed: NDArray[np.bool_] = np.isin(self.shape, _OFFSETS) & ~process
+        self.has_fd: NDArray[np.bool_] = np.isin(self.shape, _DESCRIBED) & ~process
+        self.opens: NDArray[np.bool_] = self.klass == layout.OPEN
+        self.traits = self._traits()
+
+    def _traits(self) -> NDArray[np.uint8]:
+        posix = self.layer == layout.POSIX
+        data = np.isin(self.klass, (layout.READ, layout.WRITE, layout.COPY))
+        writes = self.klass == layout.WRITE
+        traits = np.zeros(layout.MAX_OPS, np.uint8)
+        traits[posix & (self.shape == layout.SHAPE_FD) & (writes | (self.klass == layout.READ))] |= PLAIN
+        traits[posix & (self.shape == layout.SHAPE_SEEK)] |= SEEKS
+        traits[posix & (self.shape == layout.SHAPE_FD2)] |= COPIES
+        traits[np.isin(self.shape, _REFERRING)] |= REFERS
+        traits[self.klass == layout.INTERNAL] |= HIDDEN
+        traits[writes] |= WRITES
+        traits[data] |= COUNTS
+        return traits

@@ -1,0 +1,161 @@
+"""Where a run's log goes: names, patterns, and what may be overwritten.
+
+Owns the answer to "which file?" for a launch: the default name, the ``%x``
+patterns of ``-o`` and PYIO_TRACE_OUTPUT, and the rule that only our own logs
+are ever replaced.  Imported on the way to a traced program's first line, so
+it needs os and time only; it reads a few bytes of an existing file by itself
+instead of importing the log reader (pyio_trace/log/), which needs pyarrow.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+
+from pyio_trace.errors import ConfigError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+LIVE_SUFFIX = ".pyio"
+PACKED_SUFFIX = ".parquet"
+DEFAULT_PATTERN = "pyio-%s-%t-%p.parquet"
+
+# The first bytes of a live log: PT_LOG_MAGIC in csrc/core/log_format.h.
+LIVE_MAGIC = b"PYIOLOG\n"
+# Where pt_header keeps owner_pid: after magic, version, first_chunk, budget, next, run_id.
+_OWNER_PID_AT = 40
+_PARQUET_MAGIC = b"PAR1"
+# Every Parquet log has this in the names of its key-value metadata (pyio_trace/log/).
+_PACKED_MARK = b"pyio_trace"
+
+# Where batch systems put the number of the job, the likeliest first.
+_JOB_VARIABLES = ("SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID", "COBALT_JOBID", "FLUX_JOB_ID", "JOB_ID")
+
+
+def log_paths(pattern: str | None, script: str, environ: Mapping[str, str] = os.environ) -> tuple[str, str | None]:
+    """The files of a run: the live log, and the Parquet log it becomes (None: it stays live).
+
+    pattern: what ``-o`` said, or None for the default name in the current
+    folder; a folder gets the default name inside it.  Both answers are
+    absolute.  Raises ConfigError for a pattern that cannot be, a folder that
+    is not there, or a file in the way that is not a log of ours.
+    """
+    named = expand_pattern(os.path.expanduser(pattern or DEFAULT_PATTERN), script, environ)
+    if named.endswith("/") or os.path.isdir(named):
+        named = os.path.join(named, expand_pattern(DEFAULT_PATTERN, script, environ))
+    named = os.path.abspath(named)
+    folder = os.path.dirname(named)
+    if not os.path.isdir(folder):
+        raise ConfigError("no-such-folder", f"the log cannot be written: there is no folder {folder!r}; make it first")
+    if named.endswith(PACKED_SUFFIX):
+        live, final = named[: -len(PACKED_SUFFIX)] + LIVE_SUFFIX, named
+    else:
+        live, final = named, None
+    for path in (live, final):
+        if path is not None:
+            check_replaceable(path)
+    return live, final
+
+
+def expand_pattern(pattern: str, script: str, environ: Mapping[str, str] = os.environ) -> str:
+    """Fill in %h host, %p pid, %s script, %t time, %j job id and %%; other letters are an error."""
+    if "%" not in pattern:
+        return pattern
+    parts = pattern.split("%")
+    done = [parts[0]]
+    at = 1
+    while at < len(parts):
+        part = parts[at]
+        if not part:  # "%%", or "%" as the last character
+            if at + 1 == len(parts):
+                raise ConfigError("bad-pattern", f"the log's name {pattern!r} ends in a lone %; write %% for a percent sign")
+            done.append("%" + parts[at + 1])
+            at += 2
+            continue
+        done.append(_expansion(part[0], pattern, script, environ) + part[1:])
+        at += 1
+    return "".join(done)
+
+
+def _expansion(letter: str, pattern: str, script: str, environ: Mapping[str, str]) -> str:
+    if letter == "h":
+        return os.uname().nodename
+    if letter == "p":
+        return str(os.getpid())
+    if letter == "s":
+        return script_name(script)
+    if letter == "t":
+        return time.strftime("%Y%m%dT%H%M%S")
+    if letter == "j":
+        return next((_safe(environ[name]) for name in _JOB_VARIABLES if environ.get(name)), "nojob")
+    raise ConfigError(
+        "bad-pattern",
+        f"the log's name {pattern!r} has %{letter}; known are %h host, %p pid, %s script, %t time, %j job id, %% a percent sign",
+    )
+
+
+def script_name(script: str) -> str:
+    """A script's path, a module's name or ``-c`` as part of a file name."""
+    name = os.path.basename(script.rstrip("/")) or "python"
+    if name.endswith((".py", ".pyw", ".pyz")):
+        name = name[: name.rindex(".")]
+    return _safe(name.strip("-")) or "command"
+
+
+def _safe(text: str) -> str:
+    return "".join(c if c.isalnum() or c in "._-+@" else "_" for c in text)[:100]
+
+
+def check_replaceable(path: str) -> None:
+    """Raise ConfigError unless a new log may take this path's place.
+
+    Free are: nothing there, an empty file, a log of ours that no process is
+    still writing.  Anything else is somebody's data.
+    """
+    try:
+        with open(path, "rb") as file:
+            start = file.read(_OWNER_PID_AT + 4)
+            ours = not start or start.startswith(LIVE_MAGIC) or (start.startswith(_PARQUET_MAGIC) and _is_packed_log(file))
+    except FileNotFoundError:
+        return
+    except IsADirectoryError:
+        raise ConfigError("not-a-log", f"{path!r} is a folder: name a file in it for the log") from None
+    except OSError as error:
+        raise ConfigError("unwritable-log", f"the log {path!r} cannot be written: {error.strerror}") from None
+    if not ours:
+        raise ConfigError("log-exists", f"{path!r} exists and is not a log of pyio_trace: name another file with -o, or remove it")
+    if start.startswith(LIVE_MAGIC) and len(start) >= _OWNER_PID_AT + 4:
+        owner = int.from_bytes(start[_OWNER_PID_AT : _OWNER_PID_AT + 4], "little")
+        if _maps(owner, path):
+            raise ConfigError(
+                "log-in-use", f"{path!r} is being written by process {owner}: name another file with -o (%p makes it unique)"
+            )
+
+
+def _is_packed_log(file: object) -> bool:
+    """Whether an open Parquet file is one of ours; its footer says so."""
+    from io import BufferedReader
+
+    assert isinstance(file, BufferedReader)
+    size = file.seek(0, os.SEEK_END)
+    if size < 12:
+        return False
+    file.seek(size - 8)
+    tail = file.read(8)
+    length = int.from_bytes(tail[:4], "little")
+    if tail[4:] != _PARQUET_MAGIC or length + 12 > size:
+        return False
+    file.seek(size - 8 - length)
+    return _PACKED_MARK in file.read(length)
+
+
+def _maps(pid: int, path: str) -> bool:
+    """Whether a process of this machine has the file mapped now."""
+    try:
+        inode = os.stat(path).st_ino
+        with open(f"/proc/{pid}/maps", "rb") as maps:
+            return any(line.split(None, 5)[4] == str(inode).encode() for line in maps)
+    except (OSError, IndexError):
+        return False

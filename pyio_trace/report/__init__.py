@@ -1,0 +1,1 @@
+"""Figures and tables into text, for people and for programs."""

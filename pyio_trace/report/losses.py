@@ -1,0 +1,57 @@
+"""What a run's figures do not have, in words."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from pyio_trace.analysis.facts import Unseen
+from pyio_trace.report.units import counted, number, size
+
+_BLIND = {
+    "io_uring": "used io_uring: what went through its rings is not in the log",
+    "syscall": "made raw system calls, which are not in the log",
+    "mapped": "mapped files into memory: traffic by page faults is not in the log",
+    "unpatched": "has code that could not be hooked; its calls are not in the log",
+    "fileobjects": "ran without file-object tracing: POSIX operations only",
+}
+_UNFOLLOWED_SHOWN = 5
+
+
+def unseen_lines(unseen: Unseen) -> list[str]:
+    """One line for each thing that is not in the figures, the losses first; empty: all was seen."""
+    lines = _losses(unseen.losses)
+    for name, processes in sorted(unseen.blind.items()):
+        words = _BLIND.get(name, f"did I/O in a way that is not traced ({name})")
+        lines.append(f"{counted(processes, 'process', 'processes')} {words}")
+    lines += unseen.notes
+    if unseen.excluded:
+        parts = [f"{kind} {counted(calls, 'call')}, {size(moved)}" for kind, (calls, moved) in sorted(unseen.excluded.items())]
+        lines.append("counted only, by choice: " + "; ".join(parts))
+    return lines
+
+
+def _losses(losses: dict[str, Any]) -> list[str]:
+    lines = []
+    left = dict(losses)
+    counted_only = left.pop("operations_counted_only", None)
+    since, reason = left.pop("since", None), left.pop("reason", "")
+    if counted_only is not None:
+        at = "" if since is None else f" from {_moment(since)} on"
+        lines.append(f"{counted(counted_only, 'call')} only counted{at}: {reason}; see `pyio-trace counters`")
+    children = left.pop("unfollowed_children", [])
+    unfollowed = left.pop("unfollowed", 0)
+    if unfollowed:
+        lines.append(f"{counted(unfollowed, 'child was', 'children were')} not followed")
+        lines += [f"  not followed: {' '.join(child)}" for child in children[:_UNFOLLOWED_SHOWN] if any(child)]
+    torn = left.pop("torn", 0)
+    if torn:
+        lines.append(f"the log is damaged or cut short: {size(torn)} of it could not be read")
+    faults = left.pop("tracer_faults", 0)
+    if faults:
+        lines.append(f"pyio_trace itself failed {number(faults)} times and stepped aside; please report it")
+    return lines + [f"{name.replace('_', ' ')}: {value}" for name, value in left.items()]
+
+
+def _moment(epoch_ns: int) -> str:
+    return datetime.fromtimestamp(epoch_ns / 1e9).strftime("%H:%M:%S")

@@ -1,0 +1,44 @@
+"""Sections as plain text: for pipes, files and simple terminals; ASCII only, no colours."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from pyio_trace.report.sections import Section, Table
+from pyio_trace.report.units import shortened
+
+_NARROWEST = 16
+
+
+def plain_lines(parts: Iterable[Section], width: int) -> Iterator[str]:
+    """The sections, line by line, none wider than `width` unless its fixed columns alone are."""
+    for number, section in enumerate(parts):
+        if number:
+            yield ""
+        yield section.title if len(section.title) <= width else section.title[: width - 3] + "..."
+        if section.table is not None:
+            yield from _table(section.table, width)
+        for line in section.lines:
+            yield "  " + line
+
+
+def shorten_wide(table: Table, width: int) -> list[tuple[str, ...]]:
+    """The table's rows with the wide column cut so that a line with its indent and gaps fits `width`."""
+    rest = sum(_widths(table, i) + 2 for i in range(len(table.columns)) if i != table.wide) + 2
+    room = max(width - rest, _NARROWEST)
+    return [(*row[: table.wide], shortened(row[table.wide], room), *row[table.wide + 1 :]) for row in table.rows]
+
+
+def _widths(table: Table, i: int) -> int:
+    return max(len(table.columns[i]) - 1, *(len(row[i]) for row in table.rows))
+
+
+def _table(table: Table, width: int) -> Iterator[str]:
+    short = Table(table.columns, shorten_wide(table, width), table.wide)
+    widths = [_widths(short, i) for i in range(len(table.columns))]
+    for row in [tuple(column[1:] for column in table.columns), *short.rows]:
+        cells = [
+            text.rjust(cell) if column[0] == ">" else text.ljust(cell)
+            for text, cell, column in zip(row, widths, table.columns, strict=True)
+        ]
+        yield ("  " + "  ".join(cells)).rstrip()

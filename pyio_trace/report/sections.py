@@ -1,0 +1,202 @@
+"""The summary in words and figures, before anyone has decided how it is drawn.
+
+A section is a title with lines or with a table; plain.py and terminal.py draw
+them.  Sections without anything to say are left out.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from pyio_trace.analysis import facts
+from pyio_trace.report.losses import unseen_lines
+from pyio_trace.report.units import counted, number, percent, seconds, size
+
+
+@dataclass(frozen=True)
+class Table:
+    """Columns ("<" left, ">" right before the heading) and rows of texts; `wide` is the column that may be cut."""
+
+    columns: tuple[str, ...]
+    rows: list[tuple[str, ...]]
+    wide: int
+
+
+@dataclass(frozen=True)
+class Section:
+    """One part of the summary; bad: it says that something is missing or went wrong."""
+
+    title: str
+    lines: list[str] = field(default_factory=list)
+    table: Table | None = None
+    bad: bool = False
+
+
+def sections(summary: facts.Summary) -> Iterator[Section]:
+    """All that there is to say, the run first, then the largest costs, then the fine print."""
+    yield _run(summary)
+    if summary.run.calls:
+        yield _layers(summary)
+        yield _bytes(summary)
+        yield from _files(summary)
+        yield from _sites(summary)
+        yield from _operations(summary)
+        yield from _sizes(summary)
+    yield from _errors(summary)
+    yield from _in_flight(summary)
+    yield from _processes(summary)
+    lines = unseen_lines(summary.unseen)
+    if lines:
+        yield Section("Not seen", lines, bad=True)
+    yield _cost(summary)
+
+
+def _run(summary: facts.Summary) -> Section:
+    run, time = summary.run, summary.time
+    processes = len(summary.processes)
+    share = f"{seconds(time.busy)} in I/O, {percent(time.share)} of "
+    share += "the wall time" if processes <= 1 else f"the {seconds(time.wall)} that {processes} processes lived"
+    state = " so far; still running" if run.running else ""
+    log = f"log {run.path}, {size(run.log_bytes)}"
+    if run.bytes_per_operation is not None:
+        log += f", {run.bytes_per_operation:.1f} B an operation"
+    lines = [
+        f"{seconds(run.wall)} wall time{state}, {share}",
+        f"{counted(run.calls, 'call')} in {counted(max(processes, 1), 'process', 'processes')} on {run.host}; {log}",
+    ]
+    if not run.calls:
+        lines.append("No operation was recorded.")
+    return Section("pyio_trace: " + command(run.command), lines)
+
+
+def _layers(summary: facts.Summary) -> Section:
+    rows = [
+        (one.layer, number(one.count), seconds(one.busy), seconds(one.time), size(one.read), size(one.written))
+        for one in summary.layers
+    ]
+    columns = ("<layer", ">calls", ">busy", ">summed", ">read", ">written")
+    return Section("Layers", table=Table(columns, rows, 0))
+
+
+def _bytes(summary: facts.Summary) -> Section:
+    figures = summary.bytes
+    lines = []
+    if figures.asked_read or figures.asked_written:
+        lines.append(f"application asked for  {size(figures.asked_read)} read, {size(figures.asked_written)} written")
+    moved = f"POSIX moved            {size(figures.posix_read)} read, {size(figures.posix_written)} written"
+    lines.append(moved + (f", {size(figures.copied)} copied" if figures.copied else ""))
+    distinct = f"distinct bytes touched {size(figures.distinct)}"
+    if figures.distinct_read and figures.distinct_written:
+        distinct += f" ({size(figures.distinct_read)} read, {size(figures.distinct_written)} written)"
+    lines.append(distinct)
+    ratios = [
+        f"{ratio:.2f} x for {what}"
+        for ratio, what in ((figures.read_amplification, "reads"), (figures.write_amplification, "writes"))
+        if ratio is not None
+    ]
+    if ratios:
+        lines.append(f"amplification          {', '.join(ratios)} (POSIX bytes below a call / bytes it asked for)")
+    metadata = summary.metadata
+    lines.append(
+        f"metadata               {counted(metadata.count, 'call')}, {seconds(metadata.time)}, "
+        f"{percent(metadata.share)} of POSIX time"
+    )
+    imports = summary.imports
+    if imports.count:
+        lines.append(
+            f"imports, kept apart    {counted(imports.count, 'call')}, {seconds(imports.time)}, {size(imports.bytes)} read"
+        )
+    return Section("Bytes", lines)
+
+
+def _files(summary: facts.Summary) -> Iterator[Section]:
+    rows = [
+        (seconds(f.time), number(f.opens), number(f.reads), size(f.read), number(f.writes), size(f.written), f.path)
+        for f in summary.files
+    ]
+    if rows:
+        columns = (">time", ">opens", ">reads", ">read", ">writes", ">written", "<file")
+        yield Section(_top("Files", len(rows), summary.files_count), table=Table(columns, rows, 6))
+
+
+def _sites(summary: facts.Summary) -> Iterator[Section]:
+    rows = [(seconds(s.time), number(s.count), size(s.read), size(s.written), s.site) for s in summary.sites]
+    if rows:
+        columns = (">time", ">calls", ">read", ">written", "<line")
+        yield Section(_top("Source lines", len(rows), summary.sites_count), table=Table(columns, rows, 4))
+
+
+def _operations(summary: facts.Summary) -> Iterator[Section]:
+    rows = [
+        (
+            seconds(o.time), number(o.count), seconds(o.time // o.count), size(o.moved), number(o.errors), o.layer, o.op,
+        )  # fmt: skip
+        for o in summary.operations
+    ]
+    if rows:
+        columns = (">time", ">calls", ">mean", ">bytes", ">errors", "<layer", "<operation")
+        yield Section("Operations by time", table=Table(columns, rows, 6))
+
+
+def _sizes(summary: facts.Summary) -> Iterator[Section]:
+    rows = [
+        (label, number(reads), number(writes))
+        for (label, reads), (_, writes) in zip(summary.reads.bins, summary.writes.bins, strict=True)
+        if reads or writes
+    ]
+    if not rows:
+        return
+    lines = [
+        f"most common {what}: " + ", ".join(f"{number(one)} B x {number(count)}" for one, count in sizes.common)
+        for what, sizes in (("reads", summary.reads), ("writes", summary.writes))
+        if sizes.common
+    ]
+    yield Section("Access sizes (POSIX)", lines, Table(("<bytes", ">reads", ">writes"), rows, 0))
+
+
+def _errors(summary: facts.Summary) -> Iterator[Section]:
+    rows = [(number(e.count), e.name, e.layer, e.op) for e in summary.errors]
+    if rows:
+        title = f"Failed calls ({number(summary.failed_count)})"
+        yield Section(title, table=Table((">calls", "<error", "<layer", "<operation"), rows, 3))
+
+
+def _in_flight(summary: facts.Summary) -> Iterator[Section]:
+    rows = [
+        (str(one.pid if one.pid is not None else "?"), one.op, one.path or "", one.site or "") for one in summary.in_flight
+    ]
+    if rows:
+        what = "Under way, or in flight when their process ended" if summary.run.running else "In flight when their process ended"
+        title = f"{what} ({number(summary.in_flight_count)})"
+        yield Section(title, table=Table((">pid", "<operation", "<file", "<line"), rows, 2), bad=True)
+
+
+def _processes(summary: facts.Summary) -> Iterator[Section]:
+    if len(summary.processes) < 2:
+        return
+    shown = sorted(summary.processes, key=lambda p: -p.busy)[:20]
+    rows = [
+        (
+            str(p.pid), seconds(p.wall), seconds(p.busy), percent(p.share), number(p.calls), size(p.read), size(p.written),
+            p.ended, command(p.command),
+        )  # fmt: skip
+        for p in shown
+    ]
+    columns = (">pid", ">wall", ">I/O", ">share", ">calls", ">read", ">written", "<ended", "<command")
+    yield Section(_top("Processes", len(rows), len(summary.processes)), table=Table(columns, rows, 8))
+
+
+def _cost(summary: facts.Summary) -> Section:
+    cost = summary.cost
+    return Section("Cost of tracing", [f"about {seconds(cost.time)}, {percent(cost.share)} of the wall time (estimated)"])
+
+
+def _top(what: str, shown: int, there: int) -> str:
+    return f"{what} by time" if shown >= there else f"{what} by time (top {shown} of {number(there)})"
+
+
+def command(argv: list[str]) -> str:
+    """A command line as one would type it, in one line."""
+    return " ".join(shlex.join(argv).split()) or "(command not known)"

@@ -1,0 +1,178 @@
+"""Offsets of plain reads and writes against a model that does one operation after the other."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pyio_trace.join.opening import open_log
+from pyio_trace.join.positions import in_order
+from pyio_trace.log import layout
+from tests.support.logwriter import LogWriter, Thread
+
+
+def offsets_of(writer: LogWriter, tmp_path: Path) -> list[int | None]:
+    log = open_log(writer.save(tmp_path / "run.pyio"))
+    rows = sorted(log.operations(["time", "id", "offset"]).to_pylist(), key=lambda row: (row["time"], row["id"]))
+    return [row["offset"] for row in rows]
+
+
+def io(thread: Thread, op: str, begin: int, desc: int, moved: int, **fields: int) -> None:
+    thread.record(op, begin=begin, desc=desc, aux=3, size=moved, result=moved, **fields)
+
+
+@pytest.fixture
+def writer() -> LogWriter:
+    return LogWriter()
+
+
+def test_reads_follow_each_other_and_seeks(writer: LogWriter, tmp_path: Path) -> None:
+    thread = writer.thread(writer.process(100), 100)
+    desc = writer.desc(3, "/x")
+    io(thread, "READ", 2_000, desc, 10)
+    io(thread, "READV", 2_001, desc, 5)
+    io(thread, "PREAD", 2_002, desc, 100, offset=7)
+    thread.record("LSEEK", begin=2_003, desc=desc, aux=3, offset=1_000, size=os.SEEK_SET)
+    thread.record("READ", begin=2_004, desc=desc, aux=3, size=50, errno=5)
+    thread.record("LSEEK", begin=2_005, desc=desc, aux=3, offset=-9, size=os.SEEK_SET, errno=22)
+    io(thread, "PREADV2", 2_006, desc, 20, offset=-1)
+    io(thread, "WRITE", 2_007, desc, 1)
+    assert offsets_of(writer, tmp_path) == [0, 10, 7, 1_000, 1_000, -9, 1_000, 1_020]
+
+
+def test_found_open_and_unknown(writer: LogWriter, tmp_path: Path) -> None:
+    thread = writer.thread(writer.process(100), 100)
+    found, unknown = writer.desc(3, "/x", position=500), writer.desc(4, "/y", position=-1)
+    io(thread, "READ", 2_000, found, 10)
+    io(thread, "READ", 2_001, found, 10)
+    io(thread, "READ", 2_002, unknown, 10)
+    thread.record("LSEEK", begin=2_003, desc=unknown, aux=4, offset=70, size=os.SEEK_CUR)
+    io(thread, "READ", 2_004, unknown, 10)
+    assert offsets_of(writer, tmp_path) == [500, 510, None, 70, 70]
+
+
+def test_dup_and_fork_share_the_position_in_the_order_of_time(writer: LogWriter, tmp_path: Path) -> None:
+    parent, child = writer.process(100), writer.process(200, start=layout.START_FORK)
+    desc = writer.desc(3, "/x")
+    other = writer.desc(9, "/x", root=desc, process=child)
+    ours, theirs = writer.thread(parent, 100), writer.thread(child, 200)
+    for step in range(0, 10, 2):
+        io(ours, "READ", 2_000 + step, desc, 10)
+    for step in range(1, 10, 2):
+        io(theirs, "READ", 2_000 + step, other, 10)
+    assert offsets_of(writer, tmp_path) == list(range(0, 100, 10))
+
+
+def test_copies_advance_both_sides(writer: LogWriter, tmp_path: Path) -> None:
+    thread = writer.thread(writer.process(100), 100)
+    source, target = writer.desc(3, "/in"), writer.desc(4, "/out")
+    for begin, offset in ((2_000, -1), (2_001, -1), (2_002, 5)):
+        thread.record("SENDFILE", begin=begin, desc=source, aux=target, offset=offset, size=30, result=30)
+    io(thread, "READ", 2_003, source, 1)
+    io(thread, "WRITE", 2_004, target, 1)
+    assert offsets_of(writer, tmp_path) == [0, 30, 5, 60, 90]
+
+
+def test_layers_above_have_no_positions(writer: LogWriter, tmp_path: Path) -> None:
+    thread = writer.thread(writer.process(100), 100)
+    desc = writer.desc(3, "/x")
+    io(thread, "A_BUF_READ", 2_000, desc, 10)
+    io(thread, "FREAD", 2_001, desc, 10)
+    io(thread, "READ", 2_002, desc, 10)
+    assert offsets_of(writer, tmp_path) == [None, None, 0]
+
+
+def test_appends_go_to_the_end_of_the_file(writer: LogWriter, tmp_path: Path) -> None:
+    thread = writer.thread(writer.process(100), 100)
+    path = writer.string("/log")
+    plain = writer.desc(3, path, dev=1, ino=1)
+    one = writer.desc(4, path, dev=1, ino=1, open_flags=os.O_APPEND | os.O_RDWR)
+    two = writer.desc(5, path, dev=1, ino=1, open_flags=os.O_APPEND | os.O_WRONLY)
+    steps = [
+        ("WRITE", one, 10, None),  # nothing is known of the size yet
+        ("OPEN", plain, 0, None),
+        ("WRITE", plain, 100, 0),
+        ("WRITE", one, 10, 100),
+        ("WRITE", two, 5, 110),
+        ("PWRITE", plain, 10, 1_000),
+        ("WRITE", two, 1, 1_010),
+        ("READ", one, 10, 110),
+        ("FTRUNCATE", plain, 50, 50),
+        ("WRITE", one, 2, 50),
+        ("LSEEK", one, 3, 3),
+        ("READ", one, 4, 3),
+        ("WRITE", one, 2, 52),
+    ]
+    for number, (op, desc, value, offset) in enumerate(steps):
+        begin = 2_000 + number
+        if op == "OPEN":
+            thread.record(op, begin=begin, desc=path, aux=os.O_CREAT | os.O_TRUNC, offset=desc, result=3)
+        elif op in ("FTRUNCATE", "LSEEK"):
+            thread.record(op, begin=begin, desc=desc, aux=3, offset=value, size=os.SEEK_SET)
+        else:
+            io(thread, op, begin, desc, value, **({"offset": offset or 0} if op == "PWRITE" else {}))
+    assert offsets_of(writer, tmp_path) == [offset for *_, offset in steps]
+
+
+@given(st.data())
+def test_like_a_loop_over_operations(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
+    """Any interleaving of threads on shared descriptions gives what doing it one by one gives."""
+    writer = LogWriter()
+    process = writer.process(100)
+    threads = [writer.thread(process, 100 + number) for number in range(3)]
+    starts = data.draw(st.lists(st.integers(-1, 100), min_size=1, max_size=3))
+    descs = [writer.desc(3 + n, f"/{n}", position=start, dev=1, ino=n + 1) for n, start in enumerate(starts)]
+    append = data.draw(st.booleans())
+    appender = writer.desc(50, "/0", dev=1, ino=1, open_flags=os.O_APPEND)
+    position: dict[int, int | None] = {d: None if s < 0 else s for d, s in zip(descs, starts, strict=True)}
+    position[appender] = 0
+    size: dict[int, int | None] = {}
+    file = {desc: number for number, desc in enumerate(descs)} | {appender: 0}
+    expected: list[int | None] = []
+    script = st.tuples(
+        st.integers(0, 2),
+        st.sampled_from(descs + [appender] if append else descs),
+        st.sampled_from(["READ", "WRITE", "PWRITE", "LSEEK", "END", "FAIL", "FTRUNCATE"]),
+        st.integers(0, 50),
+    )
+    for number, (which, desc, op, value) in enumerate(data.draw(st.lists(script, max_size=40))):
+        thread, begin, known = threads[which], 2_000 + number, size.get(file[desc])
+        if op in ("READ", "WRITE"):
+            io(thread, op, begin, desc, value)
+            at = known if op == "WRITE" and desc == appender else position[desc]
+            expected.append(at)
+            position[desc] = None if at is None else at + value
+            if op == "WRITE" and known is not None and at is not None:
+                size[file[desc]] = max(known, at + value)
+        elif op == "PWRITE":
+            io(thread, op, begin, desc, 3, offset=value)
+            expected.append(value)
+            if known is not None:
+                size[file[desc]] = max(known, value + 3)
+        elif op in ("LSEEK", "END"):
+            whence = os.SEEK_END if op == "END" else os.SEEK_SET
+            thread.record("LSEEK", begin=begin, desc=desc, aux=3, offset=value, size=whence)
+            expected.append(value)
+            position[desc] = value
+            if op == "END":
+                size[file[desc]] = value
+        elif op == "FTRUNCATE":
+            thread.record(op, begin=begin, desc=desc, aux=3, offset=value)
+            expected.append(value)
+            size[file[desc]] = value
+        else:
+            thread.record("READ", begin=begin, desc=desc, aux=3, size=value, errno=5)
+            expected.append(position[desc])
+    assert offsets_of(writer, tmp_path_factory.mktemp("log")) == expected
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 9) | st.integers(0, 2**63)), max_size=50))
+def test_in_order_is_lexsort(pairs: list[tuple[int, int]]) -> None:
+    root = np.array([pair[0] for pair in pairs], np.int32)
+    ticks = np.array([pair[1] for pair in pairs], np.uint64)
+    assert in_order(root, ticks).tolist() == np.lexsort((ticks, root)).tolist()

@@ -1,0 +1,243 @@
+"""A writer of live logs in plain Python, for tests and for benchmarks/generate_log.py.
+
+Writes what csrc/core writes, through the same dtypes the reader uses, so that
+the reader can be tried on any log one can think of without capturing one.  A
+log is built in memory and written out by save().
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pyio_trace.log import layout
+
+OPERATIONS_DEF = Path(__file__).resolve().parents[2] / "csrc" / "core" / "operations.def"
+_OP = re.compile(r'^OP\((\w+), "([^"]*)", (\w+), (\w+), (\w+)\)', re.MULTILINE)
+HOST, BOOT = "testhost", "00000000-0000-0000-0000-000000000000"
+
+
+def _operations() -> tuple[dict[str, int], np.ndarray]:
+    rows = np.zeros(layout.MAX_OPS, layout.OP_ROW)
+    numbers = {}
+    for number, (key, name, layer, klass, shape) in enumerate(_OP.findall(OPERATIONS_DEF.read_text())):
+        numbers[key] = number
+        rows[number]["name"] = name.encode()
+        rows[number]["layer"] = getattr(layout, layer)
+        rows[number]["klass"] = getattr(layout, klass)
+        rows[number]["shape"] = getattr(layout, f"SHAPE_{shape}")
+    return numbers, rows
+
+
+#: C name of an operation ("PREAD") -> its number; and the operation table.
+OP, OP_ROWS = _operations()
+
+
+@dataclass
+class Thread:
+    """Where one thread's records go; made by LogWriter.thread."""
+
+    writer: LogWriter
+    process: int
+    tid: int
+    chunk_size: int
+    at: int = 0
+    end: int = 0
+    sequence: int = 0
+
+    def record(
+        self,
+        op: str | int,
+        *,
+        begin: int,
+        duration: int = 10,
+        state: int = layout.DONE,
+        flags: int = 0,
+        errno: int | None = None,
+        link: int = 0,
+        **fields: int,
+    ) -> int:
+        """Adds a record; fields: desc, stack, parent, aux, offset, size, result. Returns its id."""
+        if self.at + layout.RECORD.itemsize > self.end:
+            start = self.writer.chunk(layout.CHUNK_OPS, self.chunk_size, self.process, self.tid, self.sequence, begin)
+            self.at, self.end, self.sequence = start + layout.OPS_START, start + self.chunk_size, self.sequence + 1
+        row = np.zeros((), layout.RECORD)
+        row["op"] = OP[op] if isinstance(op, str) else op
+        row["flags"] = state | flags | link << layout.LINK_SHIFT | (layout.FAILED if errno is not None else 0)
+        row["begin"] = begin
+        row["duration_lo"], row["duration_hi"] = duration & 0xFFFFFFFF, duration >> 32
+        row["size"] = row["result"] = layout.NO_BYTES
+        row["offset"] = -1
+        for name, value in fields.items():
+            row[name] = value & 0xFFFFFFFF if name in ("size", "result", "aux") else value
+        if errno is not None:
+            row["result"] = errno
+        identity = self.at >> layout.ID_SHIFT
+        self.writer.put(self.at, row)
+        self.at += layout.RECORD.itemsize
+        return identity
+
+    def skip(self) -> None:
+        """Leaves a slot empty, as a signal handler's claim would."""
+        self.at += layout.RECORD.itemsize
+
+
+class LogWriter:
+    """One live log in the making."""
+
+    def __init__(
+        self,
+        *,
+        ticks: int = 1_000,
+        mono: int = 1_000,
+        real: int = 1_700_000_000_000_000_000,
+        tick_kind: int = layout.TICKS_MONOTONIC_NS,
+        rate: float = 1.0,
+        host: str = HOST,
+        boot_id: str = BOOT,
+    ) -> None:
+        self.data = bytearray(layout.FIRST_CHUNK)
+        self.header = np.zeros((), layout.HEADER)
+        self.header["magic"] = np.void(layout.MAGIC)
+        self.header["version"] = layout.VERSION
+        self.header["first_chunk"] = layout.FIRST_CHUNK
+        self.header["budget"] = 1 << 40
+        self.header["run_id"] = 0x1234
+        self.header["owner_pid"] = 100
+        self.header["tick_kind"] = tick_kind
+        self.header["first"] = (ticks, mono, real)
+        self.header["host"], self.header["boot_id"] = host.encode(), boot_id.encode()
+        self.rate = rate
+        self.put(layout.OPTABLE_OFFSET, OP_ROWS)
+        self._strings: dict[tuple[bytes, int], int] = {}
+        self._heap_at = self._heap_end = 0
+        self._heap_process = 0
+
+    # ---- chunks
+
+    def put(self, at: int, what: np.ndarray | np.void | bytes) -> None:
+        """Writes bytes in place."""
+        raw = what if isinstance(what, bytes) else what.tobytes()
+        self.data[at : at + len(raw)] = raw
+
+    def chunk(self, kind: int, size: int, process: int = 0, tid: int = 0, sequence: int = 0, ticks: int = 0) -> int:
+        """Claims a chunk; returns its offset."""
+        start = len(self.data)
+        self.data += bytes(size)
+        head = np.zeros((), layout.CHUNK)
+        head["magic"], head["offset"], head["size"], head["kind"] = layout.CHUNK_MAGIC, start, size, kind
+        head["process"], head["tid"], head["sequence"] = process, tid, sequence
+        head["clock"] = self.moment(ticks)
+        self.put(start, head)
+        return start
+
+    def gap(self, pages: int = 1) -> int:
+        """Pages that were claimed and never got a chunk header."""
+        start = len(self.data)
+        self.data += bytes(pages * layout.PAGE)
+        return start
+
+    def moment(self, ticks: int) -> tuple[int, int, int]:
+        """The three clocks at some ticks."""
+        first = self.header["first"]
+        since = round((max(ticks, int(first["ticks"])) - int(first["ticks"])) * self.rate)
+        return max(ticks, int(first["ticks"])), int(first["mono"]) + since, int(first["real"]) + since
+
+    # ---- processes and threads
+
+    def process(self, pid: int, *, argv: Sequence[str] = (), followed: int = 1, **fields: Any) -> int:
+        """A process entry; returns its id."""
+        start = self.chunk(layout.CHUNK_PROCESS, layout.PROCESS_CHUNK, ticks=int(fields.get("begin", 0)))
+        entry = np.zeros((), layout.PROCESS_ENTRY)
+        entry["chunk"] = np.frombuffer(bytes(self.data[start : start + 80]), layout.CHUNK)[0]
+        entry["pid"], entry["followed"] = pid, followed
+        entry["previous"] = self.header["processes"]
+        raw = b"".join(argument.encode() + b"\0" for argument in argv)[:2048]
+        entry["argv_length"], entry["argv"] = len(raw), np.void(raw.ljust(2048, b"\0"))
+        for name, value in fields.items():
+            entry[name] = value
+        identity = start >> layout.ID_SHIFT
+        entry["chunk"]["process"] = identity
+        self.put(start, entry)
+        self.header["processes"] = identity
+        return identity
+
+    def count(self, process: int, op: str, count: int, moved: int = 0, ticks: int = 0, errors: int = 0) -> None:
+        """Counters of an operation in a process (0: the header's overflow)."""
+        base = (process << layout.ID_SHIFT) + layout.COUNTERS_OFFSET if process else layout.OVERFLOW_OFFSET
+        self.put(base + OP[op] * layout.COUNTER.itemsize, np.array((count, moved, ticks, errors), layout.COUNTER))
+
+    def thread(self, process: int, tid: int, chunk_size: int = layout.PAGE) -> Thread:
+        """A thread that writes records."""
+        return Thread(self, process, tid, chunk_size)
+
+    # ---- the heap
+
+    def allocate(self, size: int) -> int:
+        """Room in a heap chunk; returns its offset."""
+        size = -(-size // 16) * 16
+        if self._heap_at + size > self._heap_end:
+            length = max(1 << 16, -(-(size + layout.HEAP_START) // layout.PAGE) * layout.PAGE)
+            start = self.chunk(layout.CHUNK_HEAP, length)
+            self._heap_at, self._heap_end = start + layout.HEAP_START, start + length
+        at = self._heap_at
+        self._heap_at += size
+        return at
+
+    def string(self, text: str | bytes, base: int = 0) -> int:
+        """An interned string; returns its id."""
+        raw = text.encode() if isinstance(text, str) else text
+        if (raw, base) not in self._strings:
+            size = layout.STRING.itemsize + len(raw) + 1
+            at = self.allocate(size)
+            self.put(at, np.array(((layout.HEAP_STRING, size), base, len(raw)), layout.STRING).tobytes() + raw)
+            self._strings[raw, base] = at >> layout.ID_SHIFT
+        return self._strings[raw, base]
+
+    def code(self, file: str, function: str, first_line: int = 1) -> int:
+        """A code object; returns its id."""
+        file_id, function_id = self.string(file), self.string(function)
+        at = self.allocate(layout.CODE.itemsize)
+        head = (layout.HEAP_CODE, layout.CODE.itemsize)
+        self.put(at, np.array((head, file_id, function_id, first_line, 0), layout.CODE))
+        return at >> layout.ID_SHIFT
+
+    def stack(self, *frames: tuple[int, int], truncated: int = 0) -> int:
+        """A stack of (code id, line), innermost first; returns its id."""
+        size = layout.STACK.itemsize + len(frames) * layout.FRAME.itemsize
+        at = self.allocate(size)
+        head = np.array(((layout.HEAP_STACK, size), len(frames), truncated), layout.STACK)
+        self.put(at, head.tobytes() + np.array(list(frames), layout.FRAME).tobytes())
+        return at >> layout.ID_SHIFT
+
+    def desc(self, fd: int, path: str | bytes | int, **fields: int) -> int:
+        """A descriptor; path: a string id, or text to intern; root: its own unless given. Returns its id."""
+        at = self.allocate(layout.DESC.itemsize)
+        identity = at >> layout.ID_SHIFT
+        row = np.zeros((), layout.DESC)
+        row["heap"] = (layout.HEAP_DESC, layout.DESC.itemsize)
+        row["fd"], row["root"] = fd, identity
+        row["path"] = path if isinstance(path, int) else self.string(path)
+        for name, value in fields.items():
+            row[name] = value
+        self.put(at, row)
+        return identity
+
+    # ---- out
+
+    def bytes(self) -> bytes:
+        """The log as it stands."""
+        if int(self.header["next"]) == 0 or int(self.header["next"]) < len(self.data):
+            self.header["next"] = len(self.data)
+        self.put(0, self.header)
+        return bytes(self.data)
+
+    def save(self, path: Path) -> Path:
+        """Writes the log to a file."""
+        path.write_bytes(self.bytes())
+        return path
