@@ -61,7 +61,7 @@ def parse_flag(text: str, name: str) -> bool:
 def parse_output(text: str, name: str) -> str | None:
     """The log's name or pattern; empty is the default name."""
     if text == "-":
-        raise ConfigError("bad-value", f"{name}: a log is a mapped file and cannot be written to standard output; name a file")
+        raise ConfigError("bad-value", f"{name}: a log cannot be written to standard output; name a file")
     return text or None
 
 
@@ -74,7 +74,9 @@ def _parse_choice(choices: tuple[str, ...], later: tuple[str, ...], slug: str) -
             return word
         if word in later:
             raise ConfigError(slug, f"{name}: {word!r} is not built yet; use {' or '.join(map(repr, choices))}")
-        raise ConfigError("bad-value", f"{name}: {text!r} is not one of {', '.join(choices)}{did_you_mean(word, choices)}")
+        raise ConfigError(
+            "bad-value", f"{name}: {text!r} is not one of {', '.join(choices)}{did_you_mean(word, choices)}"
+        )
 
     return parse
 
@@ -87,10 +89,16 @@ class Option:
     the spelling to blame in an error; default: where nobody says anything.
     """
 
-    __slots__ = ("name", "flags", "metavar", "parse", "default", "help")
+    __slots__ = ("default", "flags", "help", "metavar", "name", "parse")
 
     def __init__(
-        self, name: str, flags: tuple[str, ...], metavar: str, parse: Callable[[str, str], object], default: object, help: str
+        self,
+        name: str,
+        flags: tuple[str, ...],
+        metavar: str,
+        parse: Callable[[str, str], object],
+        default: object,
+        help: str,
     ) -> None:
         self.name = name
         self.flags = flags
@@ -129,7 +137,7 @@ class Config:
     "python" or "none"; max_log_size: bytes.
     """
 
-    __slots__ = ("output", "quiet", "mode", "stacks", "follow", "max_log_size")
+    __slots__ = ("follow", "max_log_size", "mode", "output", "quiet", "stacks")
     output: str | None
     quiet: bool
     mode: str
@@ -147,9 +155,8 @@ class Config:
         follow: str = "python",
         max_log_size: int = 4 << 30,
     ) -> None:
-        values = {
-            "output": output, "quiet": quiet, "mode": mode, "stacks": stacks, "follow": follow, "max_log_size": max_log_size,
-        }  # fmt: skip
+        values: dict[str, object] = {"output": output, "quiet": quiet, "mode": mode, "stacks": stacks}
+        values |= {"follow": follow, "max_log_size": max_log_size}
         for name, value in values.items():
             # A value given from Python is held to the same rules as one that was typed.
             object.__setattr__(self, name, BY_NAME[name].parse(_spelt(value), name))
@@ -260,7 +267,7 @@ def _from_project(folder: str | None) -> _Said:
     for key, value in table.items():
         name = key.replace("-", "_")
         if name not in BY_NAME:
-            raise ConfigError("unknown-option", f"{path}: [tool.pyio_trace] has no option {key!r}{did_you_mean(name, BY_NAME)}")
+            raise ConfigError("unknown-option", f"{path}: there is no option {key!r}{did_you_mean(name, BY_NAME)}")
         if not isinstance(value, (str, int, bool)):
             raise ConfigError("bad-value", f"{path}: {key} is {value!r}; a string, a number or true/false is expected")
         said[name] = (_spelt(value), f"{path}: {key}")

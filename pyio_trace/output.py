@@ -70,7 +70,7 @@ def expand_pattern(pattern: str, script: str, environ: Mapping[str, str] = os.en
         part = parts[at]
         if not part:  # "%%", or "%" as the last character
             if at + 1 == len(parts):
-                raise ConfigError("bad-pattern", f"the log's name {pattern!r} ends in a lone %; write %% for a percent sign")
+                raise ConfigError("bad-pattern", f"the log's name {pattern!r} ends in a lone %; write %%")
             done.append("%" + parts[at + 1])
             at += 2
             continue
@@ -92,7 +92,7 @@ def _expansion(letter: str, pattern: str, script: str, environ: Mapping[str, str
         return next((_safe(environ[name]) for name in _JOB_VARIABLES if environ.get(name)), "nojob")
     raise ConfigError(
         "bad-pattern",
-        f"the log's name {pattern!r} has %{letter}; known are %h host, %p pid, %s script, %t time, %j job id, %% a percent sign",
+        f"the log's name {pattern!r} has %{letter}; there are %h host, %p pid, %s script, %t time, %j job id, %%",
     )
 
 
@@ -117,7 +117,9 @@ def check_replaceable(path: str) -> None:
     try:
         with open(path, "rb") as file:
             start = file.read(_OWNER_PID_AT + 4)
-            ours = not start or start.startswith(LIVE_MAGIC) or (start.startswith(_PARQUET_MAGIC) and _is_packed_log(file))
+            ours = (
+                not start or start.startswith(LIVE_MAGIC) or (start.startswith(_PARQUET_MAGIC) and _is_packed_log(file))
+            )
     except FileNotFoundError:
         return
     except IsADirectoryError:
@@ -125,12 +127,14 @@ def check_replaceable(path: str) -> None:
     except OSError as error:
         raise ConfigError("unwritable-log", f"the log {path!r} cannot be written: {error.strerror}") from None
     if not ours:
-        raise ConfigError("log-exists", f"{path!r} exists and is not a log of pyio_trace: name another file with -o, or remove it")
+        raise ConfigError(
+            "log-exists", f"{path!r} exists and is not a log of ours: name another file with -o, or remove it"
+        )
     if start.startswith(LIVE_MAGIC) and len(start) >= _OWNER_PID_AT + 4:
         owner = int.from_bytes(start[_OWNER_PID_AT : _OWNER_PID_AT + 4], "little")
         if _maps(owner, path):
             raise ConfigError(
-                "log-in-use", f"{path!r} is being written by process {owner}: name another file with -o (%p makes it unique)"
+                "log-in-use", f"{path!r} is being written by process {owner}: name another with -o (%p: unique)"
             )
 
 

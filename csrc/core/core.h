@@ -60,7 +60,7 @@ struct pt_thread {
     uint32_t tid;
     uint32_t sequence;  /* chunks claimed so far */
     uint32_t suppress;  /* nesting of suppress() */
-    uint32_t vfork_record;
+    uint32_t forking; /* record of the fork or vfork under way */
     struct pt_process *process; /* the process its operations belong to */
     uint32_t process_id;
     uint32_t epoch;    /* pt.epoch when its chunk was claimed */

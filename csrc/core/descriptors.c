@@ -15,6 +15,7 @@
 #include <errno.h>
 
 pt_fd_entry *pt_fd_leaves[1u << PT_FD_TOP_BITS];
+static uint32_t highest_leaf; /* spares pt_fd_reset the two megabytes that nothing ever used */
 
 #define LEAF_ENTRIES (1u << PT_FD_LEAF_BITS)
 #define LEAF_BYTES (LEAF_ENTRIES * sizeof(pt_fd_entry))
@@ -28,6 +29,10 @@ static pt_fd_entry *leaf_slow(int fd)
     long at = pt_sys(SYS_mmap, 0, LEAF_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (at < 0 && at > -4096)
         return NULL;
+    uint32_t index = (uint32_t)fd >> PT_FD_LEAF_BITS, seen = __atomic_load_n(&highest_leaf, __ATOMIC_RELAXED);
+    while (index > seen &&
+           !__atomic_compare_exchange_n(&highest_leaf, &seen, index, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+        continue;
     if (__atomic_compare_exchange_n(top, &leaf, (pt_fd_entry *)at, false, __ATOMIC_RELEASE, __ATOMIC_ACQUIRE))
         return (pt_fd_entry *)at;
     pt_sys(SYS_munmap, at, LEAF_BYTES);
@@ -58,6 +63,8 @@ void pt_fd_forget_range(struct pt_thread *t, unsigned first, unsigned last)
 {
     if (last >= 1u << (PT_FD_LEAF_BITS + PT_FD_TOP_BITS))
         last = (1u << (PT_FD_LEAF_BITS + PT_FD_TOP_BITS)) - 1;
+    if (last >> PT_FD_LEAF_BITS > highest_leaf)
+        last = (highest_leaf << PT_FD_LEAF_BITS) | (LEAF_ENTRIES - 1);
     for (uint64_t fd = first; fd <= last; fd++) {
         if (!pt_fd_leaves[fd >> PT_FD_LEAF_BITS]) {
             fd |= LEAF_ENTRIES - 1; /* the whole leaf is empty */
@@ -69,7 +76,7 @@ void pt_fd_forget_range(struct pt_thread *t, unsigned first, unsigned last)
 
 void pt_fd_reset(void)
 {
-    for (uint32_t i = 0; i < 1u << PT_FD_TOP_BITS; i++)
+    for (uint32_t i = 0; i <= highest_leaf; i++)
         if (pt_fd_leaves[i])
             memset(pt_fd_leaves[i], 0, LEAF_BYTES);
 }

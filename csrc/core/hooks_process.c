@@ -23,7 +23,7 @@ pid_t hook_fork(void)
     struct pt_thread *t = pt_enter();
     if (t) {
         pt_begin(&c, t, PT_OP_FORK, 0, 0, -1, PT_SIZE_NONE);
-        pt_fork_begins(c.record ? pt_id_of(c.record) : 0);
+        t->forking = c.record ? pt_id_of(c.record) : 0;
     }
     pid_t pid = real_fork();
     if (pid != 0) /* the record is the parent's */
@@ -113,6 +113,8 @@ static void exec_begins(struct exec_call *e, const char *path, char *const *argv
     if (t->process_id) {
         if (t->process->start != PT_START_TOP && t->process->start != PT_START_JOINED)
             pt_process_describe(t->process, path, argv);
+        if (t->process->followed)
+            t->process->followed = 2;
         pt_process_end(t->process, PT_END_EXEC, 0);
     }
 }
@@ -124,6 +126,7 @@ static int exec_failed(struct exec_call *e, int result)
     if (t) {
         if (t->process_id) {
             t->process->end = 0;
+            t->process->followed = 1; /* it is still what we trace */
             __atomic_store_n(&t->process->end_kind, PT_END_UNKNOWN, __ATOMIC_RELEASE);
         }
         if (e->unfollowed)
@@ -253,6 +256,30 @@ int hook_waitid(idtype_t kind, id_t id, siginfo_t *info, int options)
             waited(info->si_pid, info->si_status & 0x7f);
     }
     return result;
+}
+
+/* ---- around libc ------------------------------------------------------------------- */
+
+static bool moves_files(long number)
+{
+    static const short numbers[] = {SYS_openat, SYS_read, SYS_write, SYS_pread64, SYS_pwrite64, SYS_readv, SYS_writev,
+                                    SYS_preadv, SYS_pwritev, SYS_copy_file_range, SYS_renameat, SYS_renameat2,
+                                    SYS_unlinkat, SYS_mkdirat, SYS_statx, SYS_ftruncate, SYS_fsync, SYS_fdatasync};
+    for (unsigned i = 0; i < sizeof numbers / sizeof *numbers; i++)
+        if (number == numbers[i])
+            return true;
+    return false;
+}
+
+/* syscall() is not recorded as an operation; that it was used on files is. */
+PT_HOOK_DECLARE(long, syscall, long, long, long, long, long, long, long);
+long hook_syscall(long number, long a, long b, long c, long d, long e, long f)
+{
+    struct pt_thread *t = pt_enter();
+    uint32_t blind = number == SYS_io_uring_setup ? PT_BLIND_IO_URING : moves_files(number) ? PT_BLIND_SYSCALL : 0;
+    if (t && blind && t->process_id)
+        __atomic_fetch_or(&t->process->blind, blind, __ATOMIC_RELAXED);
+    return real_syscall(number, a, b, c, d, e, f);
 }
 
 /* ---- the loader --------------------------------------------------------------------

@@ -219,7 +219,7 @@ struct pt_process { /* at the start of a process chunk; counters follow at PT_CO
     uint32_t end_kind;   /* enum pt_end */
     int32_t end_status;  /* exit status, signal number */
     uint64_t start_time; /* field 22 of /proc/PID/stat: tells a pid's reuse */
-    uint32_t followed;   /* 1: it traces itself; 0: entered by its parent, not (yet) traced */
+    uint32_t followed;   /* 1: it traces itself; 2: it did, until it became another program; 0: entered by its parent only */
     uint32_t blind;      /* bits of enum pt_blind */
     uint32_t cwd;        /* string at the start */
     uint32_t stack_state; /* enum pt_stack_state */

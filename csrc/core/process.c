@@ -101,10 +101,6 @@ struct pt_process *pt_process_find(uint32_t pid)
 
 /* ---- fork --------------------------------------------------------------- */
 
-static uint32_t forking_record; /* the fork operation under way in this thread's process */
-
-void pt_fork_begins(uint32_t record) { forking_record = record; }
-
 static void in_forked_child(void)
 {
     if (!pt.base)
@@ -115,7 +111,7 @@ static void in_forked_child(void)
     pt.pid = pid;
     if (pt.gate) /* stopped: nothing of the child is traced */
         return;
-    pt_process_enter(NULL, PT_START_FORK, forking_record, pid, parent, &pt.process, &pt.process_id);
+    pt_process_enter(NULL, PT_START_FORK, pt_self ? pt_self->forking : 0, pid, parent, &pt.process, &pt.process_id);
     struct pt_process *p = pt.process;
     pt.counters = p == &unlisted ? (struct pt_counter *)(pt.base + PT_OVERFLOW_OFFSET)
                                  : (struct pt_counter *)((char *)p + PT_COUNTERS_OFFSET);
@@ -144,17 +140,19 @@ void pt_before_vfork(void)
     struct pt_call c;
     pt_begin(&c, t, PT_OP_VFORK, 0, 0, -1, PT_SIZE_NONE);
     pt_end(&c, -1, 0); /* what follows happens in two processes at once */
-    t->vfork_record = c.record ? pt_id_of(c.record) : 0;
+    t->forking = c.record ? pt_id_of(c.record) : 0;
     t->gate |= PT_GATE_VFORK;
 }
 
 PT_COLD struct pt_thread *pt_vfork_child_slow(struct pt_thread *t, uint32_t pid)
 {
     struct pt_thread *child = t->vfork_child;
-    if (!child)
+    if (!child) {
         child = t->vfork_child = pt_thread_new_slow();
-    if (!child)
-        return NULL;
+        if (!child)
+            return NULL;
+        child->tid = 0; /* not entered yet */
+    }
     if (child->tid != pid) {
         child->next = child->end = 0;
         child->sequence = 0;
@@ -164,7 +162,7 @@ PT_COLD struct pt_thread *pt_vfork_child_slow(struct pt_thread *t, uint32_t pid)
         child->parent = t->parent;
         child->link = t->link;
         child->borrowed_memory = true;
-        pt_process_enter(child, PT_START_VFORK, t->vfork_record, pid, pt.process_id, &child->process, &child->process_id);
+        pt_process_enter(child, PT_START_VFORK, t->forking, pid, pt.process_id, &child->process, &child->process_id);
     }
     return child;
 }

@@ -21,6 +21,7 @@ from pyio_trace.analysis.sizes import AccessSizes
 from pyio_trace.events import CLASSES, LAYERS
 
 Ints = NDArray[np.int64]
+Weights = NDArray[np.int64] | NDArray[np.float64]
 
 NLAYERS, NCLASSES = len(LAYERS), len(CLASSES)
 #: What a transfer is to its file or source line.
@@ -37,7 +38,7 @@ class Sums:
         self.time = np.zeros(size, np.int64)
         self.moved = np.zeros(size, np.int64)
 
-    def add(self, keys: Ints, size: int, count: Ints | None, time: Ints | None, moved: Ints | None) -> None:
+    def add(self, keys: Ints, size: int, count: Ints | None, time: Weights | None, moved: Weights | None) -> None:
         """Add weights at keys, which are below size; None: one for each as a count, nothing as time or bytes."""
         if size > len(self.count):
             for name in ("count", "time", "moved"):
@@ -52,7 +53,7 @@ class Sums:
             self.moved[:size] += _sums(keys, size, moved)
 
 
-def _sums(keys: Ints, size: int, weights: Ints) -> Ints:
+def _sums(keys: Ints, size: int, weights: Weights) -> Ints:
     return np.rint(np.bincount(keys, weights=weights, minlength=size)).astype(np.int64)
 
 

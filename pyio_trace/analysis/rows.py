@@ -146,7 +146,12 @@ class RowReader:
         return duration, in_flight
 
     def _nest(
-        self, ids: NDArray[np.int64], parents: pa.Array, layer: NDArray[np.int64], kind: NDArray[np.int64], moved: pa.Array
+        self,
+        ids: NDArray[np.int64],
+        parents: pa.Array,
+        layer: NDArray[np.int64],
+        kind: NDArray[np.int64],
+        moved: pa.Array,
     ) -> NDArray[np.uint8]:
         above = np.flatnonzero(layer != POSIX)
         parent = None if parents.null_count == len(parents) else numbers(parents)

@@ -209,9 +209,14 @@ class _Reading:
             op, layer = divmod(i, NLAYERS)
             rows.append(
                 facts.Operation(
-                    LAYERS[layer], self._c.reader.ops[op], CLASSES[self._c.op_class[i]], int(sums.count[i]),
-                    int(sums.time[i]), int(sums.moved[i]), errors.get((op, layer), 0),
-                )  # fmt: skip
+                    LAYERS[layer],
+                    self._c.reader.ops[op],
+                    CLASSES[self._c.op_class[i]],
+                    int(sums.count[i]),
+                    int(sums.time[i]),
+                    int(sums.moved[i]),
+                    errors.get((op, layer), 0),
+                )
             )
         return rows
 
@@ -241,14 +246,18 @@ class _Reading:
     def _processes(self) -> list[facts.Process]:
         return [
             facts.Process(
-                index=index, pid=process["pid"], host=process["host"],
+                index=index,
+                pid=process["pid"],
+                host=process["host"],
                 command=process["argv"] or [process["executable"]],
-                wall=int(self._walls[index]), busy=int(self._busy[index]),
+                wall=int(self._walls[index]),
+                busy=int(self._busy[index]),
                 share=_share(int(self._busy[index]), int(self._walls[index])),
                 calls=int(self._count[index].sum()),
-                read=int(self._moved[index, POSIX, _READ].sum()), written=int(self._moved[index, POSIX, _WRITE].sum()),
+                read=int(self._moved[index, POSIX, _READ].sum()),
+                written=int(self._moved[index, POSIX, _WRITE].sum()),
                 ended=process["ended"],
-            )  # fmt: skip
+            )
             for index, process in enumerate(self._table)
         ]
 

@@ -95,7 +95,10 @@ def finish_at_exit(live: str, final: str | None, *, quiet: bool) -> None:
     if native.core is None or (quiet and final is None):
         return
     root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-    code = "import sys; sys.path.append(sys.argv.pop(1)); from pyio_trace.cli.main import main; sys.exit(main(sys.argv[1:]))"
+    code = (
+        "import sys; sys.path.append(sys.argv.pop(1)); "
+        "from pyio_trace.cli.main import main; sys.exit(main(sys.argv[1:]))"
+    )
     words = [sys.executable, "-c", code, root, "finish", live]
     if final is not None:
         words += ["--pack", final]

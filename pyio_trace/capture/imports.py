@@ -54,7 +54,9 @@ class _Finder:
     def __init__(self) -> None:
         self.actions: dict[str, list[Action]] = {}
 
-    def find_spec(self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None) -> ModuleSpec | None:
+    def find_spec(
+        self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
         actions = self.actions.pop(name, None)
         if not actions:
             return None

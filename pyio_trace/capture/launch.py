@@ -101,7 +101,9 @@ def _same(a: str, b: str) -> bool:
 
 def _use_shim(environment: dict[str, str]) -> None:
     if sys.flags.ignore_environment:
-        raise ConfigError("no-auto-enable", "with -E or -I tracing starts only if pyio_trace is installed in site-packages")
+        raise ConfigError(
+            "no-auto-enable", "with -E or -I tracing starts only if pyio_trace is installed in site-packages"
+        )
     before = environment.get("PYTHONPATH")
     environment["PYTHONPATH"] = _SHIM if not before else os.pathsep.join((_SHIM, before))
 

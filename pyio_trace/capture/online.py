@@ -36,7 +36,8 @@ def start(config: Config, live: str, *, create: bool) -> bool:
     if native.core is None:
         raise CaptureError("no-core", f"tracing is not possible here: {native.reason}")
     if native.core.state()["active"]:
-        raise CaptureError("already-tracing", f"this process is already being traced, into {native.core.state()['path']!r}")
+        path = native.core.state()["path"]
+        raise CaptureError("already-tracing", f"this process is already being traced, into {path!r}")
     why_no_files = native.core.files_install()  # before the core: looking at the io types opens /dev/null
     try:
         owner = native.core.start(
@@ -74,12 +75,13 @@ def _explained(problem: OSError, live: str) -> CaptureError:
     """The user's words for what the core's errno means here."""
     from errno import EFBIG, ENOMEM, ENOSPC, EPROTO, ESTALE
 
+    elsewhere = "name another place with -o"
     reasons = {
         EPROTO: ("not-a-log", f"{live!r} is not a live log of this version of pyio_trace"),
         ESTALE: ("run-ended", f"the run of {live!r} has ended"),
-        ENOSPC: ("log-disk-full", f"no room for the log {live!r}: the disk is full; name another place with -o"),
+        ENOSPC: ("log-disk-full", f"no room for the log {live!r}: the disk is full; {elsewhere}"),
         EFBIG: ("log-limit", f"the file-size limit (ulimit -f) leaves no room for the log {live!r}"),
-        ENOMEM: ("log-not-mapped", f"the log {live!r} cannot be mapped here; name another place with -o (a local disk, /dev/shm)"),
+        ENOMEM: ("log-not-mapped", f"the log {live!r} cannot be mapped here; {elsewhere} (a local disk, /dev/shm)"),
     }
     default = ("unwritable-log", f"the log {live!r} cannot be written: {problem.strerror}")
     return CaptureError(*reasons.get(problem.errno or 0, default))
@@ -89,7 +91,7 @@ def _tell_children(config: Config, live: str) -> None:
     """Children inherit the run through the environment, or are told nothing."""
     global _environment_before
     if config.follow == "none":
-        wanted: dict[str, str | None] = {name: None for name in (*config.to_environment(), LOG_VARIABLE)}
+        wanted: dict[str, str | None] = dict.fromkeys((*config.to_environment(), LOG_VARIABLE))
     else:
         wanted = {**config.to_environment(), LOG_VARIABLE: os.path.abspath(live)}
     _environment_before = {name: os.environ.get(name) for name in wanted}

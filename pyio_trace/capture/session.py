@@ -68,6 +68,10 @@ def trace(
     those of the command line and, where None, come from the environment and
     pyproject.toml.  Raises PyioTraceError if tracing cannot start.
     """
-    said = {"output": output, "stacks": stacks, "follow": follow, "max_log_size": max_log_size}
-    return Trace(load({name: os.fspath(value) if name == "output" else str(value)  # type: ignore[call-overload]
-                       for name, value in said.items() if value is not None}))
+    said = {
+        "output": None if output is None else os.fspath(output),
+        "stacks": stacks,
+        "follow": follow,
+        "max_log_size": max_log_size,
+    }
+    return Trace(load({name: str(value) for name, value in said.items() if value is not None}))

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 _USER_LAYER = 1  # enum pt_layer
 
 
-class span(ContextDecorator):  # noqa: N801 - used as a verb: with pyio_trace.span("epoch"):
+class span(ContextDecorator):  # lower case: used as a verb, with pyio_trace.span("epoch"):
     """A named stretch of the program: ``with span("epoch", number=3):`` or ``@span("load")``.
 
     Operations of this thread between begin and end have it as their parent, and
@@ -54,7 +54,7 @@ class span(ContextDecorator):  # noqa: N801 - used as a verb: with pyio_trace.sp
         return json.dumps(self._details, default=repr)
 
 
-class suppress(ContextDecorator):  # noqa: N801 - used as a verb: with pyio_trace.suppress():
+class suppress(ContextDecorator):  # lower case: used as a verb, with pyio_trace.suppress():
     """A stretch in which nothing of this thread is recorded: ``with suppress():`` or ``@suppress()``."""
 
     def __enter__(self) -> Self:

@@ -79,7 +79,7 @@ class Offsets:
         low, high = np.searchsorted(self._ids, ends[0]), np.searchsorted(self._ids, ends[1], side="right")
         own, values = self._ids[low:high], self._values[low:high]
         if len(own) == len(ids) and np.array_equal(own, ids):
-            return values
+            return np.asarray(values)
         if len(own) == 0:
             return np.full(len(ids), UNKNOWN, np.int64)
         at = np.minimum(np.searchsorted(own, ids.astype(own.dtype)), len(own) - 1)
@@ -163,9 +163,7 @@ class _Sizes:
         effect = np.where(appending[rows], _APPEND, _RAISE)
         value = np.where(appending[rows], moves.value[rows], found[rows] + moves.value[rows])
         own = (moves.ids[rows].astype(np.int64), file[rows], moves.ticks[rows].view(np.int64), effect, value)
-        ids, every, ticks, effects, values = (
-            np.concatenate(column) for column in zip(own, *self._parts, strict=True)
-        )
+        ids, every, ticks, effects, values = (np.concatenate(column) for column in zip(own, *self._parts, strict=True))
         order = np.lexsort((ids, ticks, every))
         first, last = _running(every[order], effects[order], values[order])
         back = np.empty(len(order), np.int64)

@@ -128,7 +128,6 @@ class LiveSource:
         import pyarrow as pa
 
         schema = events.arrow_schema(columns)
-        self.survey  # noqa: B018: dictionaries first
         for block in self._log.blocks(min(rows, BLOCK_ROWS)):
             part = Rows(self, block)
             if len(part):

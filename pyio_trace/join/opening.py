@@ -52,9 +52,7 @@ def _folder(folder: Path) -> Source:
     return next(iter(found.values())) if len(found) == 1 else MergedSource(list(found.values()))
 
 
-def _add(
-    found: dict[tuple[str, str], Source], kind: type[ParquetSource] | type[LiveSource], path: Path
-) -> None:
+def _add(found: dict[tuple[str, str], Source], kind: type[ParquetSource] | type[LiveSource], path: Path) -> None:
     try:
         source = kind(path)
     except LogError as error:

@@ -61,7 +61,6 @@ def pack(
 
 
 def _write(source: Source, path: Path, progress: Callable[[int, int], None] | None) -> int:
-    import pyarrow as pa
 
     total, done = source.rows(), 0
     pending: list[pa.RecordBatch] = []
@@ -102,9 +101,10 @@ def _writer(source: Source, path: Path) -> pq.ParquetWriter:
         compression="zstd",
         compression_level=3,
         use_dictionary=[name for name in _COLUMNS if name not in _DELTA and name != "imported"],
-        column_encoding={name: "DELTA_BINARY_PACKED" for name in _DELTA},
+        column_encoding=dict.fromkeys(_DELTA, "DELTA_BINARY_PACKED"),
         dictionary_pagesize_limit=1 << 30,
         write_statistics=["time", "pid", "process"],
+        write_page_checksum=True,  # a flipped bit must not become an operation that never was
         version="2.6",
     )
 

@@ -138,9 +138,7 @@ def _goes_on(former: _Entry, entry: _Entry) -> bool:
     times = int(former.raw["start_time"]), int(entry.raw["start_time"])
     if all(times) and times[0] != times[1]:
         return False  # the number was used again
-    if former.end_kind in (layout.END_EXIT, layout.END_SIGNAL) and 0 < former.end < entry.begin:
-        return False
-    return True
+    return not (former.end_kind in (layout.END_EXIT, layout.END_SIGNAL) and 0 < former.end < entry.begin)
 
 
 def _parent(entry: _Entry, entries: list[_Entry], index: dict[int, int]) -> int | None:
@@ -171,7 +169,7 @@ def _process(
 ) -> Process:
     raw = entry.raw
     start, state, blind = int(raw["start"]), int(raw["stack_state"]), int(raw["blind"])
-    followed = bool(raw["followed"]) or continued
+    followed = int(raw["followed"]) == 1 or continued  # 2: it became a program that we are not in
     ended, status = _ended(entry, bool(raw["followed"]), here)
     return Process(
         index=position,

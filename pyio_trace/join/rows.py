@@ -66,11 +66,11 @@ class Rows:
 
     @cached_property
     def _done(self) -> NDArray[np.bool_]:
-        return (self._flags & layout.STATE_MASK) == layout.DONE
+        return np.equal(self._flags & layout.STATE_MASK, layout.DONE)
 
     @cached_property
     def _failed(self) -> NDArray[np.bool_]:
-        return (self._flags & layout.FAILED) != 0
+        return np.not_equal(self._flags & layout.FAILED, 0)
 
     @cached_property
     def _any_flags(self) -> int:
@@ -78,7 +78,7 @@ class Rows:
 
     @cached_property
     def _coalesced(self) -> NDArray[np.bool_]:
-        return (self._flags & layout.COALESCED) != 0
+        return np.not_equal(self._flags & layout.COALESCED, 0)
 
     @cached_property
     def _process_index(self) -> NDArray[np.int32]:

@@ -16,7 +16,9 @@ from numpy.typing import NDArray
 
 from pyio_trace.log.heap import Heap, HeapSlots
 
-_LIBRARY = re.compile(r"/lib(?:64)?/(?:python|pypy)\d+(?:\.\d+)?t?/|/(?:site|dist)-packages/|^<frozen |^<__array_function__")
+_LIBRARY = re.compile(
+    r"/lib(?:64)?/(?:python|pypy)\d+(?:\.\d+)?t?/|/(?:site|dist)-packages/|^<frozen |^<__array_function__"
+)
 _IMPORT = re.compile(r"^<frozen (?:importlib|zipimport)|/python\d+\.\d+t?/importlib/|/python\d+\.\d+t?/zipimport\.py$")
 _OURS = str(Path(__file__).resolve().parents[1]) + "/"
 #: Forged logs only: no real name is longer.

@@ -28,7 +28,7 @@ class Unified:
         self.values: pa.Array = whole
 
     def adopt(self, array: pa.DictionaryArray) -> pa.DictionaryArray:
-        """The same strings, by indices into values."""
+        """The same strings, by indices into values. Raises pa.ArrowException for indices that lead nowhere."""
         import pyarrow as pa
         import pyarrow.compute as pc
 
@@ -36,4 +36,4 @@ class Unified:
         indices = array.indices.cast(pa.int32())
         if not own.equals(self.values.slice(0, len(own))):
             indices = pc.take(pc.index_in(own, value_set=self.values), indices)
-        return pa.DictionaryArray.from_arrays(indices, self.values, safe=False)
+        return pa.DictionaryArray.from_arrays(indices, self.values)

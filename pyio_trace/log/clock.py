@@ -31,7 +31,7 @@ class Clock:
 
     def epoch(self, ticks: NDArray[np.uint64]) -> NDArray[np.int64]:
         """Ticks as ns since the epoch."""
-        since = (ticks - np.uint64(self.ticks)).view(np.int64)
+        since: NDArray[np.int64] = (ticks - np.uint64(self.ticks)).view(np.int64)
         if self.rate == 1.0:
             return since + np.int64(self.real)
         return self.span(since) + np.int64(self.real)

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 VERSION = 1
 KEY = b"pyio_trace"
 MAGIC = b"PAR1"
+_COLUMNS = [column.name for column in events.OPERATIONS + events.INTERNAL]
+_DICTIONARIES = [column.name for column in events.OPERATIONS + events.INTERNAL if column.type == "dictionary"]
 
 
 @dataclass(frozen=True)
@@ -53,20 +55,25 @@ def open_parquet(path: str | os.PathLike[str]) -> ParquetLog:
     import pyarrow.parquet as pq
 
     path = Path(path)
-    dictionaries = [c.name for c in events.OPERATIONS + events.INTERNAL if c.type == "dictionary"]
     try:
-        file = pq.ParquetFile(path, read_dictionary=dictionaries)
-        metadata = file.metadata.metadata or {}
-    except pa.ArrowInvalid:
+        metadata = pq.read_metadata(path).metadata or {}
+        if KEY not in metadata:
+            raise LogError("not-a-log", f"{path}: a Parquet file, but not a log that pyio_trace has written")
+        description = _description(path, metadata[KEY])
+        file = pq.ParquetFile(path, read_dictionary=_DICTIONARIES, page_checksum_verification=True)
+        columns = set(file.schema_arrow.names)
+    except KeyError:
+        columns = set()
+    except ValueError:  # pyarrow's own, or from bytes of the footer that are no text
         raise LogError("log-truncated", f"{path}: cut off or damaged; copy or pack the log again") from None
     except (pa.ArrowException, OSError) as error:
         raise LogError("log-unreadable", f"{path}: cannot be read: {_first_line(error)}") from None
-    if KEY not in metadata:
-        raise LogError("not-a-log", f"{path}: a Parquet file, but not a log of pyio_trace; name one that it has written")
-    return ParquetLog(path, file, _description(path, metadata[KEY], set(file.schema_arrow.names)))
+    if not columns.issuperset(_COLUMNS):
+        raise LogError("log-damaged", f"{path}: columns of a log are missing; pack the log again")
+    return ParquetLog(path, file, description)
 
 
-def _description(path: Path, raw: bytes, columns: set[str]) -> dict[str, Any]:
+def _description(path: Path, raw: bytes) -> dict[str, Any]:
     damaged = LogError("log-damaged", f"{path}: its description is damaged; pack the log again")
     try:
         description = json.loads(raw)
@@ -83,8 +90,6 @@ def _description(path: Path, raw: bytes, columns: set[str]) -> dict[str, Any]:
         )
     kinds = {"info": dict, "processes": list, "losses": dict, "counters": list}
     if any(not isinstance(description.get(name), kind) for name, kind in kinds.items()):
-        raise damaged
-    if not {c.name for c in events.OPERATIONS + events.INTERNAL} <= columns:
         raise damaged
     return description
 

@@ -26,7 +26,8 @@ def unseen_lines(unseen: Unseen) -> list[str]:
         lines.append(f"{counted(processes, 'process', 'processes')} {words}")
     lines += unseen.notes
     if unseen.excluded:
-        parts = [f"{kind} {counted(calls, 'call')}, {size(moved)}" for kind, (calls, moved) in sorted(unseen.excluded.items())]
+        kinds = sorted(unseen.excluded.items())
+        parts = [f"{kind} {counted(calls, 'call')}, {size(moved)}" for kind, (calls, moved) in kinds]
         lines.append("counted only, by choice: " + "; ".join(parts))
     return lines
 

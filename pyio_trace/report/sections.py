@@ -7,7 +7,7 @@ them.  Sections without anything to say are left out.
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from pyio_trace.analysis import facts
@@ -20,7 +20,7 @@ class Table:
     """Columns ("<" left, ">" right before the heading) and rows of texts; `wide` is the column that may be cut."""
 
     columns: tuple[str, ...]
-    rows: list[tuple[str, ...]]
+    rows: Sequence[tuple[str, ...]]
     wide: int
 
 
@@ -105,9 +105,8 @@ def _bytes(summary: facts.Summary) -> Section:
     )
     imports = summary.imports
     if imports.count:
-        lines.append(
-            f"imports, kept apart    {counted(imports.count, 'call')}, {seconds(imports.time)}, {size(imports.bytes)} read"
-        )
+        figures_of = f"{counted(imports.count, 'call')}, {seconds(imports.time)}, {size(imports.bytes)} read"
+        lines.append(f"imports, kept apart    {figures_of}")
     return Section("Bytes", lines)
 
 
@@ -131,8 +130,14 @@ def _sites(summary: facts.Summary) -> Iterator[Section]:
 def _operations(summary: facts.Summary) -> Iterator[Section]:
     rows = [
         (
-            seconds(o.time), number(o.count), seconds(o.time // o.count), size(o.moved), number(o.errors), o.layer, o.op,
-        )  # fmt: skip
+            seconds(o.time),
+            number(o.count),
+            seconds(o.time // o.count),
+            size(o.moved),
+            number(o.errors),
+            o.layer,
+            o.op,
+        )
         for o in summary.operations
     ]
     if rows:
@@ -165,10 +170,11 @@ def _errors(summary: facts.Summary) -> Iterator[Section]:
 
 def _in_flight(summary: facts.Summary) -> Iterator[Section]:
     rows = [
-        (str(one.pid if one.pid is not None else "?"), one.op, one.path or "", one.site or "") for one in summary.in_flight
+        (str(one.pid if one.pid is not None else "?"), one.op, one.path or "", one.site or "")
+        for one in summary.in_flight
     ]
     if rows:
-        what = "Under way, or in flight when their process ended" if summary.run.running else "In flight when their process ended"
+        what = "In flight" if summary.run.running else "In flight when their process ended"
         title = f"{what} ({number(summary.in_flight_count)})"
         yield Section(title, table=Table((">pid", "<operation", "<file", "<line"), rows, 2), bad=True)
 
@@ -179,9 +185,16 @@ def _processes(summary: facts.Summary) -> Iterator[Section]:
     shown = sorted(summary.processes, key=lambda p: -p.busy)[:20]
     rows = [
         (
-            str(p.pid), seconds(p.wall), seconds(p.busy), percent(p.share), number(p.calls), size(p.read), size(p.written),
-            p.ended, command(p.command),
-        )  # fmt: skip
+            str(p.pid),
+            seconds(p.wall),
+            seconds(p.busy),
+            percent(p.share),
+            number(p.calls),
+            size(p.read),
+            size(p.written),
+            p.ended,
+            command(p.command),
+        )
         for p in shown
     ]
     columns = (">pid", ">wall", ">I/O", ">share", ">calls", ">read", ">written", "<ended", "<command")
@@ -190,7 +203,9 @@ def _processes(summary: facts.Summary) -> Iterator[Section]:
 
 def _cost(summary: facts.Summary) -> Section:
     cost = summary.cost
-    return Section("Cost of tracing", [f"about {seconds(cost.time)}, {percent(cost.share)} of the wall time (estimated)"])
+    return Section(
+        "Cost of tracing", [f"about {seconds(cost.time)}, {percent(cost.share)} of the wall time (estimated)"]
+    )
 
 
 def _top(what: str, shown: int, there: int) -> str:

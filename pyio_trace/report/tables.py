@@ -19,7 +19,8 @@ import pyarrow.parquet
 FORMATS = ("text", "csv", "json", "parquet")
 _WIDEST = 100
 #: Columns of integers that people want to read in other units, by what they are.
-_TIMES = frozenset({"time", "duration"})
+_TIMES = frozenset({"time", "duration", "first", "last"})
+_CONTROL = r"[\x00-\x1f\x7f]"
 
 
 def write_table(batches: Iterable[pa.RecordBatch], schema: pa.Schema, kind: str, out: BinaryIO) -> int:
@@ -113,7 +114,7 @@ def _heading(schema: pa.Schema, widths: list[int]) -> bytes:
 
 
 def _right(field: pa.Field) -> bool:
-    return pa.types.is_integer(field.type)
+    return bool(pa.types.is_integer(field.type))
 
 
 def _padded(text: pa.Array, field: pa.Field, width: int) -> pa.Array:
@@ -130,6 +131,8 @@ def _text_values(name: str, column: pa.Array) -> pa.Array:
         )
     else:
         text = pc.cast(_decoded(column), pa.string())
+        if not pa.types.is_integer(column.type):  # a path may hold a line break: one row stays one line
+            text = pc.replace_substring_regex(text, _CONTROL, "?")
     return pc.fill_null(text, "-")
 
 

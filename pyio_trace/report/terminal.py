@@ -19,7 +19,9 @@ def print_sections(parts: Iterable[Section], stream: TextIO) -> None:
     for number, section in enumerate(parts):
         if number:
             console.print()
-        console.print(Text(section.title, style="bold yellow" if section.bad else "bold"), overflow="ellipsis", no_wrap=True)
+        console.print(
+            Text(section.title, style="bold yellow" if section.bad else "bold"), overflow="ellipsis", no_wrap=True
+        )
         if section.table is not None:
             console.print(_grid(section.table, console.width))
         for line in section.lines:

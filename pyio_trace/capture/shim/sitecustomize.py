@@ -14,7 +14,7 @@ _here = dirname(abspath(__file__))
 sys.path[:] = [entry for entry in sys.path if abspath(entry or ".") != _here]
 
 
-def _start():
+def _start() -> None:
     import os
 
     package_parent = dirname(dirname(dirname(_here)))
@@ -31,7 +31,7 @@ def _start():
         os.write(2, f"pyio-trace: not tracing: {problem}\n".encode(errors="replace"))
 
 
-def _chain():
+def _chain() -> None:
     spec = PathFinder.find_spec("sitecustomize")
     if spec is None or spec.loader is None:
         return

@@ -7,7 +7,7 @@ start must not even import the package.
 import os
 
 
-def start():
+def start() -> None:
     """Trace this process if PYIO_TRACE asks for it.  Never raises."""
     if os.environ.get("PYIO_TRACE"):
         try:

@@ -1,0 +1,163 @@
+"""The cost of one operation: loops over one kind of call, bare and traced in one process.
+
+A loop runs in a thread of its own, so that its Python stack is as deep as the
+row says and no deeper.  A round's records fill whole chunks of the log, so
+that each round pays for just the pages it uses.
+"""
+
+from __future__ import annotations
+
+import _thread
+import ctypes
+import os
+import subprocess
+from collections.abc import Callable
+from itertools import repeat
+from pathlib import Path
+from time import perf_counter_ns
+
+import pyio_trace
+from benchmarks.measure import Pair, alternate
+
+ROUNDS = 31
+#: Records in a 1 MiB chunk of the log: (1 MiB - header) / 48 bytes.
+CHUNK = 21843
+NS = 1e-9
+
+#: Does the work n times; gives the ns it took.
+Loop = Callable[[int], int]
+
+
+def loop_os_pread(fd: int, n: int) -> int:
+    pread = os.pread
+    begin = perf_counter_ns()
+    for _ in repeat(None, n):
+        pread(fd, 4096, 0)
+    return perf_counter_ns() - begin
+
+
+def loop_open(path: str, n: int) -> int:
+    begin = perf_counter_ns()
+    for _ in repeat(None, n):
+        with open(path, "rb") as file:
+            file.read()
+    return perf_counter_ns() - begin
+
+
+def loop_stat(path: str, n: int) -> int:
+    stat = os.stat
+    begin = perf_counter_ns()
+    for _ in repeat(None, n):
+        stat(path)
+    return perf_counter_ns() - begin
+
+
+def loop_read_16(path: str, n: int) -> int:
+    with open(path, "rb") as file:
+        begin = perf_counter_ns()
+        for _ in repeat(None, n):
+            file.read(16)
+        return perf_counter_ns() - begin
+
+
+def loop_lines(path: str, n: int) -> int:
+    with open(path) as file:
+        begin = perf_counter_ns()
+        for _ in zip(file, repeat(None, n), strict=False):
+            pass
+        return perf_counter_ns() - begin
+
+
+def at_depth(depth: int, loop: Loop, n: int) -> int:
+    """Calls the loop as the depth-th frame of the stack, this being the first."""
+    return loop(n) if depth <= 2 else at_depth(depth - 1, loop, n)
+
+
+def in_thread(depth: int, loop: Loop, n: int) -> int:
+    """The ns a loop takes as the depth-th frame of a thread's stack."""
+    result: list[int] = []
+    done = _thread.allocate_lock()
+    done.acquire()
+
+    def first() -> None:
+        try:
+            result.append(at_depth(depth - 1, loop, n) if depth > 1 else loop(n))
+        finally:
+            done.release()
+
+    _thread.start_new_thread(first, ())
+    done.acquire()
+    return result[0]
+
+
+def pair(
+    work: str, where: str, loop: Loop, log: Path, *, n: int, limit: float | None, depth: int = 3, stacks: str = "full"
+) -> Pair:
+    """Measures a loop of n calls.  log: the live log's path; limit: ns added."""
+    warm = max(n // 8, 1)
+
+    def bare() -> float:
+        in_thread(depth, loop, warm)
+        return in_thread(depth, loop, n) / n * NS
+
+    def traced() -> float:
+        with pyio_trace.trace(log, stacks=stacks):
+            in_thread(depth, loop, warm)
+            took = in_thread(depth, loop, n) / n * NS
+        log.unlink()
+        return took
+
+    limit = None if limit is None else limit * NS
+    return Pair(work, where, "ns", *alternate(bare, traced, ROUNDS), limit)
+
+
+def c_loop(folder: Path, fd: int) -> Loop:
+    """The loop of loops.c, as a function that keeps the GIL."""
+    library = folder / "loops.so"
+    source = Path(__file__).with_name("loops.c")
+    subprocess.run([os.environ.get("CC", "cc"), "-O2", "-shared", "-fPIC", "-o", library, source], check=True)
+    function = ctypes.PyDLL(str(library)).loop_pread
+    function.argtypes, function.restype = (ctypes.c_int, ctypes.c_long), ctypes.c_int64
+    return lambda n: int(function(fd, n))
+
+
+def measure(name: str, folder: Path, logs: dict[str, Path]) -> list[Pair]:
+    """A row by its name; folder: for the data; logs: where live logs go, by what to call the place."""
+    data, lines = folder / "data.bin", folder / "lines.txt"
+    if not data.exists():
+        data.write_bytes(os.urandom(8 << 20))
+        lines.write_text("".join(f"line {number:08d} of a text of plain words\n" for number in range(300_000)))
+        (folder / "small.bin").write_bytes(os.urandom(4096))
+    fd = os.open(data, os.O_RDONLY)
+    small = str(folder / "small.bin")
+    try:
+        found = []
+        for where, place in logs.items():
+            log = place / "benchmark.pyio"
+            found += _rows(name, folder, fd, where, log, small=small, data=str(data), lines=str(lines))
+        return found
+    finally:
+        os.close(fd)
+
+
+def _rows(name: str, folder: Path, fd: int, where: str, log: Path, *, small: str, data: str, lines: str) -> list[Pair]:
+    if name == "c-pread":
+        loop = c_loop(folder, fd)
+        return [pair("C, pread 4 KiB, no stacks", where, loop, log, n=3 * CHUNK, limit=45, stacks="off")]
+    if name == "os-pread":
+        return [
+            pair(f"Python, os.pread 4 KiB, stack of {depth}", where, lambda n: loop_os_pread(fd, n), log,
+                 n=3 * CHUNK, limit=75, depth=depth)
+            for depth in (3, 12)
+        ]  # fmt: skip
+    if name == "open":
+        return [pair("Python, open/read/close", where, lambda n: loop_open(small, n), log, n=CHUNK // 3, limit=500)]
+    if name == "stat":
+        return [pair("Python, os.stat", where, lambda n: loop_stat(small, n), log, n=CHUNK, limit=80)]
+    if name == "read-16":
+        return [pair("Python, f.read(16)", where, lambda n: loop_read_16(data, n), log, n=400_000, limit=20)]
+    assert name == "lines", name
+    return [pair("Python, a text line iterated", where, lambda n: loop_lines(lines, n), log, n=300_000, limit=15)]
+
+
+ROWS = ("c-pread", "os-pread", "open", "stat", "read-16", "lines")

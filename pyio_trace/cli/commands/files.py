@@ -1,0 +1,38 @@
+"""Sums by file, the file with the most time first.
+
+Columns: path; time (of outermost calls; in text, seconds); opens, reads,
+writes, metadata (POSIX calls); read, written (bytes they moved); calls (at all
+layers); errors; first, last (begin of the first and end of the last call; in
+text, seconds since the run began); processes (how many touched the file);
+names (how many paths it went by).
+"""
+
+from __future__ import annotations
+
+import argparse
+
+from pyio_trace.cli.parser import Parser, add_log, add_table, open_log, progress, write_rows
+
+
+def arguments(parser: Parser) -> None:
+    add_log(parser)
+    add_table(parser)
+    parser.add_argument("--path", metavar="GLOB", help="only files whose path matches, such as '*.h5'")
+    parser.add_argument("--limit", type=int, metavar="N", help="only the first N rows")
+    parser.add_argument("--imports", action="store_true", help="also what Python's imports read")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    from pyio_trace.analysis.groups import by_file
+    from pyio_trace.analysis.select import matching, since_start
+
+    log = open_log(arguments.log)
+    with progress("files", log.rows()) as bar:
+        table = by_file(log, arguments.imports, bar)
+    if arguments.path is not None:
+        table = table.filter(matching(table["path"].combine_chunks(), arguments.path))
+    if arguments.limit is not None:
+        table = table.slice(0, max(arguments.limit, 0))
+    if arguments.format == "text":
+        table = since_start(table, log, ("first", "last"))
+    return write_rows(table.to_batches(), table.schema, arguments)

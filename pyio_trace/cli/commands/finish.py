@@ -1,0 +1,95 @@
+"""What the end of a traced run does, in a fresh interpreter: pack the log, print the summary.
+
+Started by the traced program's last process when Python has gone (csrc/core/process.c,
+capture/bootstrap.py), not by people.  Whatever goes wrong here is one line on
+stderr, the live log stays, and the status is 0: the program's own is not ours
+to change.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from pyio_trace.cli.parser import Parser, open_log, progress
+from pyio_trace.errors import PyioTraceError
+
+if TYPE_CHECKING:
+    from pyio_trace.analysis.facts import Summary
+    from pyio_trace.join.facade import Log
+
+
+def arguments(parser: Parser) -> None:
+    parser.add_argument("log", metavar="LOG")
+    parser.add_argument("--pack", metavar="FINAL", help="the Parquet log to make of it, if the whole run has ended")
+    parser.add_argument("--quiet", action="store_true", help="no summary")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    try:
+        _finish(arguments.log, arguments.pack, arguments.quiet)
+    except KeyboardInterrupt:
+        _say(f"interrupted; the live log stays: {arguments.log}")
+    except (PyioTraceError, OSError, MemoryError) as error:
+        _say(f"{error}; the live log stays: {arguments.log}")
+    except Exception as error:
+        _say(f"the summary failed ({type(error).__name__}: {error}); the live log stays: {arguments.log}")
+    return 0
+
+
+def _finish(path: str, final: str | None, quiet: bool) -> None:
+    log = open_log(path)
+    alive = _alive(log)
+    summary = None if quiet else _summary(log)
+    if final is not None and alive:
+        left = f"still alive: {', '.join(map(str, alive))}"
+        if not quiet:
+            _say(f"{left}: the log stays live; later: pyio-trace pack {path} {final}")
+    elif final is not None:
+        size = _pack(path, final, log.rows())
+        if summary is not None:
+            each = size / log.rows() if log.rows() else None
+            summary = replace(summary, run=replace(summary.run, path=final, log_bytes=size, bytes_per_operation=each))
+    if summary is not None:
+        from pyio_trace.report.text import print_summary
+
+        print_summary(summary, sys.stderr)
+
+
+def _alive(log: Log) -> list[int]:
+    """Processes of the run that go on.  The one that started us waits, and has nothing more to write."""
+    table = log.processes()
+    pairs = zip(table["pid"].to_pylist(), table["ended"].to_pylist(), strict=True)
+    return [pid for pid, ended in pairs if ended == "running" and pid not in (os.getpid(), os.getppid())]
+
+
+def _summary(log: Log) -> Summary:
+    from pyio_trace.analysis.summary import summarize
+
+    with progress("summary", log.rows()) as bar:
+        return summarize(log, progress=bar)
+
+
+def _pack(path: str, final: str, rows: int) -> int:
+    """Make the Parquet log, remove the live one; returns its bytes."""
+    from pyio_trace.join.pack import pack
+
+    with progress("packing the log", rows) as bar:
+        done = 0
+
+        def advance(now: int, _: int) -> None:
+            nonlocal done
+            if bar is not None:
+                bar(now - done)
+            done = now
+
+        size: int = pack(path, final, advance)["bytes"]
+    os.unlink(path)
+    return size
+
+
+def _say(text: str) -> None:
+    sys.stderr.write(f"pyio-trace: {text}\n")

@@ -1,0 +1,50 @@
+"""Make a compact Parquet log of a live one (or of a folder of logs).
+
+The Parquet log is a tenth the size, holds everything the live log says, and
+any dataframe tool reads it.  The live log stays unless --remove is given; that
+of a run which still goes on always stays.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+
+from pyio_trace.cli.parser import Parser, add_log, open_log, progress
+from pyio_trace.errors import ConfigError
+from pyio_trace.output import LIVE_SUFFIX, PACKED_SUFFIX, check_replaceable
+
+
+def arguments(parser: Parser) -> None:
+    add_log(parser)
+    parser.add_argument("output", metavar="OUTPUT", nargs="?", help="default: beside the log, named *.parquet")
+    parser.add_argument("--remove", action="store_true", help="remove the live log when the Parquet log is written")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    from pyio_trace.join.pack import pack
+    from pyio_trace.report.units import counted, size
+
+    log = open_log(arguments.log)
+    source = arguments.log.rstrip("/")
+    output = arguments.output or source.removesuffix(LIVE_SUFFIX) + PACKED_SUFFIX
+    if os.path.exists(output) and os.path.samefile(source, output):
+        raise ConfigError("contradictory-options", f"{output}: the log cannot be packed onto itself; name another file")
+    check_replaceable(output)
+    running = "running" in log.processes()["ended"].to_pylist()
+    with progress("pack", log.rows()) as bar:
+        done = 0
+
+        def advance(rows: int, _: int) -> None:
+            nonlocal done
+            if bar is not None:
+                bar(rows - done)
+            done = rows
+
+        result = pack(arguments.log, output, advance)
+    if arguments.remove and not running and os.path.isfile(source):
+        os.unlink(source)
+    each = "" if result["bytes_per_operation"] is None else f", {result['bytes_per_operation']:.1f} B each"
+    sys.stdout.write(f"{output}: {counted(result['rows'], 'operation')}, {size(result['bytes'])}{each}\n")
+    return 0

@@ -1,0 +1,28 @@
+"""What the tests of the capture share: the installed package, and data to read."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support.programs import clean_environment
+
+
+@pytest.fixture(scope="session", autouse=True)
+def installed() -> None:
+    """The capture is tested as installed in this interpreter; the source tree has no compiled core."""
+    code = "from pyio_trace import native; print(native.reason or '')"
+    told = subprocess.run([sys.executable, "-c", code], cwd="/", env=clean_environment(), capture_output=True, text=True)
+    if told.returncode or told.stdout.strip():
+        pytest.exit(f"install the package first (pip install .): {told.stdout}{told.stderr}", returncode=2)
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    """A file of 1000 blocks of 4096 bytes."""
+    path = tmp_path / "data.bin"
+    path.write_bytes(b"".join(bytes([n % 251]) * 4096 for n in range(1000)))
+    return path

@@ -1,0 +1,167 @@
+"""A child that reads and then ends, in every way a process can end: nothing it did is lost."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.support.programs import Outcome, Runner, succeeded
+
+BLOCKS = 1000
+BLOCK = 4096
+
+#: name -> (the child's last line, what the process table says)
+ENDINGS = {
+    "falls off the end": ("sys.exit()", ("exit 0",)),
+    "exits with a status": ("sys.exit(7)", ("exit 7",)),
+    "os._exit": ("os._exit(5)", ("exit 5",)),
+    "uncaught exception": ("raise RuntimeError('as intended')", ("exit 1",)),
+    "SIGTERM": ("os.kill(os.getpid(), signal.SIGTERM)", ("signal 15 (SIGTERM)",)),
+    "SIGKILL": ("os.kill(os.getpid(), signal.SIGKILL)", ("signal 9 (SIGKILL)",)),
+    "segfault": ("ctypes.string_at(0)", ("signal 11 (SIGSEGV)",)),
+    "abort": ("os.abort()", ("signal 6 (SIGABRT)",)),
+    "exec": ("os.execv('/bin/true', ['true'])", ("exec", "exit 0")),
+}
+
+READS = f"""
+def read(fd):
+    for n in range({BLOCKS}):
+        assert len(os.pread(fd, {BLOCK}, n * {BLOCK})) == {BLOCK}
+"""
+
+
+def check_reads(outcome: Outcome, pid: int, data: Path, op: str = "pread") -> None:
+    rows = outcome.select(pid=pid, op=op, path=data)
+    assert [row["offset"] for row in rows] == [n * BLOCK for n in range(BLOCKS)]
+    assert {(row["size"], row["moved"], row["errno"], row["count"]) for row in rows} == {(BLOCK, BLOCK, 0, 1)}
+    assert all(row["duration"] is not None for row in rows)
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+@pytest.mark.parametrize("opened", ["in the child", "before the fork"])
+def test_child_reads_then_ends(program: Runner, data: Path, opened: str, ending: str) -> None:
+    # GIVEN a parent that forks a child, which does 1000 preads and ends in this way
+    line, ended = ENDINGS[ending]
+    before = "fd = os.open(sys.argv[1], os.O_RDONLY)" if opened == "before the fork" else "fd = None"
+    text = f"""\
+import ctypes, os, resource, signal, sys
+resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+{READS}
+{before}
+pid = os.fork()
+if pid == 0:
+    if fd is None:
+        fd = os.open(sys.argv[1], os.O_RDONLY)
+    read(fd)
+    {line}
+print(pid, os.waitpid(pid, 0)[1])
+"""
+    # WHEN it is run traced
+    outcome = succeeded(program.traced(text, data))
+    # THEN all of its reads are there, and how it ended
+    pid = int(outcome.stdout.split()[0])
+    check_reads(outcome, pid, data)
+    assert outcome.process(pid)["ended"] in ended
+    parent = outcome.processes[outcome.process(pid)["parent"]]
+    assert parent["pid"] == outcome.pid and parent["ended"] == "exit 0"
+    assert set(outcome.log.losses()) <= ({"unfollowed", "unfollowed_children"} if ending == "exec" else set())
+
+
+@pytest.mark.parametrize("ending", [name for name in ENDINGS if name != "exec"])
+def test_top_process_reads_then_ends(program: Runner, data: Path, ending: str) -> None:
+    # GIVEN a program that does 1000 preads itself and ends in this way
+    text = f"""\
+import ctypes, os, resource, signal, sys
+resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+{READS}
+read(os.open(sys.argv[1], os.O_RDONLY))
+{ENDINGS[ending][0]}
+"""
+    # WHEN it is run traced and bare
+    outcome, bare = program.traced(text, data), program.bare(text, data)
+    # THEN it ends as it does untraced, and its reads are there
+    assert (outcome.status, outcome.stdout, outcome.stderr) == (bare.status, bare.stdout, bare.stderr)
+    check_reads(outcome, outcome.pid, data)
+    # a process that nobody of the run waits for takes the name of its signal with it
+    seen = outcome.process(outcome.pid)["ended"]
+    assert seen == (ENDINGS[ending][1][0] if bare.status >= 0 else "lost (killed or crashed; not seen)")
+
+
+def test_top_process_becomes_another_program(program: Runner, data: Path) -> None:
+    # GIVEN a program that reads, then execs /bin/true
+    text = f"import os, sys\n{READS}\nread(os.open(sys.argv[1], os.O_RDONLY))\nos.execv('/bin/true', ['true'])\n"
+    # WHEN it is run traced THEN its reads are there, and that it went on as something that is not followed
+    outcome = succeeded(program.traced(text, data))
+    check_reads(outcome, outcome.pid, data)
+    assert outcome.process(outcome.pid)["ended"] == "exec"
+    assert outcome.log.losses()["unfollowed"] == 1
+
+
+def test_exec_of_another_python_goes_on_in_the_same_log(program: Runner, data: Path) -> None:
+    # GIVEN a program that reads, then execs another Python that reads as well
+    other = program.write(f"import os, sys\n{READS}\nread(os.open(sys.argv[1], os.O_RDONLY))\n", "other.py")
+    text = f"import os, sys\n{READS}\nread(os.open(sys.argv[1], os.O_RDONLY))\n" \
+           f"os.execv(sys.executable, [sys.executable, {str(other)!r}, sys.argv[1]])\n"  # fmt: skip
+    # WHEN it is run traced
+    outcome = succeeded(program.traced(text, data))
+    # THEN one process number has two entries, each with its reads
+    entries = [entry for entry in outcome.processes if entry["pid"] == outcome.pid]
+    assert [entry["ended"] for entry in entries] == ["exec", "exit 0"]
+    assert entries[1]["parent"] == entries[0]["index"]
+    for entry in entries:
+        assert len(outcome.select(process=entry["index"], op="pread", path=data)) == BLOCKS
+    assert outcome.log.losses() == {}
+
+
+def test_plain_reads_share_one_position_between_parent_and_child(program: Runner, data: Path) -> None:
+    # GIVEN a descriptor opened before the fork, read in turns by parent and child
+    text = f"""\
+    import os, sys
+    fd = os.open(sys.argv[1], os.O_RDONLY)
+    to_child, to_parent = os.pipe(), os.pipe()
+    pid = os.fork()
+    hear, say = (to_child[0], to_parent[1]) if pid == 0 else (to_parent[0], to_child[1])
+    if pid != 0:
+        os.read(fd, {BLOCK})
+        os.write(say, b"x")
+    for n in range(50):
+        os.read(hear, 1)
+        os.read(fd, {BLOCK})
+        os.write(say, b"x")
+    if pid == 0:
+        os._exit(0)
+    os.waitpid(pid, 0)
+    """
+    # WHEN it is run traced THEN the offsets of both, put together, are the file's in order
+    outcome = succeeded(program.traced(text, data))
+    rows = sorted(outcome.select(op="read", path=data), key=lambda row: row["time"])
+    assert [row["offset"] for row in rows] == [n * BLOCK for n in range(101)]
+    assert len({row["pid"] for row in rows}) == 2
+
+
+def test_child_killed_while_blocked_in_a_read(program: Runner, tmp_path: Path) -> None:
+    # GIVEN a child that is killed while it waits for the first byte of a FIFO
+    text = """\
+    import os, signal, sys, time
+    os.mkfifo("queue")
+    pid = os.fork()
+    if pid == 0:
+        fd = os.open("queue", os.O_RDWR)
+        os.read(fd, 123)
+        os._exit(0)
+    def blocked():
+        fields = open(f"/proc/{pid}/syscall").read().split()
+        return fields[0] == "0" and int(fields[3], 16) == 123
+    while not blocked():
+        time.sleep(0.01)
+    os.kill(pid, signal.SIGKILL)
+    os.waitpid(pid, 0)
+    print(pid)
+    """
+    # WHEN it is run traced
+    outcome = succeeded(program.traced(text))
+    # THEN the read is there, in flight: no duration, nothing moved
+    (row,) = outcome.select(pid=int(outcome.stdout), op="read", path=tmp_path / "queue")
+    assert (row["duration"], row["moved"], row["size"]) == (None, None, 123)
+    assert outcome.process(row["pid"])["ended"] == "signal 9 (SIGKILL)"

@@ -1,0 +1,134 @@
+"""Pools and processes of multiprocessing, in each of its start methods."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from tests.support.programs import Runner, clean_environment, succeeded
+
+BLOCK = 4096
+METHODS = ("fork", "spawn", "forkserver")
+
+POOL = """\
+import multiprocessing, os, sys
+
+def read(job):
+    path, first = job
+    fd = os.open(path, os.O_RDONLY)
+    for n in range(first, first + 250):
+        os.pread(fd, 4096, n * 4096)
+    os.close(fd)
+    return os.getpid()
+
+if __name__ == "__main__":
+    path, method, end = sys.argv[1:]
+    with multiprocessing.get_context(method).Pool(2) as pool:
+        pids = pool.map(read, [(path, first) for first in range(0, 1000, 250)], chunksize=1)
+        if end == "close":
+            pool.close()
+            pool.join()
+    print(*sorted(set(pids)))
+"""
+
+
+@pytest.mark.parametrize("end", ["close", "terminate"])
+@pytest.mark.parametrize("method", METHODS)
+def test_pool(program: Runner, data: Path, method: str, end: str) -> None:
+    # GIVEN a pool of two processes that read a file between them
+    # WHEN it is run traced, and the pool is closed, or terminated by its context manager
+    outcome = succeeded(program.traced(POOL, data, method, end))
+    # THEN all 1000 reads are in the one log, by the workers, with their offsets
+    rows = outcome.select(op="pread", path=data)
+    assert sorted(row["offset"] for row in rows) == [n * BLOCK for n in range(1000)]
+    workers = {int(pid) for pid in outcome.stdout.split()}
+    assert {row["pid"] for row in rows} == workers
+    assert len(outcome.select(op="close", path=data, pid=workers)) == 4
+    # THEN each worker is in the process table with its end, and descends from the top process
+    for pid in workers:
+        entry = outcome.process(pid)
+        assert entry["followed"]
+        if method != "forkserver":  # whose workers' ends only the fork server sees
+            assert entry["ended"] in ({"exit 0"} if end == "close" else {"exit 0", "signal 15 (SIGTERM)"})
+        while entry["parent"] is not None:
+            entry = outcome.processes[entry["parent"]]
+        assert entry["pid"] == outcome.pid
+    assert outcome.stderr == ""
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_killed_worker(program: Runner, data: Path, method: str) -> None:
+    # GIVEN a worker process that reads a thousand blocks and is killed
+    text = """\
+    import multiprocessing, os, signal, sys
+
+    def work(path, done):
+        fd = os.open(path, os.O_RDONLY)
+        for n in range(1000):
+            os.pread(fd, 4096, n * 4096)
+        done.send(os.getpid())
+        signal.pause()
+
+    if __name__ == "__main__":
+        context = multiprocessing.get_context(sys.argv[2])
+        here, there = context.Pipe()
+        process = context.Process(target=work, args=(sys.argv[1], there))
+        process.start()
+        print(here.recv())
+        process.kill()
+        process.join()
+        print(process.exitcode)
+    """
+    # WHEN it is run traced
+    outcome = succeeded(program.traced(text, data, method))
+    # THEN its reads are there
+    pid, code = map(int, outcome.stdout.split())
+    assert [row["offset"] for row in outcome.select(op="pread", path=data, pid=pid)] == [n * BLOCK for n in range(1000)]
+    if method != "forkserver":
+        assert code == -9
+        assert outcome.process(pid)["ended"] == "signal 9 (SIGKILL)"
+
+
+def test_process_pool_executor_and_shared_queue(program: Runner, data: Path) -> None:
+    # GIVEN a ProcessPoolExecutor whose jobs open and read by file objects
+    text = """\
+    import sys
+    from concurrent.futures import ProcessPoolExecutor
+
+    def size(path):
+        with open(path, "rb") as file:
+            return len(file.read())
+
+    if __name__ == "__main__":
+        with ProcessPoolExecutor(2) as pool:
+            print(sum(pool.map(size, [sys.argv[1]] * 20)))
+    """
+    # WHEN it is run traced THEN the twenty reads are there, at both layers
+    outcome = succeeded(program.traced(text, data))
+    assert outcome.stdout.strip() == str(20 * 1000 * BLOCK)
+    assert Counter(row["op"] for row in outcome.select(path=data, layer="app"))["BufferedReader.read"] == 20
+    assert sum(row["moved"] for row in outcome.select(path=data, op="read")) == 20 * 1000 * BLOCK
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", ["spawn", "forkserver"])
+def test_in_a_venv_that_sees_the_package(tmp_path: Path, program: Runner, data: Path, method: str) -> None:
+    # GIVEN a virtual environment of its own, to which the package comes by a path file only
+    import pyio_trace
+
+    program.command([sys.executable, "-m", "venv", "--without-pip", tmp_path / "venv"])
+    python = tmp_path / "venv" / "bin" / "python"
+    where = "import sysconfig; print(sysconfig.get_path('purelib'))"
+    mine = subprocess.run([sys.executable, "-c", where], capture_output=True, text=True, check=True).stdout.strip()
+    theirs = subprocess.run([python, "-c", where], capture_output=True, text=True, check=True).stdout.strip()
+    Path(theirs, "link.pth").write_text(f"import site; site.addsitedir({mine!r})\n")
+    assert pyio_trace.__name__ and clean_environment()
+    # WHEN a pool is run traced there
+    outcome = succeeded(program.traced(POOL, data, method, "close", python=str(python)))
+    # THEN its workers are in the log
+    assert len(outcome.select(op="pread", path=data)) == 1000
+    assert {entry["executable"] for entry in outcome.processes if entry["followed"]} == {str(python)}

@@ -1,0 +1,157 @@
+"""Threads: each one's operations, and the span that handed them over."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.support.programs import Outcome, Row, Runner, succeeded
+
+
+def span_of(outcome: Outcome, row: Row) -> str | None:
+    """The user's span that a row is in."""
+    return next((parent["op"] for parent in outcome.parents(row) if parent["layer"] == "user"), None)
+
+
+def test_executor_work_belongs_to_the_span_that_submitted_it(program: Runner, tmp_path: Path) -> None:
+    # GIVEN spans that submit reads to one pool of threads, and a thread made by hand
+    text = """\
+    import os, sys, threading
+    from concurrent.futures import ThreadPoolExecutor
+    import pyio_trace
+
+    def write(name):
+        with open(name, "w") as file:
+            file.write(name)
+
+    with ThreadPoolExecutor(3) as pool:
+        for step in range(4):
+            with pyio_trace.span(f"step {step}", number=step):
+                for part in range(3):
+                    pool.submit(write, f"s{step}-{part}")
+        pool.submit(write, "outside").result()
+        with pyio_trace.span("map"):
+            list(pool.map(write, ["m0", "m1"]))
+    by_hand = threading.Thread(target=write, args=["by-hand"])
+    by_hand.start()
+    by_hand.join()
+    """
+    # WHEN it is run traced
+    outcome = succeeded(program.traced(text))
+    # THEN every operation on a file is in the span of its submission, and is known to be so by handing over
+    for step in range(4):
+        for part in range(3):
+            rows = outcome.select(path=tmp_path / f"s{step}-{part}")
+            assert {row["op"] for row in rows} >= {"open", "write", "close"}
+            assert {span_of(outcome, row) for row in rows} == {f"step {step}"}
+            assert {row["link"] for row in rows if row["layer"] == "app"} == {"context"}
+            assert all(row["tid"] != outcome.pid for row in rows)
+    assert {span_of(outcome, row) for row in outcome.select(path=tmp_path / "outside")} == {None}
+    assert {span_of(outcome, row) for row in outcome.select(path=(str(tmp_path / "m0"), str(tmp_path / "m1")))} == {"map"}
+    assert {span_of(outcome, row) for row in outcome.select(path=tmp_path / "by-hand")} == {None}
+
+
+def test_asyncio_to_thread_belongs_to_the_span(program: Runner, tmp_path: Path) -> None:
+    # GIVEN a coroutine that reads through to_thread and run_in_executor within a span
+    text = """\
+    import asyncio, pathlib
+    import pyio_trace
+
+    async def main():
+        with pyio_trace.span("load"):
+            await asyncio.to_thread(pathlib.Path("one").write_text, "1")
+            await asyncio.get_running_loop().run_in_executor(None, pathlib.Path("two").write_text, "2")
+        await asyncio.to_thread(pathlib.Path("three").write_text, "3")
+
+    asyncio.run(main())
+    """
+    # WHEN it is run traced THEN the work of the threads is in the span, and what came after is not
+    outcome = succeeded(program.traced(text))
+    spans = {name: {span_of(outcome, row) for row in outcome.select(path=tmp_path / name)} for name in ("one", "two", "three")}
+    assert spans == {"one": {"load"}, "two": {"load"}, "three": {None}}
+
+
+def test_eight_threads_at_once_lose_nothing(program: Runner, data: Path) -> None:
+    # GIVEN eight threads that read different blocks of one descriptor at the same time
+    text = """\
+    import os, sys, threading
+    fd = os.open(sys.argv[1], os.O_RDONLY)
+    def read(part):
+        for n in range(part, 1000, 8):
+            for again in range(5):
+                os.pread(fd, 4096, n * 4096)
+    threads = [threading.Thread(target=read, args=[part]) for part in range(8)]
+    for thread in threads: thread.start()
+    for thread in threads: thread.join()
+    """
+    # WHEN it is run traced
+    outcome = succeeded(program.traced(text, data))
+    # THEN each thread's reads are complete and in order, each by one thread
+    rows = outcome.select(op="pread", path=data)
+    assert len(rows) == 5000
+    by_thread: dict[int, list[int]] = {}
+    for row in rows:
+        by_thread.setdefault(row["tid"], []).append(row["offset"] // 4096)
+    assert sorted(by_thread.values()) == [[n for n in range(part, 1000, 8) for _ in range(5)] for part in range(8)]
+
+
+@pytest.mark.slow
+def test_two_hundred_forks_of_a_parent_with_eight_busy_threads(program: Runner, data: Path) -> None:
+    # GIVEN a parent whose eight threads do I/O all the time, which forks 200 children that read
+    text = """\
+    import os, sys, threading
+    path, done = sys.argv[1], threading.Event()
+    counts = [0] * 8
+    def work(part):
+        while not done.is_set():
+            with open(path, "rb", buffering=0) as file:
+                file.read(100)
+            counts[part] += 1
+    threads = [threading.Thread(target=work, args=[part]) for part in range(8)]
+    for thread in threads: thread.start()
+    shared = os.open(path, os.O_RDONLY)
+    failed = 0
+    for n in range(200):
+        pid = os.fork()
+        if pid == 0:
+            fd = os.open(path, os.O_RDONLY)
+            os.pread(fd, 4096, n * 4096)
+            os.pread(shared, 4096, n * 4096)
+            os._exit(n % 100)
+        failed += os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) != n % 100
+    done.set()
+    for thread in threads: thread.join()
+    print(failed, sum(counts))
+    """
+    # WHEN it is run traced
+    outcome = succeeded(program.traced(text, data))
+    # THEN all children finish, and each one's reads and status are there
+    failed, reads = map(int, outcome.stdout.split())
+    assert failed == 0
+    children = [entry for entry in outcome.processes if entry["start"] == "fork"]
+    assert [entry["ended"] for entry in children] == [f"exit {n % 100}" for n in range(200)]
+    offsets: dict[int, list[int]] = {}
+    for row in outcome.select(op="pread", path=data):
+        offsets.setdefault(row["process"], []).append(row["offset"])
+    assert [offsets[entry["index"]] for entry in children] == [[n * 4096] * 2 for n in range(200)]
+    # THEN so is everything its threads did
+    assert len(outcome.select(op="read", path=data, pid=outcome.pid, size=100)) == reads
+    assert len(outcome.select(op="FileIO.read", path=data)) == reads
+
+
+def test_thread_states_are_used_again(program: Runner, data: Path) -> None:
+    # GIVEN 2000 threads one after the other, each of which reads once
+    text = """\
+    import os, sys, threading
+    fd = os.open(sys.argv[1], os.O_RDONLY)
+    for n in range(2000):
+        thread = threading.Thread(target=os.pread, args=[fd, 10, n])
+        thread.start()
+        thread.join()
+    """
+    # WHEN it is run traced THEN each read is there under a thread's id
+    outcome = succeeded(program.traced(text, data))
+    rows = outcome.select(op="pread", path=data)
+    assert [row["offset"] for row in sorted(rows, key=lambda row: row["time"])] == list(range(2000))
+    assert all(row["tid"] != outcome.pid for row in rows)

@@ -1,0 +1,169 @@
+"""Running real programs, traced and bare, and reading what their logs say.
+
+Every test of the capture goes through here: a program is a file in the test's
+folder, run by the interpreter of the tests with the installed package, in an
+environment in which only the test's own PYIO_TRACE_* variables are set.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import textwrap
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import pyio_trace
+from pyio_trace.join.facade import Log
+
+#: No program of a test may take longer: a hang is a finding.
+TIMEOUT = 120
+
+Row = dict[str, Any]
+
+
+def clean_environment(**extra: str | None) -> dict[str, str]:
+    """This environment without anything of ours or of the test run's; None removes a variable."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("PYIO_TRACE", "PYTHON", "COV_"))}
+    for name, value in extra.items():
+        if value is None:
+            kept.pop(name, None)
+        else:
+            kept[name] = value
+    return kept
+
+
+@dataclass
+class Outcome:
+    """How a program ended and what it left.  path: its log, which may not be there."""
+
+    status: int
+    stdout: str
+    stderr: str
+    path: Path
+    pid: int = 0
+
+    @cached_property
+    def log(self) -> Log:
+        """The log as of the first look."""
+        return pyio_trace.open(self.path)
+
+    @cached_property
+    def rows(self) -> list[Row]:
+        """The operations table as dicts, by id."""
+        return list(self.log.operations().to_pylist())
+
+    @cached_property
+    def processes(self) -> list[Row]:
+        """The process table as dicts."""
+        return list(self.log.processes().to_pylist())
+
+    def select(self, **wanted: Any) -> list[Row]:
+        """Rows whose columns have these values; a callable is asked; op=("read", "pread") means any of them."""
+        return [row for row in self.rows if all(_fits(row[name], value) for name, value in wanted.items())]
+
+    def process(self, pid: int) -> Row:
+        """The newest entry of the process with that number."""
+        return [entry for entry in self.processes if entry["pid"] == pid][-1]
+
+    def parents(self, row: Row) -> list[Row]:
+        """The chain of spans a row happened in, innermost first."""
+        by_id = {other["id"]: other for other in self.rows}
+        chain: list[Row] = []
+        while row["parent"] is not None:
+            row = by_id[row["parent"]]
+            chain.append(row)
+        return chain
+
+
+def _fits(value: Any, wanted: Any) -> bool:
+    if callable(wanted):
+        return bool(wanted(value))
+    if isinstance(wanted, (tuple, list, set, frozenset)):
+        return value in wanted
+    if isinstance(wanted, Path):
+        return value == str(wanted)
+    return bool(value == wanted)
+
+
+@dataclass
+class Runner:
+    """Runs programs in one folder.  Made by the fixture `program`."""
+
+    folder: Path
+
+    def write(self, text: str, name: str = "program.py") -> Path:
+        """A program's text, dedented, as a file."""
+        path = self.folder / name
+        path.write_text(textwrap.dedent(text))
+        return path
+
+    def traced(
+        self,
+        text: str,
+        *args: object,
+        name: str = "program.py",
+        log: str | Path = "run.pyio",
+        flags: Sequence[str] = (),
+        env: Mapping[str, str | None] | None = None,
+        python: str = sys.executable,
+        before: Callable[[], object] | None = None,
+        stdin: str | None = None,
+    ) -> Outcome:
+        """Runs it under PYIO_TRACE=1, quietly, into `log` of the folder."""
+        path = self.folder / log
+        extra = {"PYIO_TRACE": "1", "PYIO_TRACE_OUTPUT": str(path), "PYIO_TRACE_QUIET": "1", **(env or {})}
+        return self._run([python, *flags, str(self.write(text, name)), *map(str, args)], extra, path, before, stdin)
+
+    def bare(
+        self,
+        text: str,
+        *args: object,
+        name: str = "program.py",
+        flags: Sequence[str] = (),
+        env: Mapping[str, str | None] | None = None,
+        before: Callable[[], object] | None = None,
+        stdin: str | None = None,
+    ) -> Outcome:
+        """Runs it untraced."""
+        words = [sys.executable, *flags, str(self.write(text, name)), *map(str, args)]
+        return self._run(words, env or {}, self.folder / "none.pyio", before, stdin)
+
+    def command(
+        self, words: Sequence[object], env: Mapping[str, str | None] | None = None, log: str | Path = "run.pyio",
+        cwd: Path | None = None,
+    ) -> Outcome:
+        """Runs any command in the folder."""
+        return self._run([str(word) for word in words], env or {}, self.folder / log, None, None, cwd)
+
+    def _run(
+        self,
+        words: list[str],
+        extra: Mapping[str, str | None],
+        path: Path,
+        before: Callable[[], object] | None,
+        stdin: str | None,
+        cwd: Path | None = None,
+    ) -> Outcome:
+        process = subprocess.Popen(
+            words, cwd=cwd or self.folder, env=clean_environment(**extra), text=True, errors="backslashreplace",
+            stdin=subprocess.PIPE if stdin is not None else subprocess.DEVNULL,
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, preexec_fn=before,
+        )  # fmt: skip
+        try:
+            out, err = process.communicate(stdin, timeout=TIMEOUT)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            out, err = process.communicate()
+            raise AssertionError(f"the program hangs\nstdout: {out}\nstderr: {err}") from None
+        return Outcome(process.returncode, out, err, path, process.pid)
+
+
+def succeeded(outcome: Outcome) -> Outcome:
+    """The outcome, of a program that must end with 0."""
+    assert outcome.status == 0, f"status {outcome.status}\nstdout: {outcome.stdout}\nstderr: {outcome.stderr}"
+    return outcome
