@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from pyio_trace.log import layout  # noqa: E402
-from tests.support.logwriter import OP, LogWriter  # noqa: E402
+from pyio_trace.log import layout
+from tests.support.logwriter import OP, LogWriter
 
 CHUNK = 1 << 20
 PER_CHUNK = (CHUNK - layout.OPS_START) // layout.RECORD.itemsize

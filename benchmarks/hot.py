@@ -12,7 +12,7 @@ import ctypes
 import os
 import subprocess
 from collections.abc import Callable
-from itertools import repeat
+from itertools import islice, repeat
 from pathlib import Path
 from time import perf_counter_ns
 
@@ -24,64 +24,67 @@ ROUNDS = 31
 CHUNK = 21843
 NS = 1e-9
 
-#: Does the work n times; gives the ns it took.
-Loop = Callable[[int], int]
+#: Does its work n times.
+Loop = Callable[[int], None]
 
 
-def loop_os_pread(fd: int, n: int) -> int:
+def loop_os_pread(fd: int, n: int) -> None:
     pread = os.pread
-    begin = perf_counter_ns()
     for _ in repeat(None, n):
         pread(fd, 4096, 0)
-    return perf_counter_ns() - begin
 
 
-def loop_open(path: str, n: int) -> int:
-    begin = perf_counter_ns()
+def loop_open(path: str, n: int) -> None:
     for _ in repeat(None, n):
         with open(path, "rb") as file:
             file.read()
-    return perf_counter_ns() - begin
 
 
-def loop_stat(path: str, n: int) -> int:
+def loop_stat(path: str, n: int) -> None:
     stat = os.stat
-    begin = perf_counter_ns()
     for _ in repeat(None, n):
         stat(path)
-    return perf_counter_ns() - begin
 
 
-def loop_read_16(path: str, n: int) -> int:
+def loop_read_16(path: str, n: int) -> None:
     with open(path, "rb") as file:
-        begin = perf_counter_ns()
         for _ in repeat(None, n):
             file.read(16)
-        return perf_counter_ns() - begin
 
 
-def loop_lines(path: str, n: int) -> int:
+def loop_lines(path: str, n: int) -> None:
     with open(path) as file:
-        begin = perf_counter_ns()
-        for _ in zip(file, repeat(None, n), strict=False):
+        for _ in islice(file, n):
             pass
-        return perf_counter_ns() - begin
 
 
-def at_depth(depth: int, loop: Loop, n: int) -> int:
+def at_depth(depth: int, loop: Loop, n: int) -> None:
     """Calls the loop as the depth-th frame of the stack, this being the first."""
-    return loop(n) if depth <= 2 else at_depth(depth - 1, loop, n)
+    if depth <= 2:
+        loop(n)
+    else:
+        at_depth(depth - 1, loop, n)
+
+
+def ready_but_waiting() -> int:
+    """The ns this thread has waited for a processor that others had."""
+    with open("/proc/thread-self/schedstat", "rb") as file:
+        return int(file.read().split()[1])
 
 
 def in_thread(depth: int, loop: Loop, n: int) -> int:
-    """The ns a loop takes as the depth-th frame of a thread's stack."""
+    """The ns a loop takes as the depth-th frame of a thread's stack, other programs' turns left out."""
     result: list[int] = []
     done = _thread.allocate_lock()
     done.acquire()
 
     def first() -> None:
         try:
-            result.append(at_depth(depth - 1, loop, n) if depth > 1 else loop(n))
+            waited = ready_but_waiting()
+            begin = perf_counter_ns()
+            at_depth(depth - 1, loop, n)
+            took = perf_counter_ns() - begin
+            result.append(took - (ready_but_waiting() - waited))
         finally:
             done.release()
 
@@ -117,8 +120,13 @@ def c_loop(folder: Path, fd: int) -> Loop:
     source = Path(__file__).with_name("loops.c")
     subprocess.run([os.environ.get("CC", "cc"), "-O2", "-shared", "-fPIC", "-o", library, source], check=True)
     function = ctypes.PyDLL(str(library)).loop_pread
-    function.argtypes, function.restype = (ctypes.c_int, ctypes.c_long), ctypes.c_int64
-    return lambda n: int(function(fd, n))
+    function.argtypes, function.restype = (ctypes.c_int, ctypes.c_long), ctypes.c_int
+
+    def loop(n: int) -> None:
+        if function(fd, n) != 0:
+            raise OSError("a read of the C loop failed")
+
+    return loop
 
 
 def measure(name: str, folder: Path, logs: dict[str, Path]) -> list[Pair]:

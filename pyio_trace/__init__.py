@@ -14,8 +14,7 @@ nothing, and the capture half pulls in none of the reading half.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+TYPE_CHECKING = False  # typing itself would cost every traced process milliseconds
 if TYPE_CHECKING:
     from pyio_trace.capture.session import Trace, trace
     from pyio_trace.capture.spans import span, suppress

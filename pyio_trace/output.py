@@ -17,6 +17,7 @@ from pyio_trace.errors import ConfigError
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from io import BufferedReader
 
 LIVE_SUFFIX = ".pyio"
 PACKED_SUFFIX = ".parquet"
@@ -138,11 +139,8 @@ def check_replaceable(path: str) -> None:
             )
 
 
-def _is_packed_log(file: object) -> bool:
+def _is_packed_log(file: BufferedReader) -> bool:
     """Whether an open Parquet file is one of ours; its footer says so."""
-    from io import BufferedReader
-
-    assert isinstance(file, BufferedReader)
     size = file.seek(0, os.SEEK_END)
     if size < 12:
         return False

@@ -8,15 +8,13 @@ nothing.
 
 from __future__ import annotations
 
-from functools import WRAPPER_ASSIGNMENTS
-from types import ModuleType
-from typing import TYPE_CHECKING
-
 from pyio_trace import native
 from pyio_trace.capture import imports
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from types import ModuleType
     from typing import Any
 
 _undo: list[tuple[type, str, object]] = []
@@ -46,6 +44,8 @@ def _carrying(original: Callable[..., Any]) -> Callable[..., Any]:
     def submit(self: Any, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
         core = native.core
         return original(self, core.carry(fn) if core is not None else fn, *args, **kwargs)
+
+    from functools import WRAPPER_ASSIGNMENTS  # the executor's module has imported it already
 
     for name in WRAPPER_ASSIGNMENTS:
         if hasattr(original, name):

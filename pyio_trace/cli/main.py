@@ -73,7 +73,7 @@ def _command(name: str, arguments: list[str]) -> int:
     from pyio_trace.cli.parser import Parser
 
     module = import_module(f"pyio_trace.cli.commands.{name}")
-    parser = Parser(prog=f"pyio-trace {name}", description=module.__doc__)
+    parser = Parser(f"pyio-trace {name}", module.__doc__)
     module.arguments(parser)
     status: int = module.run(parser.parse(arguments))
     return status

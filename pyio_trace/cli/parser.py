@@ -25,6 +25,10 @@ class Parser(argparse.ArgumentParser):
             prog, description=description, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
         )
 
+    @property
+    def _name(self) -> str:
+        return self.prog.partition(" ")[2]  # an error starts with pyio-trace already
+
     def parse(self, arguments: list[str]) -> argparse.Namespace:
         """The parsed arguments; --help prints and exits as usual."""
         known, rest = self.parse_known_args(arguments)
@@ -32,12 +36,12 @@ class Parser(argparse.ArgumentParser):
             if word.startswith("-"):
                 flag = word.partition("=")[0]
                 near = did_you_mean(flag, self._option_string_actions)
-                raise ConfigError("unknown-option", f"{self.prog} has no option {flag}{near}")
-            raise ConfigError("unknown-option", f"{self.prog}: one argument too many: {word!r}")
+                raise ConfigError("unknown-option", f"{self._name} has no option {flag}{near}")
+            raise ConfigError("unknown-option", f"{self._name}: one argument too many: {word!r}")
         return known
 
     def error(self, message: str) -> NoReturn:
-        raise ConfigError("bad-arguments", f"{self.prog}: {message}; see {self.prog} --help")
+        raise ConfigError("bad-arguments", f"{self._name}: {message}; see {self.prog} --help")
 
 
 def add_log(parser: Parser) -> None:

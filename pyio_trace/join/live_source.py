@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pyio_trace import events
+from pyio_trace.join import parallel
 from pyio_trace.join.appends import Offsets
 from pyio_trace.join.details import Details
 from pyio_trace.join.files import Files
@@ -27,7 +28,7 @@ from pyio_trace.join.survey import BLOCK_ROWS, Survey
 from pyio_trace.join.vocabulary import Vocabulary
 from pyio_trace.log import layout
 from pyio_trace.log.heap import Heap, HeapSlots
-from pyio_trace.log.live import LiveLog
+from pyio_trace.log.live import Block, LiveLog
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -128,10 +129,26 @@ class LiveSource:
         import pyarrow as pa
 
         schema = events.arrow_schema(columns)
-        for block in self._log.blocks(min(rows, BLOCK_ROWS)):
-            part = Rows(self, block)
+        self._prepare(columns)
+
+        def batch(block: Block) -> pa.RecordBatch:
+            return pa.RecordBatch.from_arrays(Rows(self, block).arrays(columns), schema=schema)
+
+        for part in parallel.in_order(batch, self._log.blocks(min(rows, BLOCK_ROWS))):
             if len(part):
-                yield pa.RecordBatch.from_arrays(part.arrays(columns), schema=schema)
+                yield part
+
+    def _prepare(self, columns: Sequence[str]) -> None:
+        """Makes what the columns need, before several threads ask for it."""
+        for column in events.columns_of(columns):
+            if column.type == "dictionary":
+                self.values(column.name)
+        if {"file", "fd", "path"} & set(columns):
+            self.files  # noqa: B018
+        if "offset" in columns:
+            self.offsets  # noqa: B018
+        if "imported" in columns:
+            self.stacks  # noqa: B018
 
     def processes(self) -> list[dict[str, Any]]:
         return [asdict(process) for process in self._processes]

@@ -88,6 +88,11 @@ def read_counters(log: LiveLog, words: Vocabulary, processes: list[Process]) -> 
     return rows
 
 
+def _left_alone(process: Process) -> bool:
+    """Standard-library helpers that are not traced on purpose (capture/bootstrap.py): no I/O of the program's."""
+    return any("multiprocessing.resource_tracker import" in word for word in process.argv)
+
+
 def read_losses(log: LiveLog, processes: list[Process]) -> dict[str, Any]:
     """What is known to be missing; empty if nothing.
 
@@ -103,7 +108,11 @@ def read_losses(log: LiveLog, processes: list[Process]) -> dict[str, Any]:
         losses["operations_counted_only"] = _signed(header["lost"])
         losses["since"] = log.clock.epoch_of(int(header["full_since"])) if header["full_since"] else None
         losses["reason"] = _REASONS.get(full, "not known")
-    children = [process.argv or [process.executable] for process in processes if not process.followed]
+    children = [
+        process.argv or [process.executable]
+        for process in processes
+        if not process.followed and not _left_alone(process)
+    ]
     gone_on = {
         process.parent
         for process in processes

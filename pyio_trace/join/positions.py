@@ -9,7 +9,7 @@ go to the end of the *file*, are in appends.py.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,13 +31,52 @@ WRITES = 4
 _WIDE = 8
 
 
-class Moves:
-    """What moves or asks for a position; one entry each in parallel arrays.
+class Entries(NamedTuple):
+    """What moves or asks for a position; parallel arrays.
 
     ids: uint32; slots: int32, of the descriptor; ticks: uint64; value: int64,
-    bytes moved or the position set; kind: uint8 of the flags above.  Those
-    that are WANTED come in the order of their ids.
+    bytes moved or the position set; kind: uint8 of the flags above.
     """
+
+    ids: NDArray[np.uint32]
+    slots: NDArray[np.int32]
+    ticks: NDArray[np.uint64]
+    value: NDArray[np.int64]
+    kind: NDArray[np.uint8]
+
+
+def entries_of(
+    block: Block, traits: NDArray[np.uint8], slots: NDArray[np.int32], numbering: HeapSlots
+) -> list[Entries]:
+    """What of a block matters to positions; slots: of its records' desc."""
+    records = block.records
+    rows = np.flatnonzero(traits & (vocabulary.PLAIN | vocabulary.COPIES | vocabulary.SEEKS))
+    flags, offset, trait = records["flags"][rows], records["offset"][rows], traits[rows]
+    coalesced = (flags & layout.COALESCED) != 0
+    fine = (flags & (layout.STATE_MASK | layout.FAILED)) == layout.DONE
+    seeks = (trait & vocabulary.SEEKS) != 0
+    chosen = np.where(seeks, fine & ~coalesced, (offset == -1) | coalesced)
+    kind = np.where(seeks, np.uint8(SETS), np.where(coalesced, np.uint8(ADVANCES), np.uint8(WANTED)))
+    kind |= np.where(trait & vocabulary.WRITES, np.uint8(WRITES), np.uint8(0))
+    value = np.where(seeks, offset, _moved(records["result"][rows], fine))
+    found = [_entries(block, rows[chosen], slots, value[chosen], kind[chosen])]
+    out = rows[((trait & vocabulary.COPIES) != 0) & fine]
+    if len(out):
+        value = _moved(records["result"][out], np.ones(len(out), np.bool_))
+        kind = np.full(len(out), ADVANCES | WRITES, np.uint8)
+        found.append(_entries(block, out, numbering.of(records["aux"]), value, kind))
+    return found
+
+
+def _entries(
+    block: Block, rows: NDArray[np.int64], slots: NDArray[np.int32], value: NDArray[np.int64], kind: NDArray[np.uint8]
+) -> Entries:
+    kind |= np.where(block.records["flags"][rows] & layout.WIDE, np.uint8(_WIDE), np.uint8(0))
+    return Entries(block.ids[rows].astype(np.uint32), slots[rows], block.records["begin"][rows], value, kind)
+
+
+class Moves:
+    """All entries of a log, in arrays as in Entries; those that are WANTED in the order of their ids."""
 
     def __init__(self, room: int) -> None:
         # A copy between descriptors makes two entries.  Pages that stay unused are never there.
@@ -51,42 +90,12 @@ class Moves:
     def __len__(self) -> int:
         return len(self.ids)
 
-    def add(self, block: Block, traits: NDArray[np.uint8], slots: NDArray[np.int32], numbering: HeapSlots) -> None:
-        """Takes what matters from a block; slots: of its records' desc."""
-        records = block.records
-        rows = np.flatnonzero(traits & (vocabulary.PLAIN | vocabulary.COPIES | vocabulary.SEEKS))
-        flags, offset, trait = records["flags"][rows], records["offset"][rows], traits[rows]
-        coalesced = (flags & layout.COALESCED) != 0
-        fine = (flags & (layout.STATE_MASK | layout.FAILED)) == layout.DONE
-        seeks = (trait & vocabulary.SEEKS) != 0
-        chosen = np.where(seeks, fine & ~coalesced, (offset == -1) | coalesced)
-        # of a descriptor that is missing nothing can be said
-        chosen &= slots[rows] >= HeapSlots.NONE
-        kind = np.where(seeks, np.uint8(SETS), np.where(coalesced, np.uint8(ADVANCES), np.uint8(WANTED)))
-        kind |= np.where(trait & vocabulary.WRITES, np.uint8(WRITES), np.uint8(0))
-        value = np.where(seeks, offset, _moved(records["result"][rows], fine))
-        self._append(block, rows[chosen], slots, value[chosen], kind[chosen])
-        out = np.flatnonzero(((trait & vocabulary.COPIES) != 0) & fine)
-        if len(out):
-            rows = rows[out]
-            slots = numbering.of(records["aux"])
-            rows = rows[slots[rows] >= HeapSlots.NONE]
-            value = _moved(records["result"][rows], np.ones(len(rows), np.bool_))
-            self._append(block, rows, slots, value, np.full(len(rows), ADVANCES | WRITES, np.uint8))
-
-    def _append(
-        self,
-        block: Block,
-        rows: NDArray[np.int64],
-        slots: NDArray[np.int32],
-        value: NDArray[np.int64],
-        kind: NDArray[np.uint8],
-    ) -> None:
-        kind |= np.where(block.records["flags"][rows] & layout.WIDE, np.uint8(_WIDE), np.uint8(0))
-        to = slice(self._used, self._used + len(rows))
-        self.ids[to], self.slots[to] = block.ids[rows], slots[rows]
-        self.ticks[to], self.value[to], self.kind[to] = block.records["begin"][rows], value, kind
-        self._used += len(rows)
+    def append(self, entries: Entries) -> None:
+        """Takes the entries of the next block."""
+        to = slice(self._used, self._used + len(entries.ids))
+        self.ids[to], self.slots[to], self.ticks[to] = entries.ids, entries.slots, entries.ticks
+        self.value[to], self.kind[to] = entries.value, entries.kind
+        self._used += len(entries.ids)
 
     def finish(self, wide: Wide) -> None:
         """Cuts the arrays to what was used; completes what did not fit into 32 bits."""

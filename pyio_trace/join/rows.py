@@ -66,11 +66,13 @@ class Rows:
 
     @cached_property
     def _done(self) -> NDArray[np.bool_]:
-        return np.equal(self._flags & layout.STATE_MASK, layout.DONE)
+        mask: NDArray[np.bool_] = np.equal(self._flags & layout.STATE_MASK, layout.DONE)
+        return mask
 
     @cached_property
     def _failed(self) -> NDArray[np.bool_]:
-        return np.not_equal(self._flags & layout.FAILED, 0)
+        mask: NDArray[np.bool_] = np.not_equal(self._flags & layout.FAILED, 0)
+        return mask
 
     @cached_property
     def _any_flags(self) -> int:
@@ -78,7 +80,8 @@ class Rows:
 
     @cached_property
     def _coalesced(self) -> NDArray[np.bool_]:
-        return np.not_equal(self._flags & layout.COALESCED, 0)
+        mask: NDArray[np.bool_] = np.not_equal(self._flags & layout.COALESCED, 0)
+        return mask
 
     @cached_property
     def _process_index(self) -> NDArray[np.int32]:

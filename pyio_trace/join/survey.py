@@ -8,11 +8,13 @@ collect what they refer to, and in rows.py, to make the table's columns.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
-from pyio_trace.join import vocabulary
-from pyio_trace.join.positions import Moves
+from pyio_trace.join import parallel, vocabulary
+from pyio_trace.join.positions import Entries, Moves, entries_of
 from pyio_trace.join.vocabulary import Vocabulary
 from pyio_trace.log import layout
 from pyio_trace.log.heap import HeapSlots
@@ -20,6 +22,15 @@ from pyio_trace.log.live import Block, LiveLog
 
 #: Records looked at at once: enough to make numpy's cost per call small, few enough to stay in the cache.
 BLOCK_ROWS = 1 << 16
+
+
+class _Found(NamedTuple):
+    """Of one block: records by operation number, EXT records, coalesced rows' ticks, entries for Moves."""
+
+    op_counts: NDArray[np.int64]
+    wide: list[NDArray[np.void]]
+    coalesced: NDArray[np.int64]
+    moves: list[Entries]
 
 
 class Survey:
@@ -39,35 +50,40 @@ class Survey:
             name: np.zeros(slots.count, np.bool_)
             for name in ("objects", "stacks", "span_names", "span_details", "second_paths")
         }
-        self._ext: list[NDArray[np.void]] = []
-        self._coalesced: list[NDArray[np.int64]] = []
         self.op_counts = np.zeros(layout.MAX_OPS, np.int64)
         self.moves = Moves(log.record_slots())
-        for block in log.blocks(BLOCK_ROWS):
-            self._look(block)
+        wide: list[NDArray[np.void]] = []
+        coalesced = [np.empty(0, np.int64)]
+        for found in parallel.in_order(self._look, log.blocks(BLOCK_ROWS)):
+            self.op_counts += found.op_counts
+            wide += found.wide
+            coalesced.append(found.coalesced)
+            for entries in found.moves:
+                self.moves.append(entries)
         self.op_counts[words.klass == layout.INTERNAL] = 0
         self.rows = int(self.op_counts.sum())
         self.objects, self.stacks, self.span_names, self.span_details, self.second_paths = (
             self._ids(name) for name in self._seen
         )
         self._seen.clear()
-        self.ext = Wide(self._ext)
-        self.coalesced: NDArray[np.int64] = np.unique(np.concatenate([np.empty(0, np.int64), *self._coalesced]))
+        self.ext = Wide(wide)
+        self.coalesced: NDArray[np.int64] = np.unique(np.concatenate(coalesced))
         self.moves.finish(self.ext)
 
     def _ids(self, name: str) -> NDArray[np.int64]:
         found = np.flatnonzero(self._seen[name])
         return self._slots.ids(found[found >= HeapSlots.NONE])
 
-    def _look(self, block: Block) -> None:
+    def _look(self, block: Block) -> _Found:
+        """One block, by any thread: what it has in use is marked, in whatever order; the rest is returned."""
         records = block.records
-        op = records["op"]
-        self.op_counts += np.bincount(op, minlength=layout.MAX_OPS)
-        traits = self._words.traits.take(op)
+        op_counts = np.bincount(records["op"], minlength=layout.MAX_OPS)
+        traits = self._words.traits.take(records["op"])
         present = int(np.bitwise_or.reduce(traits))
+        wide = []
         if present & vocabulary.HIDDEN:
             hidden = (traits & vocabulary.HIDDEN) != 0
-            self._ext.append(records[hidden & (self._words.shape.take(op) == layout.SHAPE_EXT)])
+            wide.append(records[hidden & (self._words.shape.take(records["op"]) == layout.SHAPE_EXT)])
             block = block.where(~hidden)
             records, traits = block.records, traits[~hidden]
         slots = self._slots.of(records["desc"])
@@ -75,11 +91,11 @@ class Survey:
         self._seen["stacks"][self._slots.of(records["stack"])] = True
         if present & vocabulary.REFERS:
             self._refer(records[(traits & vocabulary.REFERS) != 0])
-        coalesced = records["flags"] & layout.COALESCED
-        if coalesced.any():
-            self._coalesced.append(np.unique(records["offset"][coalesced != 0]))
+        stretched = records["offset"][(records["flags"] & layout.COALESCED) != 0]
+        moves = []
         if present & (vocabulary.PLAIN | vocabulary.SEEKS | vocabulary.COPIES):
-            self.moves.add(block, traits, slots, self._slots)
+            moves = entries_of(block, traits, slots, self._slots)
+        return _Found(op_counts, wide, np.unique(stretched), moves)
 
     def _refer(self, records: NDArray[np.void]) -> None:
         shape = self._words.shape.take(records["op"])

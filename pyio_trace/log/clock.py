@@ -31,17 +31,17 @@ class Clock:
 
     def epoch(self, ticks: NDArray[np.uint64]) -> NDArray[np.int64]:
         """Ticks as ns since the epoch."""
-        since: NDArray[np.int64] = (ticks - np.uint64(self.ticks)).view(np.int64)
-        if self.rate == 1.0:
-            return since + np.int64(self.real)
-        return self.span(since) + np.int64(self.real)
+        since = self.span((ticks - np.uint64(self.ticks)).view(np.int64))
+        since += np.int64(self.real)
+        return since
 
     def span(self, ticks: NDArray[np.int64]) -> NDArray[np.int64]:
         """A number of ticks as ns: exact to 1 ns for runs of up to 104 days."""
         if self.rate == 1.0:
             return ticks
         with np.errstate(invalid="ignore"):  # a damaged record's time may be beyond all int64
-            return np.rint(ticks * self.rate).astype(np.int64)
+            nanoseconds: NDArray[np.int64] = np.rint(ticks * self.rate).astype(np.int64)
+            return nanoseconds
 
     def epoch_of(self, ticks: int) -> int:
         """One moment as ns since the epoch."""

@@ -31,7 +31,8 @@ class Heap:
     def __init__(self, log: LiveLog) -> None:
         self._data = log.data
         self._end = len(log.data)
-        self._left = self._end + (1 << 20)
+        # One string can be a path, a name and a detail: each reader takes it once.
+        self._left = 4 * self._end + (1 << 20)
 
     def string(self, identity: int) -> tuple[bytes, int] | None:
         """A string's bytes and the id of its base; None: missing."""

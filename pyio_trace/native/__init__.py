@@ -6,10 +6,10 @@ half works where the core does not (another platform, a source tree).
 
 from __future__ import annotations
 
-from types import ModuleType
-from typing import TYPE_CHECKING
-
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from types import ModuleType
+
     from pyio_trace.native import _capture as core
 
     reason: str | None = None

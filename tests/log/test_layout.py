@@ -12,6 +12,17 @@ from pyio_trace.log import layout
 
 CORE = Path(__file__).resolve().parents[2] / "csrc" / "core"
 
+#: Constants whose C name is the reader's with PT_ before it.
+_SAME_NAMES = (
+    "TICKS_MONOTONIC_NS", "TICKS_TSC", "TICKS_CNTVCT", "MODE_TRACE", "MODE_PROFILE", "MODE_RING", "NOT_FULL",
+    "FULL_BUDGET", "FULL_DISK", "FULL_LIMIT", "APP", "USER", "HDF5", "MPIIO", "STDIO", "POSIX", "META", "READ",
+    "WRITE", "SYNC", "COPY", "MAP", "OPEN", "CLOSE", "SEEK", "SPANS", "INTERNAL", "PROCESS", "SHAPE_FD",
+    "SHAPE_PATH", "SHAPE_PATH2", "SHAPE_OPEN", "SHAPE_FD2", "SHAPE_SPAN", "SHAPE_SEEK", "SHAPE_EXT", "SHAPE_DUP",
+    "SHAPE_TRUNC", "SHAPE_PTRUNC", "CHUNK_OPS", "CHUNK_HEAP", "CHUNK_PROCESS", "CHUNK_PAD", "HEAP_STRING",
+    "HEAP_STACK", "HEAP_CODE", "HEAP_DESC", "START_TOP", "START_FORK", "START_JOINED", "START_VFORK", "START_SPAWN",
+    "END_UNKNOWN", "END_EXIT", "END_SIGNAL", "END_EXEC", "END_STOPPED",
+)  # fmt: skip
+
 #: C name -> the reader's value.
 CONSTANTS: dict[str, int] = {
     "PT_LOG_VERSION": layout.VERSION,
@@ -36,20 +47,7 @@ CONSTANTS: dict[str, int] = {
     "PT_NO_BYTES": layout.NO_BYTES,
     "PT_COUNTERS_OFFSET": layout.COUNTERS_OFFSET,
     "PT_PROCESS_CHUNK": layout.PROCESS_CHUNK,
-    **{
-        f"PT_{name}": getattr(layout, name)
-        for name in (
-            "TICKS_MONOTONIC_NS TICKS_TSC TICKS_CNTVCT MODE_TRACE MODE_PROFILE MODE_RING "
-            "NOT_FULL FULL_BUDGET FULL_DISK FULL_LIMIT "
-            "APP USER HDF5 MPIIO STDIO POSIX "
-            "META READ WRITE SYNC COPY MAP OPEN CLOSE SEEK SPANS INTERNAL PROCESS "
-            "SHAPE_FD SHAPE_PATH SHAPE_PATH2 SHAPE_OPEN SHAPE_FD2 SHAPE_SPAN SHAPE_SEEK SHAPE_EXT SHAPE_DUP "
-            "SHAPE_TRUNC SHAPE_PTRUNC "
-            "CHUNK_OPS CHUNK_HEAP CHUNK_PROCESS CHUNK_PAD HEAP_STRING HEAP_STACK HEAP_CODE HEAP_DESC "
-            "START_TOP START_FORK START_JOINED START_VFORK START_SPAWN "
-            "END_UNKNOWN END_EXIT END_SIGNAL END_EXEC END_STOPPED"
-        ).split()
-    },
+    **{f"PT_{name}": getattr(layout, name) for name in _SAME_NAMES},
     **{f"PT_LINK_{name.upper()}": number for number, name in enumerate(events.LINKS)},
     **{f"PT_DESC_{name.upper()}": number for number, name in enumerate(layout.DESC_KINDS)},
     **{f"PT_BLIND_{name.upper()}": 1 << number for number, name in enumerate(layout.BLIND)},

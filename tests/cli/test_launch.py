@@ -1,0 +1,134 @@
+"""From words to a launch: which are ours, which are the program's, and what is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pyio_trace.cli import launch as launching
+from pyio_trace.cli.main import COMMANDS, main
+from pyio_trace.config import Config
+from pyio_trace.errors import ConfigError
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "pyproject.toml").write_text("")
+    (tmp_path / "s.py").write_text("pass\n")
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("words", "options", "kind", "target", "rest"),
+    [
+        (["s.py"], {}, "script", "s.py", []),
+        (["s.py", "-o", "x", "-q"], {}, "script", "s.py", ["-o", "x", "-q"]),
+        (["-o", "x", "-q", "s.py", "a"], {"output": "x", "quiet": "1"}, "script", "s.py", ["a"]),
+        (["-ox", "--stacks=off", "s.py"], {"output": "x", "stacks": "off"}, "script", "s.py", []),
+        (["--output", "x=y", "--", "s.py", "--"], {"output": "x=y"}, "script", "s.py", ["--"]),
+        (["-q", "-m", "mod", "-c", "1"], {"quiet": "1"}, "module", "mod", ["-c", "1"]),
+        (["-mmod", "-q"], {}, "module", "mod", ["-q"]),
+        (["-c", "print(1)", "-m", "x"], {}, "code", "print(1)", ["-m", "x"]),
+        (["-o", "x", "-o", "x", "s.py"], {"output": "x"}, "script", "s.py", []),
+    ],
+)
+def test_words(words: list[str], options: dict[str, str], kind: str, target: str, rest: list[str]) -> None:
+    assert launching.parse(words) == (options, kind, target, rest)
+
+
+@pytest.mark.parametrize(
+    ("words", "slug", "hint"),
+    [
+        ([], "no-program", "which program"),
+        (["-q"], "no-program", "which program"),
+        (["nope.py"], "no-such-script", "'nope.py'"),
+        (["sumary", "run.pyio"], "no-such-script", "did you mean summary?"),
+        (["-"], "no-such-script", "standard input"),
+        (["."], "no-such-script", "__main__.py"),
+        (["--outptu", "x", "s.py"], "unknown-option", "did you mean --output?"),
+        (["-z", "s.py"], "unknown-option", "-z"),
+        (["-u", "s.py"], "unknown-option", "python -u -m pyio_trace"),
+        (["-Xdev", "s.py"], "unknown-option", "python -Xdev"),
+        (["-o"], "missing-value", "-o PATH"),
+        (["-m"], "missing-value", "-m MODULE"),
+        (["-c"], "missing-value", "-c CODE"),
+        (["--quiet=1", "s.py"], "bad-value", "takes no value"),
+        (["-o", "a", "--output=b", "s.py"], "contradictory-options", "'a' and as 'b'"),
+        (["--stacks", "off", "--stacks", "full", "s.py"], "contradictory-options", "once"),
+    ],
+)
+def test_what_cannot_be_meant(words: list[str], slug: str, hint: str) -> None:
+    with pytest.raises(ConfigError) as problem:
+        launching.parse(words, tuple(COMMANDS))
+    assert problem.value.slug == slug
+    assert hint in str(problem.value)
+
+
+@pytest.mark.parametrize(
+    ("words", "slug"),
+    [
+        (["nope.py"], "no-such-script"),
+        (["--mode", "ring", "s.py"], "mode-not-yet"),
+        (["--mode", "profile", "--max-log-size", "0", "s.py"], "mode-not-yet"),
+        (["--follow", "all", "s.py"], "follow-not-yet"),
+        (["--stacks", "fulll", "s.py"], "bad-value"),
+        (["--max-log-size", "0", "s.py"], "bad-size"),
+        (["--max-log-size", "lots", "s.py"], "bad-size"),
+        (["-o", "-", "s.py"], "bad-value"),
+        (["-o", "a", "-o", "b", "s.py"], "contradictory-options"),
+        (["run", "--nope", "s.py"], "unknown-option"),
+    ],
+)
+def test_one_line_and_status_2(words: list[str], slug: str, capfd: pytest.CaptureFixture[str]) -> None:
+    assert main(words) == 2
+    out, err = capfd.readouterr()
+    assert out == ""
+    assert err.startswith("pyio-trace: ") and err.endswith(f"[{slug}]\n") and err.count("\n") == 1
+
+
+@pytest.fixture
+def launched(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Config, str, str, list[str]]]:
+    """What main() hands to capture, which does not happen here."""
+    calls: list[tuple[Config, str, str, list[str]]] = []
+
+    def run(*arguments: Any) -> int:
+        calls.append(arguments)  # type: ignore[arg-type]
+        return 7
+
+    monkeypatch.setattr("pyio_trace.capture.launch.run", run)
+    for name in ("PYIO_TRACE", "PYIO_TRACE_OUTPUT", "PYIO_TRACE_QUIET"):
+        monkeypatch.delenv(name, raising=False)
+    return calls
+
+
+def test_a_launch(launched: list[tuple[Config, str, str, list[str]]], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYIO_TRACE_QUIET", "1")
+    assert main(["--stacks", "site", "s.py", "1", "2"]) == 7
+    assert main(["run", "s.py"]) == 7
+    assert launched == [
+        (Config(stacks="site", quiet=True), "script", "s.py", ["1", "2"]),
+        (Config(quiet=True), "script", "s.py", []),
+    ]
+
+
+def test_a_script_that_is_named_like_a_command(launched: list[tuple[Config, str, str, list[str]]], here: Path) -> None:
+    (here / "summary").write_text("pass\n")
+    assert main(["./summary"]) == 7
+    assert main(["run", "summary"]) == 7
+    assert [call[2] for call in launched] == ["./summary", "summary"]
+    assert main(["summary"]) == 2  # the command, which wants a LOG
+
+
+def test_help_and_version(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--help"]) == 0
+    text = capsys.readouterr().out
+    for name in COMMANDS:
+        assert f"  {name} " in text
+    for flag in ("-o, --output PATH", "--max-log-size SIZE", "-q, --quiet"):
+        assert flag in text
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out.startswith("pyio_trace ")
+    assert main([]) == 0
