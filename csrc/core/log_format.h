@@ -224,6 +224,7 @@ struct pt_process { /* at the start of a process chunk; counters follow at PT_CO
     uint32_t cwd;        /* string at the start */
     uint32_t stack_state; /* enum pt_stack_state */
     uint64_t lost;       /* atomic: operations counted only, of this process */
+    struct pt_clock_pair end_clock; /* taken at the end: the pair farthest from the first */
     uint64_t excluded_ops[16];   /* by enum pt_desc_kind: not recorded by choice */
     uint64_t excluded_bytes[16];
     char version[32];    /* "3.11.7", empty if not Python */

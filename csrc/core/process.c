@@ -79,7 +79,8 @@ void pt_process_end(struct pt_process *p, uint32_t kind, int status)
     if (!p)
         return;
     p->end_status = status;
-    p->end = pt_ticks();
+    p->end_clock = pt_clock_pair();
+    p->end = p->end_clock.ticks;
     __atomic_store_n(&p->end_kind, kind, __ATOMIC_RELEASE);
 }
 

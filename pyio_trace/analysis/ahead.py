@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import queue
 import threading
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from typing import TypeVar
 
 T = TypeVar("T")
 
 
-def read_ahead(items: Iterator[T], depth: int = 4) -> Iterator[T]:
+def read_ahead(items: Iterator[T], depth: int = 4) -> Generator[T, None, None]:
     """The same items in the same order, made in a thread of their own, at most `depth` of them ahead.
 
     An exception in the making is raised here, after the items before it.

@@ -76,17 +76,19 @@ def select(
     chosen: Filter,
     columns: Sequence[str],
     sort: str | None = None,
+    reverse: bool = False,
     limit: int | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """The chosen operations with the given columns, in the order of the log or sorted.
 
-    sort: a column, its largest first for durations and sizes, "-column" for the other way.
+    sort: a column, its largest first for durations and sizes; reverse: the other way round.
     """
-    wanted = list(dict.fromkeys([*columns, *sorted(chosen.columns()), *([sort.lstrip("-")] if sort else [])]))
+    wanted = list(dict.fromkeys([*columns, *sorted(chosen.columns()), *([sort] if sort else [])]))
     batches = _filtered(log, chosen, wanted, None if sort else limit, progress)
     if sort:
-        batches = _sorted(batches, wanted, sort, limit, log)
+        order = "descending" if (sort in _LARGEST_FIRST) != reverse else "ascending"
+        batches = _sorted(batches, sort, order, limit)
     for batch in batches:
         yield batch.select(list(columns))
 
@@ -119,12 +121,8 @@ def _filtered(
             yield batch
 
 
-def _sorted(
-    batches: Iterator[pa.RecordBatch], wanted: Sequence[str], sort: str, limit: int | None, log: Log
-) -> Iterator[pa.RecordBatch]:
+def _sorted(batches: Iterator[pa.RecordBatch], name: str, order: str, limit: int | None) -> Iterator[pa.RecordBatch]:
     """All rows in order; with a limit only about so many are ever kept."""
-    name, other_way = sort.lstrip("-"), sort.startswith("-")
-    order = "descending" if (name in _LARGEST_FIRST) != other_way else "ascending"
     kept: pa.Table | None = None
     for batch in batches:
         table = pa.Table.from_batches([batch])

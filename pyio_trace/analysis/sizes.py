@@ -53,11 +53,11 @@ class AccessSizes:
         return [(label, int(count)) for (label, _), count in zip(BINS, counts, strict=True)]
 
     def common(self) -> list[tuple[int, int]]:
-        """(size, transfers) of the four most common sizes, the most common first."""
+        """(size, transfers) of the four most common sizes, the most common first, larger ones first among equals."""
         counts = Counter(self._large)
         top = np.argsort(self._table, kind="stable")[-COMMON:]
         counts.update({int(size): int(self._table[size]) for size in top if self._table[size]})
-        return counts.most_common(COMMON)
+        return sorted(counts.items(), key=lambda pair: (-pair[1], -pair[0]))[:COMMON]
 
 
 def _bin_sums(sizes: NDArray[np.int64], counts: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -158,6 +158,9 @@ class _Reading:
 
     def _files(self) -> list[facts.File]:
         sums, size = self._c.by_file, self._c.reader.files.size
+        if not len(sums.count):
+            self._files_count = 0
+            return []
         count = sums.count[: size * NROLES].reshape(size, NROLES)
         time = sums.time[: size * NROLES].reshape(size, NROLES).sum(axis=1)
         moved = sums.moved[: size * NROLES].reshape(size, NROLES)

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
 _HERE = os.path.dirname(os.path.abspath(__file__))
 _SHIM = os.path.join(_HERE, "shim")
-_SITE = os.path.dirname(os.path.dirname(_HERE))  # the folder that holds the package
 
 
 def run(config: Config, kind: str, target: str, args: list[str]) -> NoReturn:
@@ -34,7 +33,8 @@ def run(config: Config, kind: str, target: str, args: list[str]) -> NoReturn:
     Raises ConfigError or CaptureError where that cannot work; what the program
     itself does wrong is its own to report.
     """
-    if native.core is None:
+    started_by_site = _site_starts_us()
+    if native.core is None and not started_by_site:
         raise CaptureError("no-core", f"tracing is not possible here: {native.reason}")
     if kind == "script" and not os.path.exists(target):
         raise ConfigError("no-such-script", f"there is no script {target!r}")
@@ -45,7 +45,7 @@ def run(config: Config, kind: str, target: str, args: list[str]) -> NoReturn:
     _check_writable(*output_paths(config, {"script": target, "module": target, "code": "command"}[kind]))
     environment = {**os.environ, **config.to_environment()}
     environment.pop(LOG_VARIABLE, None)
-    if not _site_starts_us():
+    if not started_by_site:
         _use_shim(environment)
     words = {"script": [target], "module": ["-m", target], "code": ["-c", target]}[kind]
     sys.stdout.flush()
@@ -83,20 +83,17 @@ def _check_writable(live: str, final: str | None) -> None:
 
 
 def _site_starts_us() -> bool:
-    """Whether an interpreter like this one will read our .pth (or .start) file."""
+    """Whether an interpreter like this one will read our .pth (or .start) file.
+
+    It then traces with the copy installed there, also when this one is another:
+    a source tree without a core, which `python -m` finds first in a clone.
+    """
     import site
 
     folders = site.getsitepackages()
     if site.ENABLE_USER_SITE:
         folders = [*folders, site.getusersitepackages()]
-    return any(os.path.exists(os.path.join(folder, "pyio_trace.pth")) and _same(folder, _SITE) for folder in folders)
-
-
-def _same(a: str, b: str) -> bool:
-    try:
-        return os.path.samefile(a, b)
-    except OSError:
-        return False
+    return any(os.path.exists(os.path.join(folder, "pyio_trace.pth")) for folder in folders)
 
 
 def _use_shim(environment: dict[str, str]) -> None:

@@ -179,6 +179,7 @@ PROCESS_ENTRY = np.dtype(
         ("cwd", "<u4"),
         ("stack_state", "<u4"),
         ("lost", "<u8"),
+        ("end_clock", CLOCK_PAIR),
         ("excluded_ops", "<u8", (16,)),
         ("excluded_bytes", "<u8", (16,)),
         ("version", "S32"),

@@ -64,6 +64,8 @@ class LiveLog:
         claimed = max(int(self.header["next"]), int(self.header["first_chunk"]))
         self.chunks: Chunks = walk(self.data, int(self.header["first_chunk"]), claimed)
         pairs = self.chunks.headers[self.chunks.headers["kind"] != layout.CHUNK_PAD]["clock"]
+        ends = self.processes()["end_clock"]
+        pairs = np.concatenate([pairs, ends[ends["ticks"] != 0]])
         self.clock: Clock = clock_of(int(self.header["tick_kind"]), self.header["first"], pairs)
         #: Bytes that were written and are not there: cut off, or never given a chunk header.
         written = min(claimed, int(self.header["budget"]) or claimed)

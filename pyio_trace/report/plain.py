@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterable, Iterator
 
 from pyio_trace.report.sections import Section, Table
@@ -19,7 +20,11 @@ def plain_lines(parts: Iterable[Section], width: int) -> Iterator[str]:
         if section.table is not None:
             yield from _table(section.table, width)
         for line in section.lines:
-            yield "  " + line
+            if len(line) + 2 <= width:
+                yield "  " + line
+            else:  # a path or a command stays in one piece
+                wrapped = textwrap.TextWrapper(width, "  ", "    ", break_long_words=False, break_on_hyphens=False)
+                yield from wrapped.wrap(line)
 
 
 def shorten_wide(table: Table, width: int) -> list[tuple[str, ...]]:

@@ -104,7 +104,7 @@ def test_two_hundred_forks_of_a_parent_with_eight_busy_threads(program: Runner, 
     path, done = sys.argv[1], threading.Event()
     counts = [0] * 8
     def work(part):
-        while not done.is_set():
+        while not done.wait(0.0005):
             with open(path, "rb", buffering=0) as file:
                 file.read(100)
             counts[part] += 1

@@ -95,7 +95,7 @@ def launched(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Config, str, str, li
     calls: list[tuple[Config, str, str, list[str]]] = []
 
     def run(*arguments: Any) -> int:
-        calls.append(arguments)  # type: ignore[arg-type]
+        calls.append(arguments)
         return 7
 
     monkeypatch.setattr("pyio_trace.capture.launch.run", run)

@@ -17,6 +17,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 import pyio_trace
 from pyio_trace.join.facade import Log
 
@@ -53,9 +56,18 @@ class Outcome:
         return pyio_trace.open(self.path)
 
     @cached_property
+    def table(self) -> pa.Table:
+        """The operations table."""
+        return self.log.operations()
+
+    @cached_property
     def rows(self) -> list[Row]:
-        """The operations table as dicts, by id."""
-        return list(self.log.operations().to_pylist())
+        """The operations table as dicts, in its order."""
+        return list(self.table.to_pylist())
+
+    @cached_property
+    def _by_id(self) -> dict[int, Row]:
+        return {row["id"]: row for row in self.rows}
 
     @cached_property
     def processes(self) -> list[Row]:
@@ -64,7 +76,14 @@ class Outcome:
 
     def select(self, **wanted: Any) -> list[Row]:
         """Rows whose columns have these values; a callable is asked; op=("read", "pread") means any of them."""
-        return [row for row in self.rows if all(_fits(row[name], value) for name, value in wanted.items())]
+        table = self.table
+        for name, value in wanted.items():  # whole columns first: a table may have millions of rows
+            if value is not None and not callable(value):
+                values = value if isinstance(value, (tuple, list, set, frozenset)) else [value]
+                texts = [str(v) if isinstance(v, Path) else v for v in values]
+                table = table.filter(pc.is_in(_plain(table[name]), pa.array(texts, _plain(table[name]).type)))
+        rest = {name: value for name, value in wanted.items() if value is None or callable(value)}
+        return [row for row in table.to_pylist() if all(_fits(row[name], value) for name, value in rest.items())]
 
     def process(self, pid: int) -> Row:
         """The newest entry of the process with that number."""
@@ -72,22 +91,19 @@ class Outcome:
 
     def parents(self, row: Row) -> list[Row]:
         """The chain of spans a row happened in, innermost first."""
-        by_id = {other["id"]: other for other in self.rows}
         chain: list[Row] = []
         while row["parent"] is not None:
-            row = by_id[row["parent"]]
+            row = self._by_id[row["parent"]]
             chain.append(row)
         return chain
 
 
+def _plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    return column.cast(pa.string()) if pa.types.is_dictionary(column.type) else column
+
+
 def _fits(value: Any, wanted: Any) -> bool:
-    if callable(wanted):
-        return bool(wanted(value))
-    if isinstance(wanted, (tuple, list, set, frozenset)):
-        return value in wanted
-    if isinstance(wanted, Path):
-        return value == str(wanted)
-    return bool(value == wanted)
+    return bool(wanted(value)) if callable(wanted) else value is wanted
 
 
 @dataclass

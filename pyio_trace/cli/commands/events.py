@@ -37,7 +37,8 @@ def arguments(parser: Parser) -> None:
     parser.add_argument("--min-duration", type=duration, default=0, metavar="TIME", help="such as 10us, 5ms or 1s")
     parser.add_argument("--errors", action="store_true", help="only calls that failed")
     parser.add_argument("--limit", type=int, metavar="N", help="only the first N rows")
-    parser.add_argument("--sort", metavar="COLUMN", help="largest first for durations and sizes; -COLUMN: reversed")
+    parser.add_argument("--sort", metavar="COLUMN", help="largest first for durations and sizes")
+    parser.add_argument("--reverse", action="store_true", help="sort the other way round")
     parser.add_argument("--columns", metavar="A,B,...", help="which columns, in which order")
 
 
@@ -48,7 +49,7 @@ def run(arguments: argparse.Namespace) -> int:
     columns = _SHOWN if arguments.format == "text" else OPERATION_COLUMNS
     if arguments.columns is not None:
         columns = tuple(arguments.columns.split(","))
-    check_columns([*columns, *([arguments.sort.lstrip("-")] if arguments.sort else [])])
+    check_columns([*columns, *([arguments.sort] if arguments.sort else [])])
     log = open_log(arguments.log)
     chosen = Filter(
         arguments.layer, arguments.op, arguments.path, arguments.process, arguments.min_duration, arguments.errors
@@ -56,7 +57,7 @@ def run(arguments: argparse.Namespace) -> int:
     check(log, chosen)
     limit = None if arguments.limit is None else max(arguments.limit, 0)
     with progress("events", log.rows() if arguments.sort or arguments.output else 0) as bar:
-        batches: Iterable[pa.RecordBatch] = select(log, chosen, columns, arguments.sort, limit, bar)
+        batches: Iterable[pa.RecordBatch] = select(log, chosen, columns, arguments.sort, arguments.reverse, limit, bar)
         if arguments.format == "text":
             batches = _relative(batches, log)
         return write_rows(batches, arrow_schema(columns), arguments)
