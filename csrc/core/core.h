@@ -143,6 +143,7 @@ struct pt_clock_pair pt_clock_pair(void);
 int pt_log_create(const char *path, uint64_t budget); /* 0 or -errno */
 int pt_log_join(const char *path);                    /* 0 or -errno; -EPROTO: not our log */
 void pt_log_finish(void);                             /* give back the unused part */
+bool pt_process_others_live(void);                    /* process.c */
 struct pt_chunk *pt_chunk_claim_slow(uint32_t kind, uint64_t size, uint32_t process, uint32_t tid, uint32_t sequence);
 PT_API void *pt_heap_alloc_slow(uint32_t kind, uint32_t size); /* NULL: the log is full */
 PT_API void pt_heap_publish(void *object, uint32_t kind);

@@ -185,7 +185,7 @@ void hook_exit_now(int status)
     if (t && t->process_id) {
         pt_process_end(t->process, PT_END_EXIT, status & 0xff);
         if (!t->borrowed_memory)
-            pt_finish_run();
+            pt_run_ends();
     }
     real_exit_now(status);
     __builtin_unreachable();

@@ -158,15 +158,35 @@ int pt_log_join(const char *path)
     return error;
 }
 
-/* The file shrinks to what is used, and so does its mapping: what is still in
- * flight in other threads completes inside the used part. */
+/* Cuts the file to what is used.  By name, since no descriptor was kept; only
+ * if it is still this run's file. */
+static void cut_file(uint64_t used)
+{
+    struct pt_header head;
+    int fd = open(pt.path, O_RDWR | O_CLOEXEC);
+    if (fd < 0)
+        return;
+    if (pread(fd, &head, sizeof head, 0) == (ssize_t)sizeof head && head.run_id == pt.header->run_id &&
+        ftruncate(fd, (off_t)used) != 0)
+        pt.header->fault_count++; /* it stays sparse: harmless */
+    close(fd);
+}
+
+/* This process is done with the log.  If it was the last of the run, the file
+ * shrinks to what is used; a process that should join later finds it cut and
+ * stays out.  What is still in flight in other threads completes inside the
+ * used part, which stays mapped. */
 void pt_log_finish(void)
 {
+    int saved = errno;
     uint64_t used = __atomic_load_n(&pt.header->next, __ATOMIC_ACQUIRE);
-    if (used >= pt.mapped)
-        return;
-    munmap(pt.base + used, pt.mapped - used);
-    pt.mapped = used;
+    if (used < pt.header->budget && !pt_process_others_live())
+        cut_file(used);
+    if (used < pt.mapped) {
+        munmap(pt.base + used, pt.mapped - used);
+        pt.mapped = used;
+    }
+    errno = saved;
 }
 
 static void mark_full(uint32_t reason)

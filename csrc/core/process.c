@@ -100,6 +100,21 @@ struct pt_process *pt_process_find(uint32_t pid)
     return NULL;
 }
 
+/* Does another process of the run still write to the log? */
+bool pt_process_others_live(void)
+{
+    uint32_t id = __atomic_load_n(&pt.header->processes, __ATOMIC_ACQUIRE);
+    for (int i = 0; id && i < 1000000; i++) {
+        if (((uint64_t)id << PT_ID_SHIFT) + sizeof(struct pt_process) > pt.mapped)
+            return true; /* not to be known from here */
+        struct pt_process *p = pt_at(id);
+        if (p->pid != pt.pid && p->followed == 1 && p->end_kind == PT_END_UNKNOWN && kill((pid_t)p->pid, 0) == 0)
+            return true;
+        id = p->previous;
+    }
+    return false;
+}
+
 /* ---- fork --------------------------------------------------------------- */
 
 static void in_forked_child(void)
@@ -227,14 +242,12 @@ static void close_pipes(void)
 
 /* The run's first process has ended: pack the log, print the summary.  In a
  * fresh interpreter, after this one has written its last byte. */
-void pt_finish_run(void)
+static void run_finisher(void)
 {
     const char *const *argv = pt.finish;
-    if (!argv || pt.header->owner_pid != (uint32_t)getpid())
+    if (!argv)
         return;
     pt.finish = NULL;
-    pt.gate = 1;
-    close_pipes();
     char **env = environment_without_us();
     pid_t pid;
     if (!env || posix_spawn(&pid, argv[0], NULL, NULL, (char *const *)argv, env) != 0)
@@ -244,13 +257,27 @@ void pt_finish_run(void)
         continue;
 }
 
+/* The owner's exit is the run's end, unless it runs on in other processes;
+ * helpers that are ending get a moment to do so. */
+void pt_run_ends(void)
+{
+    if (pt.header->owner_pid != pt.pid)
+        return;
+    pt.gate = 1;
+    close_pipes();
+    for (int i = 0; i < 50 && pt_process_others_live(); i++)
+        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    run_finisher();
+    pt_log_finish();
+}
+
 static void at_exit_with_status(int status, void *unused)
 {
     (void)unused;
     if (!pt.base || pt.gate || !pt.process)
         return;
     pt_process_end(pt.process, PT_END_EXIT, status & 0xff);
-    pt_finish_run();
+    pt_run_ends();
 }
 
 #if !defined(__GLIBC__)
@@ -259,7 +286,7 @@ static void at_exit_plain(void) /* musl has no on_exit: the status stays for the
     if (!pt.base || pt.gate || !pt.process)
         return;
     pt.process->end = pt_ticks();
-    pt_finish_run();
+    pt_run_ends();
 }
 #endif
 
