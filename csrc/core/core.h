@@ -213,8 +213,8 @@ PT_API struct pt_record *pt_claim_slow(struct pt_thread *t);
 struct pt_thread *pt_thread_new_slow(void);
 void pt_threads_after_fork(void);
 void pt_threads_forget_chunks(void);
-bool pt_process_enter(struct pt_thread *t, uint32_t start, uint32_t started_by, uint32_t pid, uint32_t parent,
-                      struct pt_process **process, uint32_t *process_id);
+bool pt_process_enter(uint32_t start, uint32_t started_by, uint32_t pid, uint32_t parent, struct pt_process **process,
+                      uint32_t *process_id);
 void pt_process_end(struct pt_process *p, uint32_t kind, int status);
 void pt_process_setup_once(void);
 struct pt_thread *pt_vfork_child_slow(struct pt_thread *t, uint32_t pid);

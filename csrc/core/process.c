@@ -22,22 +22,43 @@
 extern char **environ;
 static struct pt_process unlisted; /* when there was no room for an entry */
 
-static uint64_t start_time_of_self(void)
+/* A field of /proc/PID/stat, by its number in proc(5); 0 if it cannot be read. */
+static uint64_t stat_field(const char *path, int wanted)
 {
     char text[1024];
-    long fd = pt_sys(SYS_openat, AT_FDCWD, "/proc/self/stat", O_RDONLY | O_CLOEXEC, 0);
+    long fd = pt_sys(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC, 0);
     if (fd < 0)
         return 0;
     long n = pt_sys(SYS_read, fd, text, sizeof text - 1);
     pt_sys(SYS_close, fd);
     text[n > 0 ? n : 0] = 0;
     char *p = strrchr(text, ')'); /* the name may hold anything */
-    for (int field = 2; p && field < 22; field++)
+    for (int field = 2; p && field < wanted; field++)
         p = strchr(p + 1, ' ');
     uint64_t value = 0;
     for (p = p ? p + 1 : NULL; p && *p >= '0' && *p <= '9'; p++)
         value = value * 10 + (uint64_t)(*p - '0');
     return value;
+}
+
+static uint64_t start_time_of_self(void)
+{
+    return stat_field("/proc/self/stat", 22);
+}
+
+/* The entry that a joining process came from: its own, from before an exec, or
+ * that of the nearest ancestor in the run (a shell may stand between). */
+static uint32_t entry_it_came_from(void)
+{
+    struct pt_process *p = pt_process_find(pt.pid);
+    uint32_t pid = pt.pid;
+    for (int i = 0; !p && pid > 1 && i < 64; i++) {
+        char path[32];
+        snprintf(path, sizeof path, "/proc/%u/stat", pid);
+        pid = (uint32_t)stat_field(path, 4);
+        p = pid > 1 ? pt_process_find(pid) : NULL;
+    }
+    return p ? pt_id_of(p) : 0;
 }
 
 static void link_process(uint32_t id, struct pt_process *p)
@@ -48,10 +69,9 @@ static void link_process(uint32_t id, struct pt_process *p)
     while (!__atomic_compare_exchange_n(&pt.header->processes, &head, id, false, __ATOMIC_RELEASE, __ATOMIC_ACQUIRE));
 }
 
-bool pt_process_enter(struct pt_thread *t, uint32_t start, uint32_t started_by, uint32_t pid, uint32_t parent,
-                      struct pt_process **process, uint32_t *process_id)
+bool pt_process_enter(uint32_t start, uint32_t started_by, uint32_t pid, uint32_t parent, struct pt_process **process,
+                      uint32_t *process_id)
 {
-    (void)t;
     struct pt_chunk *c = pt_chunk_claim_slow(PT_CHUNK_PROCESS, PT_PROCESS_CHUNK, 0, 0, 0);
     if (!c) {
         *process = &unlisted;
@@ -127,7 +147,7 @@ static void in_forked_child(void)
     pt.pid = pid;
     if (pt.gate) /* stopped: nothing of the child is traced */
         return;
-    pt_process_enter(NULL, PT_START_FORK, pt_self ? pt_self->forking : 0, pid, parent, &pt.process, &pt.process_id);
+    pt_process_enter(PT_START_FORK, pt_self ? pt_self->forking : 0, pid, parent, &pt.process, &pt.process_id);
     struct pt_process *p = pt.process;
     pt.counters = p == &unlisted ? (struct pt_counter *)(pt.base + PT_OVERFLOW_OFFSET)
                                  : (struct pt_counter *)((char *)p + PT_COUNTERS_OFFSET);
@@ -178,7 +198,7 @@ PT_COLD struct pt_thread *pt_vfork_child_slow(struct pt_thread *t, uint32_t pid)
         child->parent = t->parent;
         child->link = t->link;
         child->borrowed_memory = true;
-        pt_process_enter(child, PT_START_VFORK, t->forking, pid, pt.process_id, &child->process, &child->process_id);
+        pt_process_enter(PT_START_VFORK, t->forking, pid, pt.process_id, &child->process, &child->process_id);
     }
     return child;
 }
@@ -188,7 +208,7 @@ void pt_spawned(uint32_t pid, uint32_t record, const char *path, char *const *ar
 {
     struct pt_process *p;
     uint32_t id;
-    if (!pt_process_enter(NULL, PT_START_SPAWN, record, pid, pt.process_id, &p, &id))
+    if (!pt_process_enter(PT_START_SPAWN, record, pid, pt.process_id, &p, &id))
         return;
     pt_process_describe(p, path, argv);
 }
@@ -309,7 +329,8 @@ void pt_process_setup_once(void)
 void pt_process_begin(const struct pt_options *o)
 {
     uint32_t start = o->create ? PT_START_TOP : PT_START_JOINED;
-    pt_process_enter(NULL, start, 0, pt.pid, 0, &pt.process, &pt.process_id);
+    uint32_t parent = o->create ? 0 : entry_it_came_from();
+    pt_process_enter(start, 0, pt.pid, parent, &pt.process, &pt.process_id);
     struct pt_process *p = pt.process;
     pt.counters = p == &unlisted ? (struct pt_counter *)(pt.base + PT_OVERFLOW_OFFSET)
                                  : (struct pt_counter *)((char *)p + PT_COUNTERS_OFFSET);

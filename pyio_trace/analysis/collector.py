@@ -147,7 +147,8 @@ class Collector:
         keys = rows.site + 1
         keys = keys * NROLES + role
         size = (len(self.reader.sites) + 1) * NROLES
-        ours = rows.outer & (rows.layer != USER_LAYER) & (rows.kind != PROCESS)
+        starts = rows.kind == PROCESS  # of programs: their time is not I/O, their files were not read by us
+        ours = rows.outer & (rows.layer != USER_LAYER) & ~starts
         if ours.all():
             self.by_site.add(keys, size, count, rows.duration, rows.moved)
             time = rows.duration
@@ -159,12 +160,13 @@ class Collector:
         high = rows.layer != POSIX
         if high.any():
             role = np.where(high, HIGHER, role)
-        self.by_file.add(rows.file * NROLES + role, self.reader.files.size * NROLES, count, time, rows.moved)
+        file = np.where(starts, 0, rows.file) if starts.any() else rows.file
+        self.by_file.add(file * NROLES + role, self.reader.files.size * NROLES, count, time, rows.moved)
         if self.reader.files.size > len(self.file_path):
             grown = np.full(self.reader.files.size * 3 // 2, -1, np.int64)
             grown[: len(self.file_path)] = self.file_path
             self.file_path = grown
-        self.file_path[rows.file] = rows.path
+        self.file_path[file] = rows.path
 
     def _time(self, rows: Rows, count: Ints | None) -> None:
         single = rows.kind != PROCESS
@@ -220,7 +222,7 @@ class Collector:
 
     def _unusual(self, rows: Rows) -> None:
         """Errors, and operations that never returned."""
-        failed = np.flatnonzero(rows.errno)
+        failed = np.flatnonzero((rows.errno != 0) & (rows.kind != PROCESS))  # a search along PATH fails by design
         if len(failed):
             keys = np.stack([rows.op[failed], rows.layer[failed], rows.errno[failed]])
             distinct, where = np.unique(keys, axis=1, return_inverse=True)

@@ -208,6 +208,7 @@ class _Reading:
         rows = []
         there = sums.count > 0
         there[np.arange(len(there)) % NLAYERS == USER_LAYER] = False
+        there[[key for key, kind in self._c.op_class.items() if kind == _PROCESS]] = False
         for i in _worst(sums.time, there, self._top):
             op, layer = divmod(i, NLAYERS)
             rows.append(

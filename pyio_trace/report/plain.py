@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
 from pyio_trace.report.sections import Section, Table
 from pyio_trace.report.units import shortened
@@ -31,7 +32,13 @@ def shorten_wide(table: Table, width: int) -> list[tuple[str, ...]]:
     """The table's rows with the wide column cut so that a line with its indent and gaps fits `width`."""
     rest = sum(_widths(table, i) + 2 for i in range(len(table.columns)) if i != table.wide) + 2
     room = max(width - rest, _NARROWEST)
-    return [(*row[: table.wide], shortened(row[table.wide], room), *row[table.wide + 1 :]) for row in table.rows]
+    return [(*row[: table.wide], _cut(row[table.wide], room, table.keep), *row[table.wide + 1 :]) for row in table.rows]
+
+
+def _cut(text: str, room: int, keep: str) -> str:
+    if keep == "end" or len(text) <= room:
+        return shortened(text, room)
+    return text[: room - 3] + "..."
 
 
 def _widths(table: Table, i: int) -> int:
@@ -39,7 +46,7 @@ def _widths(table: Table, i: int) -> int:
 
 
 def _table(table: Table, width: int) -> Iterator[str]:
-    short = Table(table.columns, shorten_wide(table, width), table.wide)
+    short = replace(table, rows=shorten_wide(table, width))
     widths = [_widths(short, i) for i in range(len(table.columns))]
     for row in [tuple(column[1:] for column in table.columns), *short.rows]:
         cells = [

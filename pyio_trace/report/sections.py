@@ -6,7 +6,6 @@ them.  Sections without anything to say are left out.
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -17,11 +16,13 @@ from pyio_trace.report.units import counted, number, percent, seconds, size
 
 @dataclass(frozen=True)
 class Table:
-    """Columns ("<" left, ">" right before the heading) and rows of texts; `wide` is the column that may be cut."""
+    """Columns ("<" left, ">" right before the heading) and rows of texts; `wide` is the column that may be cut, to
+    its end (of a path it says more) or its "start" (of a command)."""
 
     columns: tuple[str, ...]
     rows: Sequence[tuple[str, ...]]
     wide: int
+    keep: str = "end"
 
 
 @dataclass(frozen=True)
@@ -198,7 +199,7 @@ def _processes(summary: facts.Summary) -> Iterator[Section]:
         for p in shown
     ]
     columns = (">pid", ">wall", ">I/O", ">share", ">calls", ">read", ">written", "<ended", "<command")
-    yield Section(_top("Processes", len(rows), len(summary.processes)), table=Table(columns, rows, 8))
+    yield Section(_top("Processes", len(rows), len(summary.processes)), table=Table(columns, rows, 8, "start"))
 
 
 def _cost(summary: facts.Summary) -> Section:
@@ -213,5 +214,5 @@ def _top(what: str, shown: int, there: int) -> str:
 
 
 def command(argv: list[str]) -> str:
-    """A command line as one would type it, in one line."""
-    return " ".join(shlex.join(argv).split()) or "(command not known)"
+    """A command line in one line, for the eye: without quoting."""
+    return " ".join(" ".join(argv).split()) or "(command not known)"

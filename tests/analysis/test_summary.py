@@ -136,3 +136,15 @@ def test_a_folder_of_logs_adds_up(tmp_path: Path, summary: Summary) -> None:
     assert both.bytes.asked_read == 2 * summary.bytes.asked_read
     assert both.bytes.below_read == 2 * summary.bytes.below_read
     assert len(both.processes) == 4
+
+
+def test_starting_programs_is_not_io(tmp_path: Path) -> None:
+    writer = LogWriter()
+    thread = writer.thread(writer.process(1, begin=1_000, end=9_000, end_kind=1), 1)
+    thread.record("FORK", begin=2_000, duration=500)
+    thread.record("EXEC", begin=3_000, duration=500, desc=writer.string("/bin/none"), errno=2)
+    thread.record("STAT", begin=4_000, duration=100, desc=writer.string("/d/x"))
+    found = summarize(open_log(writer.save(tmp_path / "x.pyio")))
+    assert (found.time.busy, found.errors, [f.path for f in found.files]) == (100, [], ["/d/x"])
+    assert [o.op for o in found.operations] == ["stat"]
+    assert [(layer.layer, layer.count, layer.time) for layer in found.layers] == [("posix", 1, 100)]

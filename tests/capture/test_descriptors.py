@@ -1,0 +1,186 @@
+"""Descriptors: which file each one is, however it came to be."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.support.programs import Runner, succeeded
+
+
+def test_descriptors_above_1024(program: Runner, tmp_path: Path) -> None:
+    # GIVEN a program with 3000 files open, which writes to each by its descriptor
+    text = """\
+    import os, resource
+    resource.setrlimit(resource.RLIMIT_NOFILE, (8192, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+    os.mkdir("many")
+    fds = [os.open(f"many/{n}", os.O_CREAT | os.O_RDWR) for n in range(3000)]
+    high = os.dup2(fds[7], 8000)
+    for n, fd in enumerate(fds):
+        os.pwrite(fd, b"x" * (n + 1), n)
+    os.pwrite(high, b"high", 77)
+    for fd in fds: os.close(fd)
+    """
+    # WHEN it is run traced THEN each write and close has its own file, descriptor and offset
+    outcome = succeeded(program.traced(text))
+    rows = outcome.select(op="pwrite")
+    assert [(row["path"], row["offset"], row["moved"]) for row in rows[:-1]] == [
+        (f"{tmp_path}/many/{n}", n, n + 1) for n in range(3000)
+    ]
+    assert max(row["fd"] for row in rows[:-1]) >= 3000
+    assert (rows[-1]["path"], rows[-1]["fd"], rows[-1]["offset"]) == (f"{tmp_path}/many/7", 8000, 77)
+    closes = outcome.select(op="close", path=lambda path: path is not None and "/many/" in path)
+    assert [row["path"] for row in closes] == [f"{tmp_path}/many/{n}" for n in range(3000)]
+
+
+#: what a program does with descriptors, and the writes that must be seen: (file, fd, offset, bytes)
+REUSES = {
+    "dup shares the position": (
+        "a = os.open('a', W); b = os.dup(a); os.write(a, b'12'); os.write(b, b'345'); os.lseek(b, 10, 0); os.write(a, b'6')",
+        [("a", 0, 2), ("a", 2, 3), ("a", 10, 1)],
+    ),
+    "dup2 replaces": (
+        "a = os.open('a', W); b = os.open('b', W); os.write(b, b'1'); os.dup2(a, b); os.write(b, b'22'); os.write(a, b'333')",
+        [("b", 0, 1), ("a", 0, 2), ("a", 2, 3)],
+    ),
+    "dup2 to itself": ("a = os.open('a', W); os.dup2(a, a); os.write(a, b'1')", [("a", 0, 1)]),
+    "a number used again": (
+        "a = os.open('a', W); os.write(a, b'1'); os.close(a); b = os.open('b', W); assert a == b; os.write(b, b'22')",
+        [("a", 0, 1), ("b", 0, 2)],
+    ),
+    "a number used again by a copy": (
+        "a = os.open('a', W); b = os.open('b', W); os.close(a); assert os.dup(b) == a; os.write(a, b'1'); os.write(b, b'22')",
+        [("b", 0, 1), ("b", 1, 2)],
+    ),
+    "closerange": (
+        "a = os.open('a', W); b = os.open('b', W); os.write(b, b'1'); os.closerange(3, 65536); "
+        "c = os.open('c', W); assert c == 3; os.write(c, b'22'); d = os.open('d', W); os.write(d, b'333')",
+        [("b", 0, 1), ("c", 0, 2), ("d", 0, 3)],
+    ),
+    "a pipe takes the number": (
+        "a = os.open('a', W); os.close(a); r, w = os.pipe(); assert r == a; os.write(w, b'no'); os.close(r); "
+        "b = os.open('b', W); assert b == a; os.write(b, b'22')",
+        [("b", 0, 2)],
+    ),
+    "a socket takes the number": (
+        "a = os.open('a', W); os.close(a); s, t = socket.socketpair(); assert s.fileno() == a; s.send(b'no'); s.close(); "
+        "b = os.open('b', W); assert b == a; os.write(b, b'22')",
+        [("b", 0, 2)],
+    ),
+    "append": (
+        "a = os.open('a', W | os.O_APPEND | os.O_EXCL); b = os.open('a', W | os.O_APPEND); os.write(a, b'1'); os.write(b, b'22'); "
+        "os.write(a, b'333'); os.lseek(a, 0, 0); os.write(a, b'4')",
+        [("a", 0, 1), ("a", 1, 2), ("a", 3, 3), ("a", 6, 1)],
+    ),
+    "seeks": (
+        "a = os.open('a', W); os.write(a, b'x' * 100); os.lseek(a, -10, 2); os.write(a, b'1'); os.lseek(a, 5, 1); "
+        "os.write(a, b'22'); os.lseek(a, 7, 0); os.write(a, b'333')",
+        [("a", 0, 100), ("a", 90, 1), ("a", 96, 2), ("a", 7, 3)],
+    ),
+    "a failed seek changes nothing": (
+        "a = os.open('a', W); os.write(a, b'12')\ntry: os.lseek(a, -5, 0)\nexcept OSError: pass\nos.write(a, b'3')",
+        [("a", 0, 2), ("a", 2, 1)],
+    ),
+    "fcntl dup": (
+        "a = os.open('a', W); b = fcntl.fcntl(a, fcntl.F_DUPFD_CLOEXEC, 100); assert b == 100; os.write(b, b'1'); os.write(a, b'22')",
+        [("a", 0, 1), ("a", 1, 2)],
+    ),
+    "writev and pwritev": (
+        "a = os.open('a', W); os.writev(a, [b'12', b'345']); os.pwritev(a, [b'x', b'y'], 50); os.write(a, b'6')",
+        [("a", 0, 5), ("a", 50, 2), ("a", 5, 1)],
+    ),
+    "another directory": (
+        "os.mkdir('d'); os.chdir('d'); a = os.open('../a', W); os.write(a, b'1'); b = os.open('b', W); os.write(b, b'22')",
+        [("a", 0, 1), ("d/b", 0, 2)],
+    ),
+    "relative to a directory": (
+        "os.mkdir('d'); d = os.open('d', 0); a = os.open('a', W, dir_fd=d); os.write(a, b'1'); os.fchdir(d); b = os.open('b', W); os.write(b, b'22')",
+        [("d/a", 0, 1), ("d/b", 0, 2)],
+    ),
+    "unlinked while open": ("a = os.open('a', W); os.unlink('a'); os.write(a, b'1')", [("a", 0, 1)]),
+    "a name that is not text": ("a = os.open(b'\\xff', W); os.write(a, b'1')", [("\\xff", 0, 1)]),
+    "non-ASCII name": ("a = os.open('ä☃', W); os.write(a, b'1')", [("ä☃", 0, 1)]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", REUSES)
+def test_which_file_a_descriptor_is(program: Runner, tmp_path: Path, what: str) -> None:
+    # GIVEN a program that uses descriptor numbers in this way
+    line, wanted = REUSES[what]
+    text = f"import fcntl, os, socket\nW = os.O_CREAT | os.O_RDWR\n{line}\n"
+    # WHEN it is run traced THEN each write has the right file and offset
+    outcome = succeeded(program.traced(text))
+    rows = outcome.select(op=("write", "writev", "pwritev", "pwritev2"), layer="posix", pid=outcome.pid)
+    seen = [(row["path"], row["offset"], row["moved"]) for row in rows if row["path"] != "/dev/null"]
+    assert [(path.replace("/d/../", "/"), offset, moved) for path, offset, moved in seen] == [
+        (f"{tmp_path}/{name}", offset, moved) for name, offset, moved in wanted
+    ]
+
+
+def test_descriptor_inherited_over_exec_and_open_before_the_start(program: Runner, data: Path) -> None:
+    # GIVEN a program whose standard input is a file, and that inherits another one
+    text = """\
+    import os
+    os.read(0, 10)
+    os.read(0, 10)
+    """
+    words = ["/bin/sh", "-c", f"exec {__import__('sys').executable} {program.write(text)} < {data}"]
+    env = {"PYIO_TRACE": "1", "PYIO_TRACE_OUTPUT": str(program.folder / "run.pyio"), "PYIO_TRACE_QUIET": "1"}
+    # WHEN it is run traced THEN it is found by what the kernel calls it
+    outcome = succeeded(program.command(words, env))
+    assert [(row["fd"], row["offset"]) for row in outcome.select(op="read", path=data)] == [(0, 0), (0, 10)]
+
+
+def test_pipes_sockets_and_terminals_are_counted_only(program: Runner) -> None:
+    # GIVEN a program that moves bytes through a pipe and a socket
+    text = """\
+    import os, socket
+    r, w = os.pipe()
+    for n in range(10):
+        os.write(w, b"x" * 100)
+        os.read(r, 100)
+    a, b = socket.socketpair()
+    os.write(a.fileno(), b"x" * 50)
+    """
+    # WHEN it is run traced THEN there are no rows of theirs, and exact counters
+    outcome = succeeded(program.traced(text))
+    assert outcome.select(op="write", moved=(100, 50)) == []
+    counters = {row["kind"]: row for row in outcome.log.counters().to_pylist() if row["why"] == "excluded"}
+    assert counters["pipe"]["bytes"] >= 2000 and counters["pipe"]["count"] >= 20
+    assert counters["socket"]["bytes"] == 50
+
+
+def test_failed_calls_have_their_errno(program: Runner, tmp_path: Path) -> None:
+    # GIVEN calls that fail in different ways
+    text = """\
+    import errno, os, sys
+    def fails(function, *args):
+        try:
+            function(*args)
+        except OSError:
+            return
+        sys.exit("no error")
+    fails(os.open, "missing", 0)
+    fails(os.read, 999, 10)
+    fails(os.mkdir, ".")
+    fails(os.rmdir, "missing")
+    fails(os.stat, "missing")
+    fails(os.rename, "missing", "other")
+    fails(os.listdir, "missing")
+    fd = os.open("there", os.O_CREAT | os.O_WRONLY)
+    fails(os.read, fd, 10)
+    fails(os.open, "there/below", 0)
+    fails(os.open, "there", os.O_CREAT | os.O_EXCL)
+    fails(os.close, 999)
+    """
+    # WHEN it is run traced THEN their rows have them
+    outcome = succeeded(program.traced(text))
+    failed = [(row["op"], row["path"], row["errno"]) for row in outcome.rows
+              if row["errno"] and (row["site"] or "").startswith(str(tmp_path))]  # fmt: skip
+    here = str(tmp_path)
+    assert failed == [
+        ("open", f"{here}/missing", 2), ("read", None, 9), ("mkdir", here, 17), ("rmdir", f"{here}/missing", 2),
+        ("stat", f"{here}/missing", 2), ("rename", f"{here}/missing", 2), ("opendir", f"{here}/missing", 2),
+        ("read", f"{here}/there", 9), ("open", f"{here}/there/below", 20), ("open", f"{here}/there", 17), ("close", None, 9),
+    ]  # fmt: skip
