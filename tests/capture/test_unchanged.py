@@ -23,7 +23,7 @@ PROGRAMS = {
     "exception in a file's method": "open(os.devnull, 'rb').write(b'x')",
     "exception through layers": "json.load(io.TextIOWrapper(io.BytesIO(b'{')))",
     "exception in a thread": "t = threading.Thread(target=open, args=['/nonexistent']); t.start(); t.join()",
-    "exception in a pool": "list(ThreadPoolExecutor(1).map(open, ['/nonexistent']))",
+    "exception in a pool": "f = ThreadPoolExecutor(1).submit(open, '/nonexistent')\nwhile not f.done(): pass\nf.result()",
     "exception in to_thread": "asyncio.run(asyncio.to_thread(open, '/nonexistent'))",
     "bad utf-8": "open('bad', 'wb').write(b'\\xff'); open('bad', encoding='utf-8').read()",
     "unclosed file warning": "warnings.simplefilter('always'); open(os.devnull); gc.collect()",

@@ -1,0 +1,186 @@
+"""Tracing starts by itself, where it was asked for, and not elsewhere."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support.programs import Runner, clean_environment, succeeded
+
+READ = "import os, sys\nos.read(os.open(sys.argv[1], os.O_RDONLY), 100)\n"
+OURS = "import sys\nprint(sorted(name for name in sys.modules if 'pyio' in name))\n"
+
+
+@pytest.mark.parametrize("value", ["1", "true", "on", "YES"])
+def test_variable_alone(program: Runner, data: Path, value: str) -> None:
+    # GIVEN a program WHEN it is run with PYIO_TRACE alone THEN it is traced, into a log of the default name
+    found = succeeded(program.command([sys.executable, program.write(READ), data], {"PYIO_TRACE": value}))
+    (log,) = [*program.folder.glob("pyio-program-*.parquet"), *program.folder.glob("pyio-program-*.pyio")]
+    found.path = log
+    assert [row["moved"] for row in found.select(op="read", path=data)] == [100]
+    assert found.stdout == ""
+
+
+@pytest.mark.parametrize("value", [None, "", "0", "no", "off", "false"])
+def test_variable_unset_or_off(program: Runner, value: str | None) -> None:
+    # GIVEN the installed package WHEN PYIO_TRACE is unset or off
+    outcome = succeeded(program.command([sys.executable, program.write(OURS)], {"PYIO_TRACE": value}))
+    # THEN there is no log, and where it is unset no module of ours was even imported
+    names = ["program.py"]
+    assert [path.name for path in program.folder.iterdir()] == names
+    assert outcome.stderr == ""
+    if not value:
+        assert outcome.stdout.strip() == "[]"
+
+
+def test_no_compiled_or_reading_module_when_unset_and_no_heavy_one_when_set(program: Runner) -> None:
+    # GIVEN a program that lists its modules WHEN it is run bare and traced
+    text = "import sys\nprint(*sorted(sys.modules))\n"
+    bare = set(succeeded(program.bare(text)).stdout.split())
+    traced = set(succeeded(program.traced(text)).stdout.split())
+    # THEN tracing added none of the heavy or reading parts, nor common modules whose import programs may order themselves
+    added = traced - bare
+    heavy = {"numpy", "pyarrow", "rich", "inspect", "re", "typing", "dataclasses", "threading", "mmap", "tomllib", "json"}
+    assert added & heavy == set()
+    assert not [name for name in added if name.startswith(("pyio_trace.log", "pyio_trace.join", "pyio_trace.analysis"))]
+
+
+def test_bad_value_is_one_line_and_an_untraced_program(program: Runner) -> None:
+    # GIVEN a value that is neither on nor off, a wrong option, a log that cannot be
+    script = program.write("print('ran')")
+    for extra in (
+        {"PYIO_TRACE": "perhaps"},
+        {"PYIO_TRACE": "1", "PYIO_TRACE_STACKS": "some"},
+        {"PYIO_TRACE": "1", "PYIO_TRACE_OUTPT": "x.pyio"},
+        {"PYIO_TRACE": "1", "PYIO_TRACE_OUTPUT": "/nonexistent/run.pyio"},
+        {"PYIO_TRACE": "1", "PYIO_TRACE_OUTPUT": "/proc/run.pyio"},
+    ):
+        # WHEN the program is run THEN it runs, and one line says why it is not traced
+        outcome = program.command([sys.executable, script], extra)
+        assert (outcome.status, outcome.stdout) == (0, "ran\n")
+        (line,) = outcome.stderr.splitlines()
+        assert line.startswith("pyio-trace: not tracing: ")
+
+
+def test_user_sitecustomize_still_runs(program: Runner, data: Path) -> None:
+    # GIVEN a sitecustomize of the user's on PYTHONPATH
+    mine = program.folder / "mine"
+    mine.mkdir()
+    (mine / "sitecustomize.py").write_text("import builtins\nbuiltins.MINE = __file__\n")
+    text = READ + "print(MINE)\n"
+    # WHEN a program is run traced THEN it has run, and the program is traced
+    outcome = succeeded(program.traced(text, data, env={"PYTHONPATH": str(mine)}))
+    assert outcome.stdout.strip() == str(mine / "sitecustomize.py")
+    assert len(outcome.select(op="read", path=data)) == 1
+
+
+@pytest.fixture
+def elsewhere(tmp_path: Path) -> Path:
+    """The installed package, copied to a folder that is no site directory."""
+    where = "import pyio_trace, os; print(os.path.dirname(pyio_trace.__file__))"
+    told = subprocess.run([sys.executable, "-c", where], cwd="/", env=clean_environment(), capture_output=True, text=True)
+    shutil.copytree(told.stdout.strip(), tmp_path / "apart" / "pyio_trace")
+    return tmp_path / "apart"
+
+
+def without_site_packages(tmp_path: Path) -> Path:
+    """An interpreter of an empty virtual environment, which finds no package of this one."""
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / "empty"], check=True)
+    return tmp_path / "empty" / "bin" / "python"
+
+
+@pytest.mark.slow
+def test_package_outside_site_directories_uses_the_shim(program: Runner, elsewhere: Path, data: Path, tmp_path: Path) -> None:
+    # GIVEN the package in a folder of PYTHONPATH, and a sitecustomize of the user's beside it
+    python = without_site_packages(tmp_path)
+    mine = tmp_path / "mine"
+    mine.mkdir()
+    (mine / "sitecustomize.py").write_text("import builtins\nbuiltins.MINE = 'mine'\n")
+    child = program.write(READ + "print(MINE)\n", "child.py")
+    text = f"""\
+    import os, subprocess, sys
+    fd = os.open(sys.argv[1], os.O_RDONLY)
+    os.read(fd, 77)
+    subprocess.run([sys.executable, {str(child)!r}, sys.argv[1]], check=True)
+    print(MINE, [entry for entry in sys.path if "shim" in entry])
+    """
+    # WHEN a program is launched from there
+    env = {"PYTHONPATH": f"{elsewhere}:{mine}"}
+    script = program.write(text)
+    words = [python, "-m", "pyio_trace", "-q", "-o", "run.pyio", script, data]
+    outcome = succeeded(program.command(words, env))
+    # THEN it and its child are traced, and the user's sitecustomize ran in both
+    assert outcome.stdout.split("\n")[:2] == ["mine", "mine []"]
+    assert {row["size"] for row in outcome.select(op="read", path=data)} == {77, 100}
+    assert len({row["pid"] for row in outcome.select(op="read", path=data)}) == 2
+
+
+def test_site_turns_tracing_on_for_everyone(program: Runner, data: Path) -> None:
+    # GIVEN a site whose own sitecustomize imports pyio_trace.auto
+    site = program.folder / "site"
+    site.mkdir()
+    (site / "sitecustomize.py").write_text("import pyio_trace.auto\n")
+    script = program.write(READ)
+    env = {"PYTHONPATH": str(site), "PYIO_TRACE_OUTPUT": "run.pyio", "PYIO_TRACE_QUIET": "1"}
+    # WHEN a user runs a program THEN it is traced
+    outcome = succeeded(program.command([sys.executable, script, data], env))
+    assert len(outcome.select(op="read", path=data)) == 1
+    # WHEN the user says no THEN it is not
+    outcome.path.unlink()
+    succeeded(program.command([sys.executable, script, data], {**env, "PYIO_TRACE": "0"}))
+    assert not outcome.path.exists()
+    # WHEN it runs under a traced program as well THEN it is traced once, into that run
+    parent = "import subprocess, sys\nsubprocess.run([sys.executable, *sys.argv[1:]], check=True)\n"
+    outcome = succeeded(program.traced(parent, script, data, name="parent.py", env=env))
+    assert len(outcome.select(op="read", path=data)) == 1
+    assert [path.name for path in program.folder.glob("*.pyio")] == ["run.pyio"]
+
+
+@pytest.mark.parametrize("flag", ["-S", "-E", "-I"])
+def test_flags_that_keep_us_out(program: Runner, data: Path, flag: str) -> None:
+    # GIVEN an interpreter flag that hides the environment or the site directories
+    outcome = program.traced(READ + "print('ran')", data, flags=[flag])
+    # WHEN a program is run with it THEN it runs; -S alone is not seen (docs/limits.md), -E and -I hide PYTHON* only
+    assert (outcome.status, outcome.stdout, outcome.stderr) == (0, "ran\n", "")
+    assert outcome.path.exists() == (flag != "-S")
+
+
+@pytest.mark.parametrize("flags", [["-E"], ["-I"], ["-O"], ["-X", "dev"], ["-W", "ignore"], ["-u"]])
+def test_launch_keeps_the_interpreters_flags(program: Runner, data: Path, flags: list[str]) -> None:
+    # GIVEN a launch by an interpreter with flags
+    text = READ + "print(sys.flags, sys.argv[1:], __name__)\n"
+    script = program.write(text)
+    words = [sys.executable, *flags, "-m", "pyio_trace", "-q", "-o", "run.pyio", script, data]
+    # WHEN it is run THEN the program has those flags, and is traced
+    outcome = succeeded(program.command(words))
+    bare = succeeded(program.command([sys.executable, *flags, script, data]))
+    assert outcome.stdout == bare.stdout
+    assert len(outcome.select(op="read", path=data)) == 1
+
+
+def test_launch_of_a_module_and_of_code(program: Runner, data: Path) -> None:
+    # GIVEN a module and a line of code
+    program.write(READ + "print(__name__, sys.argv[0], __spec__.name)\n", "module.py")
+    us = [sys.executable, "-m", "pyio_trace", "-q", "-o", "run.pyio"]
+    # WHEN they are launched THEN they run as they do under Python, and are traced
+    for words in (["-m", "module", data], ["-c", READ + "print(__name__, sys.argv)\n", data]):
+        outcome = succeeded(program.command([*us, *words]))
+        assert outcome.stdout == succeeded(program.command([sys.executable, *words])).stdout
+        assert len(outcome.select(op="read", path=data)) == 1
+
+
+def test_follow_none(program: Runner, data: Path) -> None:
+    # GIVEN a program that forks, and that starts another Python
+    text = f"""\
+    import os, subprocess, sys
+    fd = os.open(sys.argv[1], os.O_RDONLY)
+    os.pread(fd, 10, 0)
+    subprocess.run([sys.executable, {str(program.write(READ, "child.py"))!r}, sys.argv[1]], check=True)
+    """
+    # WHEN it is run with --follow=none THEN only its own operations are there
+    outcome = succeeded(program.traced(text, data, env={"PYIO_TRACE_FOLLOW": "none"}))
+    assert [(row["op"], row["pid"]) for row in outcome.select(op=("read", "pread"), path=data)] == [("pread", outcome.pid)]
