@@ -24,6 +24,13 @@
 #define PT_LIKELY(x) __builtin_expect(!!(x), 1)
 #define PT_UNLIKELY(x) __builtin_expect(!!(x), 0)
 #define PT_API __attribute__((visibility("default")))
+/* The core's own variables: nobody may take their place, so the core reaches
+ * them without a detour through its global offset table. */
+#ifdef PT_BUILDING_CORE
+#define PT_DATA __attribute__((visibility("protected")))
+#else
+#define PT_DATA PT_API
+#endif
 #define PT_COLD __attribute__((noinline, cold))
 
 enum pt_op {
@@ -72,6 +79,8 @@ struct pt_thread {
     struct pt_record *readdir_record;
     uint64_t stack_hash; /* of the last stack */
     uint32_t stack_id;
+    uint32_t call_stack; /* depth > 0: the stack that the method was called from ... */
+    const void *call_site[2]; /* ... and its innermost frame and instruction; Borrowed, compared only */
     struct pt_run runs[PT_RUNS];
 };
 
@@ -115,7 +124,7 @@ struct pt_state {
     char path[4096];
     const char *const *finish; /* argv of the command run at the end of the run; NULL: none */
 };
-extern PT_API struct pt_state pt;
+extern PT_DATA struct pt_state pt;
 
 /* ---- clock (clock.c) ---------------------------------------------------- */
 
@@ -179,7 +188,7 @@ static inline uint32_t pt_entry_kind(pt_fd_entry e) { return (uint32_t)(e >> 32)
 
 #define PT_FD_LEAF_BITS 12
 #define PT_FD_TOP_BITS 18 /* 2^30 descriptors: the kernel's own limit */
-extern PT_API pt_fd_entry *pt_fd_leaves[1u << PT_FD_TOP_BITS];
+extern PT_DATA pt_fd_entry *pt_fd_leaves[1u << PT_FD_TOP_BITS];
 PT_API pt_fd_entry pt_fd_resolve_slow(struct pt_thread *t, int fd);
 
 static inline pt_fd_entry pt_fd_peek(int fd)

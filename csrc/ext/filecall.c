@@ -8,8 +8,6 @@
 
 #include "frames.h"
 
-#include <string.h>
-
 struct pt_file_layout pt_layout;
 
 /* ---- the private structures ------------------------------------------------------ */
@@ -159,22 +157,26 @@ static struct pt_run *run_of(struct pt_thread *t, PyObject *file, unsigned op)
     return &t->runs[((uintptr_t)file >> 5 ^ op) % PT_RUNS];
 }
 
-static bool run_goes_on(const struct pt_run *run, const struct pt_thread *t, PyObject *file, unsigned op, uint32_t desc,
-                        const void *const *site, uint64_t now)
+static inline bool run_goes_on(struct pt_run *run, const struct pt_thread *t, PyObject *file, unsigned op, uint32_t desc,
+                               uint64_t now)
 {
-    return run->record && run->object == file && run->op == op && run->parent == t->parent && run->record->desc == desc &&
-           memcmp(run->site, site, sizeof run->site) == 0 && now - run->last < RUN_PAUSE &&
-           run->record->aux < UINT32_MAX && run->record->size < 0xf0000000u && run->record->result < 0xf0000000u;
+    bool same_site = pt_frames_same_site(run->site); /* first: it also notes the new site */
+    return same_site && run->record && run->object == file && run->op == op && run->parent == t->parent &&
+           run->record->desc == desc && now - run->last < RUN_PAUSE && run->record->aux < UINT32_MAX && run->record->size < 0xf0000000u && run->record->result < 0xf0000000u;
 }
 
-static void open_span(struct pt_file_call *c, struct pt_thread *t, uint32_t id)
+static inline void open_span(struct pt_file_call *c, struct pt_thread *t, const struct pt_record *r,
+                             const void *const site[2])
 {
     c->parent_before = t->parent;
     c->link_before = t->link;
-    if (id) {
-        t->parent = id;
+    if (r) {
+        t->parent = pt_id_of(r);
         t->link = PT_LINK_THREAD;
+        t->call_stack = r->stack;
     }
+    t->call_site[0] = r ? site[0] : NULL;
+    t->call_site[1] = site[1];
     t->depth++;
 }
 
@@ -203,15 +205,12 @@ void pt_file_begin(struct pt_file_call *c, PyObject *file, enum pt_file_kind kin
     c->thread = t;
     c->asked = asked;
     if (coalesce && (asked < PT_RUN_BELOW || asked == PT_ASKED_NONE)) {
-        const void *site[6];
         c->run = run_of(t, file, op);
-        pt_frames_site(site);
         c->begin = pt_ticks();
-        if (PT_LIKELY(run_goes_on(c->run, t, file, op, desc, site, c->begin))) {
-            open_span(c, t, pt_id_of(c->run->record));
+        if (PT_LIKELY(run_goes_on(c->run, t, file, op, desc, c->begin))) {
+            open_span(c, t, c->run->record, c->run->site);
             return;
         }
-        memcpy(c->run->site, site, sizeof site);
         c->run->record = NULL; /* set when its first call is done */
         c->run->object = file;
         c->run->op = (uint8_t)op;
@@ -219,7 +218,9 @@ void pt_file_begin(struct pt_file_call *c, PyObject *file, enum pt_file_kind kin
     }
     pt_begin(&c->call, t, op, desc, (uint32_t)fd, -1, asked == PT_ASKED_NONE ? PT_SIZE_NONE : asked);
     c->begin = c->call.begin;
-    open_span(c, t, c->call.record ? pt_id_of(c->call.record) : 0);
+    const void *site[2];
+    pt_frames_innermost(site);
+    open_span(c, t, c->call.record, site);
 }
 
 static void first_of_run(struct pt_file_call *c, int64_t moved, int error)

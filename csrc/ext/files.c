@@ -51,6 +51,15 @@ static uint64_t asked_by(const struct method *m, PyObject *first)
         return pt_bytes_of(first);
     if (m->asks != ASK_ARG_SIZE || !PyLong_CheckExact(first))
         return PT_ASKED_NONE;
+#if PY_VERSION_HEX >= 0x030C0000
+    if (PyUnstable_Long_IsCompact((PyLongObject *)first)) {
+        Py_ssize_t small = PyUnstable_Long_CompactValue((PyLongObject *)first);
+        return small < 0 ? PT_ASKED_NONE : (uint64_t)small;
+    }
+#else
+    if (Py_SIZE(first) == 1) /* one digit, positive */
+        return ((PyLongObject *)first)->ob_digit[0];
+#endif
     int overflow;
     long n = PyLong_AsLongAndOverflow(first, &overflow);
     return n < 0 || overflow ? PT_ASKED_NONE : (uint64_t)n;
@@ -81,8 +90,9 @@ static inline void begin_call(const struct method *m, struct pt_file_call *c, Py
     c->thread = NULL;
     if (PT_UNLIKELY(pt.gate || (pt_self && pt_self->depth)))
         return;
-    bool whole = m->asks == ASK_ARG_SIZE && (!first || first == Py_None || (PyLong_CheckExact(first) && Py_SIZE(first) < 0));
-    pt_file_begin(c, self, m->kind, m->op, asked_by(m, first), m->coalesce && !whole);
+    uint64_t asked = asked_by(m, first);
+    bool whole = m->asks == ASK_ARG_SIZE && asked == PT_ASKED_NONE; /* read() and read(-1): all there is */
+    pt_file_begin(c, self, m->kind, m->op, asked, m->coalesce && !whole);
 }
 
 static PyObject *call_one(struct method *m, PyObject *self, PyObject *argument)

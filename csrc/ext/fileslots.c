@@ -6,6 +6,7 @@
 #include "fileslots.h"
 
 #include "filecall.h"
+#include "frames.h"
 
 #include <string.h>
 
@@ -56,6 +57,9 @@ static int file_init(PyObject *self, PyObject *args, PyObject *kwargs)
         t->parent = pt_id_of(c.record);
         t->link = PT_LINK_THREAD;
     }
+    if (c.record)
+        t->call_stack = c.record->stack;
+    pt_frames_innermost(t->call_site);
     t->depth++;
     int result = original_init(self, args, kwargs);
     t->depth--;

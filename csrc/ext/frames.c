@@ -47,6 +47,12 @@ const char *pt_frames_unsupported(void)
 #endif
 }
 
+#if PY_VERSION_HEX >= 0x030D0000
+#define CURRENT_THREAD() PyThreadState_GetUnchecked()
+#else
+#define CURRENT_THREAD() _PyThreadState_UncheckedGet()
+#endif
+
 static inline struct _PyInterpreterFrame *innermost(PyThreadState *ts)
 {
 #if PY_VERSION_HEX >= 0x030D0000
@@ -184,9 +190,12 @@ uint32_t pt_frames_stack_no_gil(struct pt_thread *t)
     PyThreadState *ts = PyGILState_GetThisThreadState();
     if (!ts)
         return 0;
+    struct _PyInterpreterFrame *first = innermost(ts);
+    /* Beneath a file object's method: while its caller is still innermost, the stack is its caller's. */
+    if (t->depth && first == t->call_site[0] && first && instruction_of(first) == t->call_site[1])
+        return t->call_stack;
     uint64_t hash = 0;
     unsigned left = depth_limit;
-    struct _PyInterpreterFrame *first = innermost(ts);
     for (struct _PyInterpreterFrame *f = first; f && left; f = f->previous) {
         PyCodeObject *code = code_of(f);
         if (!code)
@@ -207,12 +216,27 @@ uint32_t pt_frames_stack_no_gil(struct pt_thread *t)
     return id;
 }
 
-void pt_frames_site(const void *out[6])
+bool pt_frames_same_site(const void *site[6])
 {
-    struct _PyInterpreterFrame *f = innermost(PyThreadState_Get());
-    for (int i = 0; i < 6; i += 2) {
-        out[i] = f;
-        out[i + 1] = f ? instruction_of(f) : NULL;
+    struct _PyInterpreterFrame *first = innermost(CURRENT_THREAD()), *f = first;
+    int i = 0;
+    while (i < 6 && site[i] == f && (!f || site[i + 1] == instruction_of(f))) {
+        f = f ? f->previous : NULL;
+        i += 2;
+    }
+    if (PT_LIKELY(i == 6))
+        return true;
+    for (f = first, i = 0; i < 6; i += 2) {
+        site[i] = f;
+        site[i + 1] = f ? instruction_of(f) : NULL;
         f = f ? f->previous : NULL;
     }
+    return false;
+}
+
+void pt_frames_innermost(const void *out[2])
+{
+    struct _PyInterpreterFrame *f = innermost(CURRENT_THREAD());
+    out[0] = f;
+    out[1] = f ? instruction_of(f) : NULL;
 }
