@@ -155,7 +155,7 @@ PT_HOOK_DECLARE(ssize_t, copy_file_range, int, off_t *, int, off_t *, size_t, un
 ssize_t hook_copy_file_range(int in, off_t *in_offset, int out, off_t *out_offset, size_t n, unsigned flags)
 {
     struct pt_call c;
-    begin_copy(&c, PT_OP_COPY_FILE_RANGE, in, out, in_offset, n);
+    begin_copy(&c, out_offset ? PT_OP_COPY_FILE_RANGE_AT : PT_OP_COPY_FILE_RANGE, in, out, in_offset, n);
     return pt_end_bytes(&c, real_copy_file_range(in, in_offset, out, out_offset, n, flags));
 }
 
@@ -163,7 +163,7 @@ PT_HOOK_DECLARE(ssize_t, splice, int, off_t *, int, off_t *, size_t, unsigned);
 ssize_t hook_splice(int in, off_t *in_offset, int out, off_t *out_offset, size_t n, unsigned flags)
 {
     struct pt_call c;
-    begin_copy(&c, PT_OP_SPLICE, in, out, in_offset, n);
+    begin_copy(&c, out_offset ? PT_OP_SPLICE_AT : PT_OP_SPLICE, in, out, in_offset, n);
     return pt_end_bytes(&c, real_splice(in, in_offset, out, out_offset, n, flags));
 }
 

@@ -78,7 +78,8 @@ enum pt_shape {
     PT_SHAPE_EXT = 7,    /* parent: record it completes; offset: its 64-bit size; begin: its 64-bit result */
     PT_SHAPE_DUP = 8,    /* desc: old descriptor; aux: old fd; offset: new descriptor's id; result: new fd */
     PT_SHAPE_TRUNC = 9,  /* as FD (ftruncate), but offset: the new length; no bytes */
-    PT_SHAPE_PTRUNC = 10 /* as PATH (truncate), but offset: the new length */
+    PT_SHAPE_PTRUNC = 10, /* as PATH (truncate), but offset: the new length */
+    PT_SHAPE_FD2_AT = 11 /* as FD2, the place in the output being given by the caller: its position stays */
 };
 
 struct pt_op_row {

@@ -60,7 +60,8 @@ def entries_of(
     kind |= np.where(trait & vocabulary.WRITES, np.uint8(WRITES), np.uint8(0))
     value = np.where(seeks, offset, _moved(records["result"][rows], fine))
     found = [_entries(block, rows[chosen], slots, value[chosen], kind[chosen])]
-    out = rows[((trait & vocabulary.COPIES) != 0) & fine]
+    advances_output = (trait & (vocabulary.COPIES | vocabulary.PLACED_OUTPUT)) == vocabulary.COPIES
+    out = rows[advances_output & fine]
     if len(out):
         value = _moved(records["result"][out], np.ones(len(out), np.bool_))
         kind = np.full(len(out), ADVANCES | WRITES, np.uint8)

@@ -20,6 +20,7 @@ COPIES = 4  #: moves from one descriptor to another
 REFERS = 8  #: has further ids in aux or offset
 HIDDEN = 16  #: internal: never a row of the table
 WRITES = 32
+PLACED_OUTPUT = 128  #: a copy whose output's position stays
 COUNTS = 64  #: read, write or copy: a failed one moved 0 bytes
 
 #: The shape of an operation this log has no row for: nothing is known of its fields.
@@ -47,7 +48,9 @@ class Vocabulary:
         self.layer = np.where(known & (rows["layer"] < layers), rows["layer"], layout.POSIX).astype(np.uint8)
         self.klass = np.where(known & (rows["klass"] < classes), rows["klass"], layout.META).astype(np.uint8)
         self.klass[0] = layout.INTERNAL
-        self.shape = np.where(known, rows["shape"], SHAPE_UNKNOWN).astype(np.uint8)
+        shape = np.where(known, rows["shape"], SHAPE_UNKNOWN).astype(np.uint8)
+        self._placed_output = shape == layout.SHAPE_FD2_AT
+        self.shape = np.where(self._placed_output, layout.SHAPE_FD2, shape).astype(np.uint8)  # else alike
         process = self.klass == layout.PROCESS
         self.sized: NDArray[np.bool_] = np.isin(self.shape, _SIZED) & ~process
         self.moves: NDArray[np.bool_] = self.sized & ~np.isin(self.klass, (layout.OPEN, layout.CLOSE))
@@ -64,6 +67,7 @@ class Vocabulary:
         traits[posix & (self.shape == layout.SHAPE_FD) & (writes | (self.klass == layout.READ))] |= PLAIN
         traits[posix & (self.shape == layout.SHAPE_SEEK)] |= SEEKS
         traits[posix & (self.shape == layout.SHAPE_FD2)] |= COPIES
+        traits[self._placed_output] |= PLACED_OUTPUT
         traits[np.isin(self.shape, _REFERRING)] |= REFERS
         traits[self.klass == layout.INTERNAL] |= HIDDEN
         traits[writes] |= WRITES

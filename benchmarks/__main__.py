@@ -1,0 +1,71 @@
+"""python -m benchmarks [ROW...] [--write] [--folder DIR]: measures rows, prints the table.
+
+Rows: c-pread os-pread open stat read-16 lines start-up fork size load; all
+when none is named.  --write (all rows only) makes docs/benchmarks.md anew.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+from benchmarks import hot, lives, logs, page
+from benchmarks.measure import Results
+
+LIVES = {"start-up": lives.start_up, "fork": lives.fork}
+LOGS = {"size": logs.size, "load": logs.load}
+ROWS = (*hot.ROWS, *LIVES, *LOGS)
+MEMORY = Path("/dev/shm")
+
+
+def measure(rows: list[str], folder: Path, memory: Path | None) -> Results:
+    """Measures the named rows; a row that cannot be is a problem in the results, not the end."""
+    places = {"disk": folder} | ({"/dev/shm": memory} if memory else {})
+    results = Results()
+
+    def attempt(row: str, work: Callable[[], None]) -> None:
+        print(f"{row} ...", file=sys.stderr, flush=True)
+        try:
+            work()
+        except Exception as problem:
+            results.problems.append(f"{row}: {type(problem).__name__}: {problem}")
+
+    for row in rows:
+        if row in hot.ROWS:
+            attempt(row, lambda: results.pairs.extend(hot.measure(row, folder, places)))  # noqa: B023
+        elif row in LIVES:
+            attempt(row, lambda: results.pairs.extend(LIVES[row](folder)))  # noqa: B023
+        else:
+            attempt(row, lambda: results.figures.extend(LOGS[row](folder)))  # noqa: B023
+    return results
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("rows", nargs="*", metavar="ROW", help=f"of: {' '.join(ROWS)}")
+    parser.add_argument("--write", action="store_true", help="make docs/benchmarks.md anew")
+    parser.add_argument("--folder", type=Path, help="for data and logs: which disk to measure on")
+    options = parser.parse_args()
+    unknown = set(options.rows) - set(ROWS)
+    if unknown:
+        parser.error(f"no such row: {' '.join(sorted(unknown))}; there are {' '.join(ROWS)}")
+    if options.write and options.rows:
+        parser.error("--write needs all rows: name none")
+    described = page.machine()
+    with tempfile.TemporaryDirectory(dir=options.folder, prefix="pyio-benchmark-") as name:
+        if MEMORY.is_dir():
+            with tempfile.TemporaryDirectory(dir=MEMORY, prefix="pyio-benchmark-") as memory:
+                results = measure(options.rows or list(ROWS), Path(name), Path(memory))
+        else:
+            results = measure(options.rows or list(ROWS), Path(name), None)
+    print("\n".join([*described, "", *page.tables(results)]))
+    if options.write:
+        page.write(results, described, hot.ROUNDS, lives.ROUNDS)
+    return 1 if results.problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,83 @@
+"""The size of a log, and the time and memory it takes to load and summarise one."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pyio_trace
+from benchmarks.measure import Figure
+
+REPEAT = 3
+#: Everything a fresh interpreter does to say what is in a log: imports too.
+SUMMARISE = """
+import io, json, resource, sys, time
+begin = time.perf_counter()
+import pyio_trace
+from pyio_trace.analysis.summary import summarize
+from pyio_trace.report.text import print_summary
+log = pyio_trace.open(sys.argv[1])
+text = io.StringIO()
+print_summary(summarize(log), text)
+seconds = time.perf_counter() - begin
+assert len(text.getvalue()) > 500
+peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+json.dump({"seconds": seconds, "peak": peak, "rows": log.rows()}, sys.stdout)
+"""
+MILLION = 1_000_000
+
+
+def size(folder: Path) -> list[Figure]:
+    """Bytes an operation of a million reads from one line, in the live log and packed."""
+    data, live, packed = folder / "read.bin", folder / "size.pyio", folder / "size.parquet"
+    data.write_bytes(bytes(1 << 20))
+    fd = os.open(data, os.O_RDONLY)
+    try:
+        with pyio_trace.trace(live):
+            for number in range(MILLION):
+                os.pread(fd, 4096, (number & 255) << 12)
+    finally:
+        os.close(fd)
+    # As it lies on the disk: the live log is sparse beyond what is used.
+    os.sync()
+    live_bytes = live.stat().st_blocks * 512 / MILLION
+    from pyio_trace.join.pack import pack
+
+    pack(live, packed)
+    return [
+        Figure("log, bytes an operation, live (1 M os.pread)", "B", [live_bytes], 64),
+        Figure("log, bytes an operation, packed (1 M os.pread)", "B", [packed.stat().st_size / MILLION], 5),
+    ]
+
+
+def load(folder: Path) -> list[Figure]:
+    """Loading and summarising generated logs, live and packed, in a fresh process each."""
+    found = []
+    for operations, limit, peak_limit in ((MILLION, 0.5, None), (10 * MILLION, 3.0, 1024.0)):
+        live, packed = folder / f"load-{operations}.pyio", folder / f"load-{operations}.parquet"
+        generator = Path(__file__).with_name("generate_log.py")
+        subprocess.run([sys.executable, generator, live, "--operations", str(operations)], check=True, capture_output=True)
+        from pyio_trace.join.pack import pack
+
+        pack(live, packed)
+        for kind, log in (("live", live), ("packed", packed)):
+            work = f"load + summarise {operations // MILLION} M operations, {kind}"
+            runs = [_summarise(log, operations) for _ in range(REPEAT)]
+            found += [
+                Figure(f"{work}: time", "s", [run["seconds"] for run in runs], limit),
+                Figure(f"{work}: peak memory", "MiB", [run["peak"] for run in runs], peak_limit),
+            ]
+        live.unlink()
+        packed.unlink()
+    return found
+
+
+def _summarise(log: Path, operations: int) -> dict[str, float]:
+    done = subprocess.run([sys.executable, "-c", SUMMARISE, log], check=True, capture_output=True, text=True, cwd="/")
+    result: dict[str, float] = json.loads(done.stdout)
+    if result["rows"] != operations:
+        raise RuntimeError(f"{log} has {result['rows']} operations, not {operations}")
+    return result

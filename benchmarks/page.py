@@ -1,0 +1,107 @@
+"""The results as a table of text, and as docs/benchmarks.md."""
+
+from __future__ import annotations
+
+import os
+import platform
+import statistics
+import sys
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+
+from benchmarks.measure import SCALES, Figure, Pair, Results
+
+PAGE = Path(__file__).resolve().parents[1] / "docs" / "benchmarks.md"
+PAIR_HEAD = ("work", "log on", "bare", "traced", "added", "middle half", "ratio", "limit", "met")
+FIGURE_HEAD = ("figure", "measured", "limit", "met")
+
+
+def pair_row(pair: Pair) -> tuple[str, ...]:
+    """One line of the table of costs; times in the pair's unit."""
+
+    def text(seconds: float, sign: str = "") -> str:
+        value = seconds / SCALES[pair.unit]
+        return f"{value:{sign}.{1 if abs(value) < 1000 else 0}f}"
+
+    low, high = pair.quartiles
+    limit = "" if pair.added_limit is None else f"{text(pair.added_limit, '+')} {pair.unit}"
+    return (
+        pair.work,
+        pair.where,
+        f"{text(statistics.median(pair.bare))} {pair.unit}",
+        f"{text(statistics.median(pair.traced))} {pair.unit}",
+        f"{text(pair.median_added, '+')} {pair.unit}",
+        f"{text(low, '+')} to {text(high, '+')}",
+        f"{pair.ratio:.2f}",
+        limit,
+        yes_no(pair.met),
+    )
+
+
+def figure_row(figure: Figure) -> tuple[str, ...]:
+    limit = "" if figure.limit is None else f"{figure.limit:g} {figure.unit}"
+    return figure.work, f"{figure.value:.3g} {figure.unit}", limit, yes_no(figure.met)
+
+
+def yes_no(met: bool | None) -> str:
+    return "" if met is None else "yes" if met else "NO"
+
+
+def table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> list[str]:
+    """Lines of a Markdown table, aligned for reading as text too."""
+    widths = [max(len(row[column]) for row in [head, *rows]) for column in range(len(head))]
+    lines = [head, tuple("-" * width for width in widths), *rows]
+    return ["| " + " | ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)) + " |" for line in lines]
+
+
+def tables(results: Results) -> list[str]:
+    lines = []
+    if results.pairs:
+        lines += [*table(PAIR_HEAD, [pair_row(pair) for pair in results.pairs]), ""]
+    if results.figures:
+        lines += [*table(FIGURE_HEAD, [figure_row(figure) for figure in results.figures]), ""]
+    return lines + [f"Not measured: {problem}" for problem in results.problems]
+
+
+def machine() -> list[str]:
+    """What the figures were taken on."""
+    cpuinfo = Path("/proc/cpuinfo").read_text()
+    models = {line.partition(":")[2].strip() for line in cpuinfo.splitlines() if line.startswith("model name")}
+    virtual = ", virtual" if " hypervisor " in cpuinfo else ""
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / (1 << 30)
+    return [
+        f"- {', '.join(sorted(models)) or platform.machine()}, {os.cpu_count()} processors{virtual}, {memory:.0f} GiB",
+        f"- Linux {platform.release()}, {platform.libc_ver()[0]} {platform.libc_ver()[1]}",
+        f"- CPython {platform.python_version()}, pyio_trace {version('pyio_trace')}",
+        f"- load of the machine over the last minute, at the start: {os.getloadavg()[0]:.1f}",
+    ]
+
+
+METHOD = """\
+Bare and traced run in turn in one run of `python -m benchmarks`, {hot} rounds of each for the cost of an operation
+and {lives} for that of a process; *added* is the median of the rounds' differences, *ratio* the median of their
+ratios, and between the two ends of *middle half* lies the middle half of the differences. Times of operations are
+wall time less the time the thread stood ready while other programs had the processor (`/proc/thread-self/schedstat`).
+Files read are in the page cache: the dearest case for a tracer. A round starts and stops tracing in the running
+process, its records fill whole chunks of a live log on the named file system, and reserving their blocks is in the
+figure. A stack of N is N Python frames. Sizes are blocks on the disk. Loading runs in a fresh interpreter, imports
+and the printed text included, three times. Limits are DESIGN's; they were set on another machine: mind the ratios.
+"""
+
+
+def write(results: Results, described: list[str], hot: int, lives: int) -> None:
+    """Writes docs/benchmarks.md: every figure in it comes from this run."""
+    lines = [
+        "# Benchmarks",
+        "",
+        f"Written by `python -m benchmarks --write` on {datetime.now(UTC):%Y-%m-%d}; not to be edited by hand.",
+        "",
+        *described,
+        "",
+        METHOD.format(hot=hot, lives=lives),
+        *tables(results),
+        "Command: `" + " ".join(["python", "-m", "benchmarks", *sys.argv[1:]]) + "`",
+        "",
+    ]
+    PAGE.write_text("\n".join(lines))
