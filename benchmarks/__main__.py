@@ -7,6 +7,7 @@ when none is named.  --write (all rows only) makes docs/benchmarks.md anew.
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import tempfile
 from collections.abc import Callable
@@ -47,7 +48,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("rows", nargs="*", metavar="ROW", help=f"of: {' '.join(ROWS)}")
     parser.add_argument("--write", action="store_true", help="make docs/benchmarks.md anew")
-    parser.add_argument("--folder", type=Path, help="for data and logs: which disk to measure on")
+    parser.add_argument("--folder", type=lambda name: Path(name).resolve(), help="for data and logs: which disk to measure on")
     options = parser.parse_args()
     unknown = set(options.rows) - set(ROWS)
     if unknown:
@@ -55,6 +56,7 @@ def main() -> int:
     if options.write and options.rows:
         parser.error("--write needs all rows: name none")
     described = page.machine()
+    os.chdir("/")  # away from a pyproject.toml that would have a say
     with tempfile.TemporaryDirectory(dir=options.folder, prefix="pyio-benchmark-") as name:
         if MEMORY.is_dir():
             with tempfile.TemporaryDirectory(dir=MEMORY, prefix="pyio-benchmark-") as memory:

@@ -165,3 +165,25 @@ def test_child_killed_while_blocked_in_a_read(program: Runner, tmp_path: Path) -
     (row,) = outcome.select(pid=int(outcome.stdout), op="read", path=tmp_path / "queue")
     assert (row["duration"], row["moved"], row["size"]) == (None, None, 123)
     assert outcome.process(row["pid"])["ended"] == "signal 9 (SIGKILL)"
+
+
+@pytest.mark.parametrize("way", ["os._exit(0)", "sys.exit()", "os.kill(os.getpid(), signal.SIGKILL)"])
+def test_parent_that_ends_at_once_leaves_its_child_to_be_traced(program: Runner, data: Path, way: str) -> None:
+    # GIVEN a program that puts itself into the background: the parent ends when it has forked
+    text = f"""\
+import fcntl, os, signal, sys
+{READS}
+fd = os.open(sys.argv[1], os.O_RDONLY)
+if os.fork():
+    {way}
+read(fd)
+print(os.getpid())
+sys.stdout.flush()
+os._exit(6)
+"""
+    for _ in range(10):
+        # WHEN it is run traced THEN the child's reads are there (its end of the output was waited for)
+        outcome = program.traced(text, data)
+        pid = int(outcome.stdout)
+        check_reads(outcome, pid, data)
+        assert outcome.log.losses() == {}

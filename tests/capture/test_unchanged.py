@@ -17,6 +17,8 @@ PROGRAMS = {
     "prints": "print('out'); print('err', file=sys.stderr)",
     "unflushed output": "sys.stdout.write('no newline'); sys.stderr.write('none here')",
     "unflushed output and os._exit": "sys.stdout.write('lost'); os._exit(9)",
+    "a buffer of C and os._exit": "ctypes.CDLL(None).printf(b'in a buffer of C'); os._exit(3)",
+    "a buffer of C": "ctypes.CDLL(None).printf(b'in a buffer of C'); print('in Python')",
     "exit status 300": "sys.exit(300)",
     "exit with a message": "sys.exit('a message')",
     "exception": "open('/nonexistent/file')",
