@@ -232,14 +232,18 @@ void pt_process_describe(struct pt_process *p, const char *path, char *const *ar
 
 /* ---- the end -------------------------------------------------------------- */
 
+/* Tracing is switched off, not only unset: a site's own sitecustomize may
+ * switch it on for everyone, and the finisher of a finisher would never end. */
 static char **environment_without_us(void)
 {
+    static char off[] = "PYIO_TRACE=0";
     size_t n = 0, kept = 0;
     while (environ && environ[n])
         n++;
-    char **clean = malloc((n + 1) * sizeof *clean);
+    char **clean = malloc((n + 2) * sizeof *clean);
     if (!clean)
         return NULL;
+    clean[kept++] = off;
     for (size_t i = 0; i < n; i++)
         if (strncmp(environ[i], "PYIO_TRACE", 10) != 0)
             clean[kept++] = environ[i];
