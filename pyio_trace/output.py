@@ -133,7 +133,7 @@ def check_replaceable(path: str) -> None:
         )
     if start.startswith(LIVE_MAGIC) and len(start) >= _OWNER_PID_AT + 4:
         owner = int.from_bytes(start[_OWNER_PID_AT : _OWNER_PID_AT + 4], "little")
-        if _maps(owner, path):
+        if owner != os.getpid() and _maps(owner, path):  # an earlier stretch of this process stays mapped, and is over
             raise ConfigError(
                 "log-in-use", f"{path!r} is being written by process {owner}: name another with -o (%p: unique)"
             )

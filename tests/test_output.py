@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import mmap
 import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pyarrow as pa
@@ -14,6 +15,7 @@ import pytest
 from pyio_trace.config import Config, output_paths
 from pyio_trace.errors import ConfigError
 from pyio_trace.join.pack import pack
+from pyio_trace.log import layout
 from pyio_trace.output import expand_pattern, log_paths, script_name
 from tests.support.logwriter import LogWriter
 
@@ -79,10 +81,15 @@ def test_only_logs_are_overwritten(here: Path) -> None:
 
 
 def test_a_log_that_is_being_written_is_refused(here: Path) -> None:
-    writer = LogWriter()
-    writer.header["owner_pid"] = os.getpid()
-    path = writer.save(here / "run.pyio")
-    log_paths("run.pyio", "x.py")
-    with path.open("r+b") as file, mmap.mmap(file.fileno(), 0):
+    code = "import mmap, sys; f = open(sys.argv[1], 'r+b'); m = mmap.mmap(f.fileno(), 0); print('mapped', flush=True); input()"
+    path = LogWriter().save(here / "run.pyio")
+    with subprocess.Popen(
+        [sys.executable, "-c", code, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as owner:
+        assert owner.stdout is not None and owner.stdout.readline() == "mapped\n"
+        with path.open("r+b") as file:
+            file.seek(int(layout.HEADER.fields["owner_pid"][1]))
+            file.write(owner.pid.to_bytes(4, "little"))
         assert refused("run.pyio") == "log-in-use"
+        owner.communicate("\n")
     log_paths("run.pyio", "x.py")

@@ -37,9 +37,9 @@ int pt_start(const struct pt_options *o)
     pt_intern_reset();
     pt_fd_reset();
     pt_mappings_reset();
-    pt_threads_forget_chunks();
     pt_process_setup_once();
     pt_process_begin(o);
+    pt_threads_forget_chunks();
     pt_got_patch();
     __atomic_store_n(&pt.gate, 0, __ATOMIC_RELEASE);
     return 0;
@@ -52,6 +52,7 @@ void pt_stop(void)
     __atomic_store_n(&pt.gate, 1, __ATOMIC_RELEASE);
     pt_got_restore();
     pt_process_end(pt.process, PT_END_STOPPED, 0);
+    pt.epoch++; /* calls under way on file objects are no longer ours to complete */
     pt_threads_forget_chunks();
     pt.finish = NULL;
     pt_log_finish();
@@ -71,6 +72,8 @@ static bool own_counters(void)
 
 PT_COLD void pt_end_counted(struct pt_call *c, uint64_t ticks, int64_t moved, int error)
 {
+    if (pt.gate)
+        return; /* it began in a stretch that has ended since */
     struct pt_counter *n = &pt.counters[c->op];
     __atomic_fetch_add(&n->count, 1, __ATOMIC_RELAXED);
     __atomic_fetch_add(&n->ticks, ticks, __ATOMIC_RELAXED);

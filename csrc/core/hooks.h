@@ -22,7 +22,9 @@
 static inline struct pt_thread *pt_table_owner(void)
 {
     struct pt_thread *t = pt_enter();
-    return t || pt.gate ? t : pt_self;
+    if (PT_LIKELY(t != NULL) || pt.gate || !pt_self)
+        return t;
+    return pt_self->gate & PT_GATE_VFORK ? pt_self->vfork_child : pt_self; /* the child of a suppressed vfork is not its parent */
 }
 
 /* An operation on a path.  path: a string id. */

@@ -26,6 +26,8 @@ pid_t hook_fork(void)
         t->forking = c.record ? pt_id_of(c.record) : 0;
     }
     pid_t pid = real_fork();
+    if (pid < 0)
+        pt_fork_failed();
     if (pid != 0) /* the record is the parent's */
         pt_end_int(&c, pid < 0 ? -1 : 0);
     return pid;

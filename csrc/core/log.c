@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -158,6 +159,77 @@ int pt_log_join(const char *path)
     return error;
 }
 
+static void mark_full(uint32_t reason)
+{
+    uint32_t none = PT_NOT_FULL;
+    if (__atomic_compare_exchange_n(&pt.header->full_reason, &none, reason, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+        pt.header->full_since = pt_ticks();
+}
+
+static uint32_t budget_reason(void)
+{
+    struct rlimit limit;
+    bool limited = pt_sys(SYS_prlimit64, 0, RLIMIT_FSIZE, 0, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY &&
+                   pt.header->budget == limit.rlim_cur / PT_PAGE * PT_PAGE;
+    return limited ? PT_FULL_LIMIT : PT_FULL_BUDGET;
+}
+
+static uint32_t claims_under_way; /* atomic, of this process: pt_log_finish waits for them */
+
+static struct pt_chunk *claim(uint32_t kind, uint64_t size, uint32_t process, uint32_t tid, uint32_t sequence)
+{
+    struct pt_header *h = pt.header;
+    for (;;) {
+        if (__atomic_load_n(&h->full_reason, __ATOMIC_RELAXED))
+            return NULL;
+        uint64_t at = __atomic_fetch_add(&h->next, size, __ATOMIC_RELAXED);
+        if (at + size > __atomic_load_n(&pt.mapped, __ATOMIC_ACQUIRE)) {
+            if (pt.gate)
+                return NULL; /* a thread that was in a hook when tracing stopped */
+            mark_full(budget_reason());
+            return NULL;
+        }
+        struct pt_chunk *c = (struct pt_chunk *)(pt.base + at);
+        if (!reserve((char *)c, size)) {
+            if (pt.gate)
+                return NULL;
+            if (size > PT_PAGE && kind == PT_CHUNK_OPS) {
+                size = PT_PAGE; /* a nearly full disk may still have a page */
+                continue;
+            }
+            mark_full(PT_FULL_DISK);
+            return NULL;
+        }
+        c->offset = at;
+        c->size = size;
+        c->kind = kind;
+        c->process = process;
+        c->tid = tid;
+        c->sequence = sequence;
+        c->cursor = PT_HEAP_START;
+        c->clock = pt_clock_pair();
+        __atomic_store_n(&c->magic, PT_CHUNK_MAGIC, __ATOMIC_RELEASE);
+        return c;
+    }
+}
+
+struct pt_chunk *pt_chunk_claim_slow(uint32_t kind, uint64_t size, uint32_t process, uint32_t tid, uint32_t sequence)
+{
+    __atomic_fetch_add(&claims_under_way, 1, __ATOMIC_ACQ_REL);
+    struct pt_chunk *c = claim(kind, size, process, tid, sequence);
+    __atomic_fetch_sub(&claims_under_way, 1, __ATOMIC_ACQ_REL);
+    return c;
+}
+
+/* No claim of this process is or will be beyond what is returned. */
+static uint64_t close_claims(void)
+{
+    __atomic_store_n(&pt.mapped, __atomic_load_n(&pt.header->next, __ATOMIC_ACQUIRE), __ATOMIC_SEQ_CST);
+    for (int i = 0; i < 1000 && __atomic_load_n(&claims_under_way, __ATOMIC_SEQ_CST); i++)
+        sched_yield();
+    return __atomic_load_n(&pt.header->next, __ATOMIC_ACQUIRE);
+}
+
 /* Cuts the file to what is used.  By name, since no descriptor was kept; only
  * if it is still this run's file. */
 static void cut_file(uint64_t used)
@@ -179,62 +251,12 @@ static void cut_file(uint64_t used)
 void pt_log_finish(void)
 {
     int saved = errno;
-    uint64_t used = __atomic_load_n(&pt.header->next, __ATOMIC_ACQUIRE);
+    uint64_t mapped = pt.mapped, used = close_claims();
     if (used < pt.header->budget && !pt_process_others_live())
         cut_file(used);
-    if (used < pt.mapped) {
-        munmap(pt.base + used, pt.mapped - used);
-        pt.mapped = used;
-    }
+    if (used < mapped && !__atomic_load_n(&claims_under_way, __ATOMIC_SEQ_CST))
+        munmap(pt.base + used, mapped - used);
     errno = saved;
-}
-
-static void mark_full(uint32_t reason)
-{
-    uint32_t none = PT_NOT_FULL;
-    if (__atomic_compare_exchange_n(&pt.header->full_reason, &none, reason, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
-        pt.header->full_since = pt_ticks();
-}
-
-static uint32_t budget_reason(void)
-{
-    struct rlimit limit;
-    bool limited = pt_sys(SYS_prlimit64, 0, RLIMIT_FSIZE, 0, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY &&
-                   pt.header->budget == limit.rlim_cur / PT_PAGE * PT_PAGE;
-    return limited ? PT_FULL_LIMIT : PT_FULL_BUDGET;
-}
-
-struct pt_chunk *pt_chunk_claim_slow(uint32_t kind, uint64_t size, uint32_t process, uint32_t tid, uint32_t sequence)
-{
-    struct pt_header *h = pt.header;
-    for (;;) {
-        if (__atomic_load_n(&h->full_reason, __ATOMIC_RELAXED))
-            return NULL;
-        uint64_t at = __atomic_fetch_add(&h->next, size, __ATOMIC_RELAXED);
-        if (at + size > pt.mapped) {
-            mark_full(budget_reason());
-            return NULL;
-        }
-        struct pt_chunk *c = (struct pt_chunk *)(pt.base + at);
-        if (!reserve((char *)c, size)) {
-            if (size > PT_PAGE && kind == PT_CHUNK_OPS) {
-                size = PT_PAGE; /* a nearly full disk may still have a page */
-                continue;
-            }
-            mark_full(PT_FULL_DISK);
-            return NULL;
-        }
-        c->offset = at;
-        c->size = size;
-        c->kind = kind;
-        c->process = process;
-        c->tid = tid;
-        c->sequence = sequence;
-        c->cursor = PT_HEAP_START;
-        c->clock = pt_clock_pair();
-        __atomic_store_n(&c->magic, PT_CHUNK_MAGIC, __ATOMIC_RELEASE);
-        return c;
-    }
 }
 
 #define HEAP_CHUNK (64u * 1024u)
@@ -252,7 +274,7 @@ void *pt_heap_alloc_slow(uint32_t kind, uint32_t size)
                 return object;
             }
         }
-        uint64_t want = HEAP_CHUNK;
+        uint64_t want = pt.header->budget < 16 * HEAP_CHUNK ? PT_PAGE : HEAP_CHUNK;
         while (want < (uint64_t)size + PT_HEAP_START)
             want *= 2;
         struct pt_chunk *fresh = pt_chunk_claim_slow(PT_CHUNK_HEAP, want, pt.process_id, 0, 0);

@@ -61,6 +61,8 @@ struct pt_header {
     char boot_id[40];
     char host[128];
     uint64_t fault_count; /* atomic: faults of the tracer itself (each one warning) */
+    uint32_t forks_pending; /* atomic: children forked that have not entered themselves yet */
+    uint32_t reserved;
 };
 
 /* One row of the operation table: the log describes its own vocabulary. */

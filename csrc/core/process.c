@@ -15,7 +15,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -123,12 +125,15 @@ struct pt_process *pt_process_find(uint32_t pid)
 /* Does another process of the run still write to the log? */
 bool pt_process_others_live(void)
 {
+    if (__atomic_load_n(&pt.header->forks_pending, __ATOMIC_ACQUIRE))
+        return true;
     uint32_t id = __atomic_load_n(&pt.header->processes, __ATOMIC_ACQUIRE);
     for (int i = 0; id && i < 1000000; i++) {
         if (((uint64_t)id << PT_ID_SHIFT) + sizeof(struct pt_process) > pt.mapped)
             return true; /* not to be known from here */
         struct pt_process *p = pt_at(id);
-        if (p->pid != pt.pid && p->followed == 1 && p->end_kind == PT_END_UNKNOWN && kill((pid_t)p->pid, 0) == 0)
+        if (p->pid != pt.pid && p->followed == 1 && p->end_kind == PT_END_UNKNOWN &&
+            pt_sys(SYS_kill, p->pid, 0) != -ESRCH) /* -EPERM: it has become another user's */
             return true;
         id = p->previous;
     }
@@ -136,6 +141,25 @@ bool pt_process_others_live(void)
 }
 
 /* ---- fork --------------------------------------------------------------- */
+
+/* Until the child has entered itself, nobody may take the run for ended: its
+ * parent may be gone before it first runs. */
+static void before_fork(void)
+{
+    if (pt.base && !pt.gate)
+        __atomic_fetch_add(&pt.header->forks_pending, 1, __ATOMIC_ACQ_REL);
+}
+
+static void fork_is_entered(void)
+{
+    __atomic_fetch_sub(&pt.header->forks_pending, 1, __ATOMIC_ACQ_REL);
+}
+
+void pt_fork_failed(void)
+{
+    if (pt.base && !pt.gate)
+        fork_is_entered();
+}
 
 static void in_forked_child(void)
 {
@@ -163,6 +187,7 @@ static void in_forked_child(void)
         memcpy(p->argv, from->argv, sizeof p->argv);
     }
     pt_threads_after_fork();
+    fork_is_entered();
 }
 
 /* ---- vfork -------------------------------------------------------------- */
@@ -171,12 +196,16 @@ static void in_forked_child(void)
 void pt_before_vfork(void)
 {
     struct pt_thread *t = pt_enter();
-    if (!t)
+    if (t) {
+        struct pt_call c;
+        pt_begin(&c, t, PT_OP_VFORK, 0, 0, -1, PT_SIZE_NONE);
+        pt_end(&c, -1, 0); /* what follows happens in two processes at once */
+        t->forking = c.record ? pt_id_of(c.record) : 0;
+    } else if (pt.gate || !(t = pt_self)) {
         return;
-    struct pt_call c;
-    pt_begin(&c, t, PT_OP_VFORK, 0, 0, -1, PT_SIZE_NONE);
-    pt_end(&c, -1, 0); /* what follows happens in two processes at once */
-    t->forking = c.record ? pt_id_of(c.record) : 0;
+    } else {
+        t->forking = 0; /* suppressed: not recorded, but its child must not be taken for us */
+    }
     t->gate |= PT_GATE_VFORK;
 }
 
@@ -193,7 +222,7 @@ PT_COLD struct pt_thread *pt_vfork_child_slow(struct pt_thread *t, uint32_t pid)
         child->next = child->end = 0;
         child->sequence = 0;
         child->tid = pid;
-        child->gate = 0;
+        child->gate = t->gate & PT_GATE_SUPPRESSED;
         child->epoch = pt.epoch;
         child->parent = t->parent;
         child->link = t->link;
@@ -234,18 +263,36 @@ void pt_process_describe(struct pt_process *p, const char *path, char *const *ar
 
 /* Tracing is switched off, not only unset: a site's own sitecustomize may
  * switch it on for everyone, and the finisher of a finisher would never end. */
+/* Where Python finds itself and how it encodes; what else was said to the
+ * program's Python (to stay interactive, to be strict) is not for ours. */
+static bool kept_for_finisher(const char *variable)
+{
+    static const char *const python[] = {"PYTHONPATH=", "PYTHONHOME=", "PYTHONUSERBASE=", "PYTHONNOUSERSITE=",
+                                         "PYTHONUTF8=", "PYTHONIOENCODING=", "PYTHONCOERCECLOCALE=", "PYTHON_COLORS="};
+    if (strncmp(variable, "PYIO_TRACE", 10) == 0)
+        return false;
+    if (strncmp(variable, "PYTHON", 6) != 0)
+        return true;
+    for (unsigned i = 0; i < sizeof python / sizeof *python; i++)
+        if (strncmp(variable, python[i], strlen(python[i])) == 0)
+            return true;
+    return false;
+}
+
 static char **environment_without_us(void)
 {
     static char off[] = "PYIO_TRACE=0";
     size_t n = 0, kept = 0;
     while (environ && environ[n])
         n++;
-    char **clean = malloc((n + 2) * sizeof *clean);
-    if (!clean)
+    /* Not malloc: _exit may have been called by a signal handler that interrupted it. */
+    long at = pt_sys(SYS_mmap, 0, (n + 2) * sizeof(char *), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (at < 0 && at > -4096)
         return NULL;
+    char **clean = (char **)at;
     clean[kept++] = off;
     for (size_t i = 0; i < n; i++)
-        if (strncmp(environ[i], "PYIO_TRACE", 10) != 0)
+        if (kept_for_finisher(environ[i]))
             clean[kept++] = environ[i];
     clean[kept] = NULL;
     return clean;
@@ -256,12 +303,40 @@ static char **environment_without_us(void)
  * when the log is packed, pipes are closed here, as the kernel is about to. */
 static void close_pipes(void)
 {
-    fflush(NULL);
     for (int fd = 3; fd < 4096; fd++) {
         struct stat st;
-        if (fstat(fd, &st) == 0 && S_ISFIFO(st.st_mode))
+        /* Only ends for writing, and none that children may inherit: a popen()ed
+         * stream, which may hold bytes that exit() has yet to write, is one of those. */
+        if (fstat(fd, &st) == 0 && S_ISFIFO(st.st_mode) &&
+            (pt_sys(SYS_fcntl, fd, F_GETFL) & O_ACCMODE) == O_WRONLY && pt_sys(SYS_fcntl, fd, F_GETFD) == FD_CLOEXEC)
             pt_sys(SYS_close, fd);
     }
+}
+
+/* Spawned with no signal blocked, and able to wait for children of its own, whatever the program had set. */
+static int spawn_ordinary(pid_t *pid, const char *const *argv, char **env)
+{
+    posix_spawnattr_t attributes;
+    sigset_t none, children;
+    sigemptyset(&none);
+    sigemptyset(&children);
+    sigaddset(&children, SIGCHLD);
+    posix_spawnattr_init(&attributes);
+    posix_spawnattr_setsigmask(&attributes, &none);
+    posix_spawnattr_setsigdefault(&attributes, &children);
+    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+    int error = posix_spawn(pid, argv[0], NULL, &attributes, (char *const *)argv, env);
+    posix_spawnattr_destroy(&attributes);
+    return error;
+}
+
+/* An alarm that the program has not lived to see must not end it with another status while it waits for us. */
+static void disarm_timers(void)
+{
+    struct itimerval never = {{0, 0}, {0, 0}};
+    setitimer(ITIMER_REAL, &never, NULL);
+    setitimer(ITIMER_VIRTUAL, &never, NULL);
+    setitimer(ITIMER_PROF, &never, NULL);
 }
 
 /* The run's first process has ended: pack the log, print the summary.  In a
@@ -274,7 +349,7 @@ static void run_finisher(void)
     pt.finish = NULL;
     char **env = environment_without_us();
     pid_t pid;
-    if (!env || posix_spawn(&pid, argv[0], NULL, NULL, (char *const *)argv, env) != 0)
+    if (!env || spawn_ordinary(&pid, argv, env) != 0)
         return;
     int status;
     while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
@@ -288,11 +363,25 @@ void pt_run_ends(void)
     if (pt.header->owner_pid != pt.pid)
         return;
     pt.gate = 1;
-    close_pipes();
+    disarm_timers();
+    if (pt_process_others_live())
+        close_pipes();
     for (int i = 0; i < 50 && pt_process_others_live(); i++)
         nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
     run_finisher();
     pt_log_finish();
+}
+
+/* What exit() is about to write comes before our summary.  Never fflush(NULL): it waits for the lock of every
+ * stream, and a thread may sit in fgets(stdin) with that one for ever. */
+static void flush_output(void)
+{
+    FILE *const streams[] = {stdout, stderr};
+    for (int i = 0; i < 2; i++)
+        if (ftrylockfile(streams[i]) == 0) {
+            fflush_unlocked(streams[i]);
+            funlockfile(streams[i]);
+        }
 }
 
 static void at_exit_with_status(int status, void *unused)
@@ -301,6 +390,7 @@ static void at_exit_with_status(int status, void *unused)
     if (!pt.base || pt.gate || !pt.process)
         return;
     pt_process_end(pt.process, PT_END_EXIT, status & 0xff);
+    flush_output();
     pt_run_ends();
 }
 
@@ -310,6 +400,7 @@ static void at_exit_plain(void) /* musl has no on_exit: the status stays for the
     if (!pt.base || pt.gate || !pt.process)
         return;
     pt.process->end = pt_ticks();
+    flush_output();
     pt_run_ends();
 }
 #endif
@@ -320,7 +411,7 @@ void pt_process_setup_once(void)
     if (done)
         return;
     done = true;
-    pthread_atfork(NULL, NULL, in_forked_child);
+    pthread_atfork(before_fork, NULL, in_forked_child);
 #if defined(__GLIBC__)
     on_exit(at_exit_with_status, NULL);
 #else

@@ -120,8 +120,10 @@ PT_COLD struct pt_thread *pt_enter_slow(void)
     }
     if (t->gate & PT_GATE_VFORK) {
         uint32_t pid = (uint32_t)pt_sys6(SYS_getpid, 0, 0, 0, 0, 0, 0);
-        if (pid != pt.pid)
-            return pt_vfork_child_slow(t, pid);
+        if (pid != pt.pid) {
+            struct pt_thread *child = pt_vfork_child_slow(t, pid);
+            return child && child->gate & PT_GATE_SUPPRESSED ? NULL : child;
+        }
         t->gate &= ~(uint32_t)PT_GATE_VFORK; /* back in the parent */
     }
     return t->gate & PT_GATE_SUPPRESSED ? NULL : t;
@@ -157,8 +159,10 @@ void pt_threads_after_fork(void)
     struct pt_thread *self = pt_self;
     for (struct pt_thread *t = all_threads; t; t = t->all_next) {
         t->next = t->end = 0;
-        if (t != self)
-            t->in_use = 0;
+        if (t == self || (self && t == self->vfork_child))
+            continue;
+        t->vfork_child = NULL; /* in this list itself: a state belongs to one thread */
+        t->in_use = 0;
     }
     if (!self)
         return;
@@ -166,16 +170,22 @@ void pt_threads_after_fork(void)
     self->process = pt.process;
     self->process_id = pt.process_id;
     self->sequence = 0;
+    self->epoch = ++pt.epoch; /* what the parent was in the middle of is the parent's to complete */
     self->gate &= ~(uint32_t)PT_GATE_VFORK;
     self->readdir_stream = NULL;
     memset(self->runs, 0, sizeof self->runs);
 }
 
-/* Tracing stops or starts: no state may go on writing to its old chunk. */
+/* Tracing stops or starts: no state may go on writing to its old chunk, or in
+ * the name of the old log's process entry. */
 void pt_threads_forget_chunks(void)
 {
     for (struct pt_thread *t = __atomic_load_n(&all_threads, __ATOMIC_ACQUIRE); t; t = t->all_next) {
         t->end = 0;
+        t->epoch = pt.epoch;
+        t->process = pt.process;
+        t->process_id = pt.process_id;
+        t->sequence = 0;
         t->parent = 0;
         t->readdir_stream = NULL;
         t->stack_hash = 0;

@@ -170,6 +170,7 @@ static inline void open_span(struct pt_file_call *c, struct pt_thread *t, const 
 {
     c->parent_before = t->parent;
     c->link_before = t->link;
+    c->epoch = t->epoch;
     if (r) {
         t->parent = pt_id_of(r);
         t->link = PT_LINK_THREAD;
@@ -204,10 +205,12 @@ void pt_file_begin(struct pt_file_call *c, PyObject *file, enum pt_file_kind kin
     }
     c->thread = t;
     c->asked = asked;
+    c->joins = false;
     if (coalesce && (asked < PT_RUN_BELOW || asked == PT_ASKED_NONE)) {
         c->run = run_of(t, file, op);
         c->begin = pt_ticks();
         if (PT_LIKELY(run_goes_on(c->run, t, file, op, desc, c->begin))) {
+            c->joins = true;
             open_span(c, t, c->run->record, c->run->site);
             return;
         }
@@ -255,19 +258,39 @@ static void next_of_run(struct pt_file_call *c, int64_t moved)
     run->last = now;
 }
 
+/* A call that failed is not lost in a run's sums: it ends the run and has a record of its own. */
+static PT_COLD void failed_in_run(struct pt_file_call *c, int64_t moved, int error)
+{
+    uint32_t desc = c->run->record->desc;
+    uint32_t fd = desc ? (uint32_t)((struct pt_desc *)pt_at(desc))->fd : UINT32_MAX;
+    c->run->record = NULL;
+    pt_begin(&c->call, c->thread, c->run->op, desc, fd, -1, c->asked == PT_ASKED_NONE ? PT_SIZE_NONE : c->asked);
+    c->call.begin = c->begin;
+    if (c->call.record)
+        c->call.record->begin = c->begin;
+    pt_end(&c->call, moved, error);
+}
+
 void pt_file_end(struct pt_file_call *c, int64_t moved, bool failed)
 {
     struct pt_thread *t = c->thread;
     if (!t)
         return;
+    if (PT_UNLIKELY(t->epoch != c->epoch)) { /* its record is another log's, or the parent process's to complete */
+        t->parent = 0;
+        t->depth--;
+        return;
+    }
     t->parent = c->parent_before;
     t->link = c->link_before;
     t->depth--;
     int error = failed ? pt_error_number() : 0;
     if (!c->run)
         pt_end(&c->call, moved, error);
-    else if (c->run->record)
-        next_of_run(c, moved);
-    else
+    else if (!c->joins)
         first_of_run(c, moved, error);
+    else if (PT_UNLIKELY(error))
+        failed_in_run(c, moved, error);
+    else
+        next_of_run(c, moved);
 }

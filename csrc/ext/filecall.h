@@ -16,6 +16,8 @@ struct pt_file_call {
     uint64_t asked;
     uint32_t parent_before;
     uint32_t link_before;
+    uint32_t epoch; /* pt.epoch at the begin: another one now means a stop or a fork in between */
+    bool joins;     /* adds to the run's record; call is not filled in */
     struct pt_call call;
 };
 

@@ -15,7 +15,6 @@ static iternextfunc original_text_next, original_reader_next, original_random_ne
 static newfunc original_mmap_new;
 static binaryfunc original_mmap_get;
 static objobjargproc original_mmap_set;
-static PyWrapperDescrObject *init_descriptor; /* Owned while installed */
 
 /* ---- opening --------------------------------------------------------------------- */
 
@@ -165,16 +164,17 @@ struct slot {
     void *ours;
     void *original; /* where the original goes: a function pointer above */
     bool installed;
+    PyWrapperDescrObject *descriptor; /* Owned while installed: the slot called by its name (f.__next__()) */
 };
 
 static struct slot slots[] = {
-    {"FileIO.__init__", &pt_layout.raw, offsetof(PyTypeObject, tp_init), false, file_init, &original_init, false},
-    {"TextIOWrapper.__next__", &pt_layout.text, offsetof(PyTypeObject, tp_iternext), false, text_next, &original_text_next, false},
-    {"BufferedReader.__next__", &pt_layout.reader, offsetof(PyTypeObject, tp_iternext), false, reader_next, &original_reader_next, false},
-    {"BufferedRandom.__next__", &pt_layout.random, offsetof(PyTypeObject, tp_iternext), false, random_next, &original_random_next, false},
-    {"mmap.__new__", &pt_layout.mmap, offsetof(PyTypeObject, tp_new), false, mmap_new, &original_mmap_new, false},
-    {"mmap.__getitem__", &pt_layout.mmap, offsetof(PyMappingMethods, mp_subscript), true, mmap_get, &original_mmap_get, false},
-    {"mmap.__setitem__", &pt_layout.mmap, offsetof(PyMappingMethods, mp_ass_subscript), true, mmap_set, &original_mmap_set, false},
+    {"FileIO.__init__", &pt_layout.raw, offsetof(PyTypeObject, tp_init), false, file_init, &original_init, false, NULL},
+    {"TextIOWrapper.__next__", &pt_layout.text, offsetof(PyTypeObject, tp_iternext), false, text_next, &original_text_next, false, NULL},
+    {"BufferedReader.__next__", &pt_layout.reader, offsetof(PyTypeObject, tp_iternext), false, reader_next, &original_reader_next, false, NULL},
+    {"BufferedRandom.__next__", &pt_layout.random, offsetof(PyTypeObject, tp_iternext), false, random_next, &original_random_next, false, NULL},
+    {"mmap.__new__", &pt_layout.mmap, offsetof(PyTypeObject, tp_new), false, mmap_new, &original_mmap_new, false, NULL},
+    {"mmap.__getitem__", &pt_layout.mmap, offsetof(PyMappingMethods, mp_subscript), true, mmap_get, &original_mmap_get, false, NULL},
+    {"mmap.__setitem__", &pt_layout.mmap, offsetof(PyMappingMethods, mp_ass_subscript), true, mmap_set, &original_mmap_set, false, NULL},
 };
 #define SLOTS (sizeof slots / sizeof *slots)
 
@@ -185,16 +185,17 @@ static void **place_of(const struct slot *s)
     return base ? (void **)(base + s->offset) : NULL;
 }
 
-/* FileIO.__init__ called by name (a subclass's super().__init__). */
-static void install_init_descriptor(void)
+/* The descriptor that calls the slot by its name keeps a copy of it. */
+static void install_descriptor(struct slot *s)
 {
-    PyObject *names = PyObject_GetAttrString((PyObject *)pt_layout.raw, "__dict__");
-    PyObject *found = names ? PyMapping_GetItemString(names, "__init__") : NULL;
+    PyObject *names = PyObject_GetAttrString((PyObject *)*s->type, "__dict__");
+    PyObject *found = names ? PyMapping_GetItemString(names, strchr(s->name, '.') + 1) : NULL;
     Py_XDECREF(names);
     PyErr_Clear();
-    if (found && Py_IS_TYPE(found, &PyWrapperDescr_Type) && ((PyWrapperDescrObject *)found)->d_wrapped == (void *)original_init) {
-        init_descriptor = (PyWrapperDescrObject *)found;
-        init_descriptor->d_wrapped = (void *)file_init;
+    if (found && Py_IS_TYPE(found, &PyWrapperDescr_Type) &&
+        ((PyWrapperDescrObject *)found)->d_wrapped == *(void **)s->original) {
+        s->descriptor = (PyWrapperDescrObject *)found;
+        s->descriptor->d_wrapped = s->ours;
         return;
     }
     Py_XDECREF(found);
@@ -209,9 +210,8 @@ void pt_slots_install(void)
         *(void **)slots[i].original = *place;
         *place = slots[i].ours;
         slots[i].installed = true;
+        install_descriptor(&slots[i]);
     }
-    if (original_init && !init_descriptor)
-        install_init_descriptor();
 }
 
 void pt_slots_uninstall(void)
@@ -221,10 +221,9 @@ void pt_slots_uninstall(void)
         if (slots[i].installed && *place == slots[i].ours)
             *place = *(void **)slots[i].original;
         slots[i].installed = false;
-    }
-    if (init_descriptor) {
-        init_descriptor->d_wrapped = (void *)original_init;
-        Py_CLEAR(init_descriptor);
+        if (slots[i].descriptor)
+            slots[i].descriptor->d_wrapped = *(void **)slots[i].original;
+        Py_CLEAR(slots[i].descriptor);
     }
 }
 

@@ -83,11 +83,20 @@ static inline const void *instruction_of(struct _PyInterpreterFrame *f)
 #endif
 }
 
+/* What no two code objects share even at one address: their version, or (3.11)
+ * the cached hash of their name. */
+#if PY_VERSION_HEX >= 0x030C0000
+#define FINGERPRINT(code) ((uint64_t)(code)->co_version << 32)
+#else
+#define FINGERPRINT(code) ((uint64_t)((PyASCIIObject *)(code)->co_qualname)->hash)
+#endif
+
 static inline uint64_t frame_value(const PyCodeObject *code, const void *instruction)
 {
     uint64_t a = (uint64_t)(uintptr_t)instruction * 0x9e3779b97f4a7c15ull;
     uint64_t b = ((uint64_t)(uintptr_t)code->co_linetable ^ ((uint64_t)(uintptr_t)code->co_filename << 16)) * 0xff51afd7ed558ccdull;
-    uint64_t c = ((uint64_t)(uintptr_t)code->co_qualname + (uint64_t)(uint32_t)code->co_firstlineno) * 0xc4ceb9fe1a85ec53ull;
+    uint64_t c = ((uint64_t)(uintptr_t)code->co_qualname + (uint64_t)(uint32_t)code->co_firstlineno +
+                  FINGERPRINT(code)) * 0xc4ceb9fe1a85ec53ull;
     return a ^ (b + c);
 }
 

@@ -80,7 +80,9 @@ def _script() -> str:
 
 
 def _leave_alone() -> bool:
-    """Helpers of the standard library that do no I/O of the program's."""
+    """Helpers of the standard library that do no I/O of the program's, and pyio_trace's own commands."""
+    if os.path.basename(_script()) in ("pyio_trace", "pyio-trace"):
+        return True
     return any("multiprocessing.resource_tracker import" in word for word in sys.orig_argv)
 
 

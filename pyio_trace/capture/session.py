@@ -34,11 +34,11 @@ class Trace:
 
     def stop(self) -> None:
         """End, and pack the log if its name is *.parquet.  A second call does nothing."""
-        if self._live is None or self._owner != os.getpid():
+        if self._live is None:
             return
         live, self._live = self._live, None
         online.stop()
-        if self._final is not None:
+        if self._final is not None and self._owner == os.getpid():  # a forked child leaves the log to its parent
             from pyio_trace.join.pack import pack
 
             pack(live, self._final)

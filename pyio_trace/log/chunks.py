@@ -2,13 +2,17 @@
 
 A chunk is believed only if its header says so itself: its magic, its own
 offset, a sane size and kind.  Where there is no such header its claimer died
-between the atomic add and the header (or the file is damaged): the walk goes
-on at the next page that has one.
+between the atomic add and the header (or the file is damaged, or its disk was
+full): the walk goes on at the next page that has one.
+
+What may be such a gap is looked at through the descriptor, not the mapping: a
+hole of a file on a full tmpfs can be read, but touching it is a SIGBUS.
 """
 
 from __future__ import annotations
 
 import mmap
+import os
 import struct
 from dataclasses import dataclass
 
@@ -52,25 +56,29 @@ def gather(data: mmap.mmap, offsets: NDArray[np.int64], dtype: np.dtype[np.void]
     return np.ascontiguousarray(raw[:, : dtype.itemsize]).view(dtype).reshape(-1)
 
 
-def _next_header(data: mmap.mmap, start: int, end: int) -> int:
+def _next_header(descriptor: int, start: int, end: int) -> int:
     """The first page from start on that a chunk header stands on; end if there is none."""
     while start < end:
         stop = min(start + _SCAN_PAGES * layout.PAGE, end)
-        pages = (stop - start) // layout.PAGE
+        read = os.pread(descriptor, (stop - start) // layout.PAGE * layout.PAGE, start)
+        pages = len(read) // layout.PAGE
         if pages == 0:
             return end
-        words = np.frombuffer(data, "<u8", count=pages * layout.PAGE // 8, offset=start).reshape(pages, -1)
+        words = np.frombuffer(read, "<u8", count=pages * layout.PAGE // 8).reshape(pages, -1)
         own = np.uint64(start) + np.arange(pages, dtype=np.uint64) * np.uint64(layout.PAGE)
         for page in np.flatnonzero((words[:, 0] == np.uint64(layout.CHUNK_MAGIC)) & (words[:, 1] == own)):
-            if _size_of(data, start + int(page) * layout.PAGE, end):
+            if _size_of(descriptor, start + int(page) * layout.PAGE, end):
                 return start + int(page) * layout.PAGE
-        start = stop
+        start += pages * layout.PAGE
     return end
 
 
-def _size_of(data: mmap.mmap, offset: int, claimed: int) -> int:
+def _size_of(descriptor: int, offset: int, claimed: int) -> int:
     """The size a believable header at offset gives its chunk, else 0."""
-    magic, own, size, kind = _HEAD.unpack_from(data, offset)
+    head = os.pread(descriptor, _HEAD.size, offset)
+    if len(head) < _HEAD.size:
+        return 0
+    magic, own, size, kind = _HEAD.unpack(head)
     if magic != layout.CHUNK_MAGIC or own != offset or not 1 <= kind <= layout.CHUNK_PAD:
         return 0
     if size < layout.PAGE or size % layout.PAGE or size > claimed - offset:
@@ -78,17 +86,20 @@ def _size_of(data: mmap.mmap, offset: int, claimed: int) -> int:
     return int(size)
 
 
-def walk(data: mmap.mmap, first: int, claimed: int) -> Chunks:
-    """The chunks between first and claimed (header.next, which may lie beyond the end of the file)."""
+def walk(data: mmap.mmap, descriptor: int, first: int, claimed: int) -> Chunks:
+    """The chunks between first and claimed (header.next, which may lie beyond the end of the file).
+
+    data: the file, mapped; descriptor: the same file.
+    """
     end = min(len(data), claimed)
     offsets: list[int] = []
     sizes: list[int] = []
     skipped = 0
     at = first
     while at + layout.CHUNK.itemsize <= end:
-        size = _size_of(data, at, claimed)
+        size = _size_of(descriptor, at, claimed)
         if size == 0:
-            following = _next_header(data, at + layout.PAGE, end)
+            following = _next_header(descriptor, at + layout.PAGE, end)
             skipped += min(following, end) - at
             at = following
             continue

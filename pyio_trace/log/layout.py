@@ -94,6 +94,8 @@ HEADER = np.dtype(
         ("boot_id", "S40"),
         ("host", "S128"),
         ("fault_count", "<u8"),
+        ("forks_pending", "<u4"),
+        ("reserved", "<u4"),
     ],
     align=True,
 )

@@ -58,18 +58,29 @@ class LiveLog:
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
-        self.data = _map(self.path)
+        descriptor = _open(self.path)
+        try:
+            self._read(descriptor)
+        except OSError as error:
+            raise LogError("log-unreadable", f"{path}: cannot be read: {error.strerror}") from None
+        finally:
+            os.close(descriptor)
+
+    def _read(self, descriptor: int) -> None:
+        self.data = _map(self.path, descriptor)
         self.header = _header(self.path, self.data)
         self.op_rows = np.frombuffer(self.data, layout.OP_ROW, layout.MAX_OPS, layout.OPTABLE_OFFSET).copy()
         claimed = max(int(self.header["next"]), int(self.header["first_chunk"]))
-        self.chunks: Chunks = walk(self.data, int(self.header["first_chunk"]), claimed)
+        self.chunks: Chunks = walk(self.data, descriptor, int(self.header["first_chunk"]), claimed)
         pairs = self.chunks.headers[self.chunks.headers["kind"] != layout.CHUNK_PAD]["clock"]
         ends = self.processes()["end_clock"]
         pairs = np.concatenate([pairs, ends[ends["ticks"] != 0]])
         self.clock: Clock = clock_of(int(self.header["tick_kind"]), self.header["first"], pairs)
-        #: Bytes that were written and are not there: cut off, or never given a chunk header.
+        #: Bytes that were written and are not there: cut off, or never given a chunk header.  (A claim for which
+        #: there was no room leaves a gap too; what it was for is counted.)
         written = min(claimed, int(self.header["budget"]) or claimed)
-        self.torn = self.chunks.skipped + max(written - len(self.data), 0)
+        gaps = 0 if self.header["full_reason"] else self.chunks.skipped
+        self.torn = gaps + max(written - len(self.data), 0)
         self._ops, self._sizes = self.chunks.of_kind(layout.CHUNK_OPS)
 
     def processes(self) -> NDArray[np.void]:
@@ -146,27 +157,25 @@ def is_live_log(path: Path) -> bool:
         return file.read(len(layout.MAGIC)) == layout.MAGIC
 
 
-def _map(path: Path) -> mmap.mmap:
+def _open(path: Path) -> int:
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        return os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except FileNotFoundError:
         raise LogError("no-such-log", f"{path}: there is no such log; check the name") from None
     except OSError as error:
         raise LogError("log-unreadable", f"{path}: cannot be read: {error.strerror}") from None
-    try:
-        status = os.fstat(descriptor)
-        if not stat.S_ISREG(status.st_mode):
-            raise LogError("not-a-log", f"{path}: not a file; name a log or a folder of logs")
-        head = os.pread(descriptor, len(layout.MAGIC), 0)
-        if head != layout.MAGIC:
-            raise LogError("not-a-log", f"{path}: not a pyio_trace log; name a .pyio or .parquet file it has written")
-        if status.st_size < layout.FIRST_CHUNK:
-            raise LogError("log-truncated", f"{path}: cut off within its header; copy the log again from where it was")
-        return mmap.mmap(descriptor, status.st_size, mmap.MAP_SHARED, mmap.PROT_READ)
-    except OSError as error:
-        raise LogError("log-unreadable", f"{path}: cannot be read: {error.strerror}") from None
-    finally:
-        os.close(descriptor)
+
+
+def _map(path: Path, descriptor: int) -> mmap.mmap:
+    status = os.fstat(descriptor)
+    if not stat.S_ISREG(status.st_mode):
+        raise LogError("not-a-log", f"{path}: not a file; name a log or a folder of logs")
+    head = os.pread(descriptor, len(layout.MAGIC), 0)
+    if head != layout.MAGIC:
+        raise LogError("not-a-log", f"{path}: not a pyio_trace log; name a .pyio or .parquet file it has written")
+    if status.st_size < layout.FIRST_CHUNK:
+        raise LogError("log-truncated", f"{path}: cut off within its header; copy the log again from where it was")
+    return mmap.mmap(descriptor, status.st_size, mmap.MAP_SHARED, mmap.PROT_READ)
 
 
 def _header(path: Path, data: mmap.mmap) -> np.void:

@@ -83,7 +83,7 @@ def test_captures_exactly_the_part(program: Runner, tmp_path: Path) -> None:
 CASES = {
     "nothing": "pass",
     "files": "open('a', 'w').write('x'); list(open('a')); m = open('b', 'w+b'); m.write(b'x' * 9); m.flush(); "
-             "mm = mmap.mmap(m.fileno(), 0); mm[0]; mm.close()",
+             "mm = mmap.mmap(m.fileno(), 0); mm[0]; mm.close(); m.close()",
     "an exception": "open('/nonexistent')",
     "imports": "import sqlite3, zipfile, bz2, csv, json, decimal",
     "threads": "list(concurrent.futures.ThreadPoolExecutor(2).map(os.stat, ['.'] * 10))",

@@ -8,6 +8,8 @@ reason (docs/limits.md), each one beside what it leaves out.
 
 from __future__ import annotations
 
+import errno
+import os.path
 import re
 from collections import defaultdict
 from dataclasses import dataclass
@@ -36,14 +38,12 @@ OURS = {
     "pwritev2": "pwritev", "renameat": "rename", "unlinkat": "unlink", "mkdirat": "mkdir", "faccessat": "access",
     "readlinkat": "readlink", "symlinkat": "symlink", "linkat": "link", "fchmodat": "chmod", "utimensat": "utime",
     "futime": "utime", "closedir": "close", "posix_fallocate": "fallocate", "remove": "unlink",
+    # what libc does for these is one call on a descriptor
+    "rewinddir": "lseek", "fdopendir": "fstat",
 }  # fmt: skip
 
 MOVES = {"read", "write", "pread", "pwrite", "readv", "writev", "preadv", "pwritev", "copy_file_range", "sendfile"}
 SIZED = {"read", "write", "pread", "pwrite", "copy_file_range", "sendfile"}
-
-AT_REMOVEDIR = 0x200
-AT_SYMLINK_NOFOLLOW = 0x100
-AT_EMPTY_PATH = 0x1000
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,6 @@ def calls(output: Path, folder: Path) -> dict[int, list[Call]]:
     """
     pending: dict[str, tuple[int, str]] = {}
     lines: dict[int, str] = {}
-    order: dict[int, str] = {}
     for number, line in enumerate(output.read_text(errors="backslashreplace").splitlines()):
         if match := UNFINISHED.match(line):
             pending[match["pid"]] = (number, match["start"])
@@ -87,14 +86,16 @@ def calls(output: Path, folder: Path) -> dict[int, list[Call]]:
         else:
             lines[number] = line
     found: dict[int, list[Call]] = defaultdict(list)
+    opened_stream: dict[str, str | None] = {}
     for number in sorted(lines):
         match = LINE.match(lines[number])
         if match is None:
             continue
         call = _call(match["name"], match["args"], match["result"], match["rest"], folder)
-        if call is not None:
+        if call is not None and not (call.op == "fstat" and opened_stream.get(match["pid"]) == call.path):
             found[int(match["pid"])].append(call)
-    order.clear()
+        # opendir() looks at what it has opened: that fstat is libc's own
+        opened_stream[match["pid"]] = call.path if call and "O_NONBLOCK|O_CLOEXEC|O_DIRECTORY" in match["args"] else None
     return dict(enumerate(found.values()))
 
 
@@ -103,10 +104,9 @@ def _call(name: str, args: str, result: str, rest: str, folder: Path) -> Call | 
     path = _path(name, args, folder)
     if path is None:
         return None
-    if name == "unlinkat" and "AT_REMOVEDIR" in args:
-        op = "rmdir"
     if name == "newfstatat":
-        op = "fstat" if "AT_EMPTY_PATH" in args else "lstat" if "AT_SYMLINK_NOFOLLOW" in args else "stat"
+        linked = args.startswith("AT_FDCWD") and "AT_SYMLINK_NOFOLLOW" in args
+        op = "fstat" if "AT_EMPTY_PATH" in args else "lstat" if linked else "stat"
     failed = result == "-1"
     error = rest.split()[0] if failed else 0
     moved = (0 if failed else int(result)) if op in MOVES else None
@@ -131,7 +131,7 @@ def _path(name: str, args: str, folder: Path) -> str | None:
         descriptors = descriptors[1:]
     if name == "newfstatat" and 'AT_EMPTY_PATH' in args:
         named = False
-    if named and strings and not (name == "utimensat" and not strings):
+    if named and strings:
         base = _base(args)
         path = strings[0] if strings[0].startswith("/") else f"{base or folder}/{strings[0]}"
     elif descriptors:
@@ -148,13 +148,14 @@ def _base(args: str) -> str | None:
 
 
 def relative(path: str, folder: Path) -> str | None:
-    """A path as seen from the folder, None if it is outside it."""
-    import os.path
-
+    """A path as seen from the folder, None if it is outside it.  Made-up names of tempfile are all the same."""
     path = os.path.normpath(path)
     if path == str(folder):
         return "."
-    return path[len(str(folder)) + 1 :] if path.startswith(f"{folder}/") else None
+    inside = path[len(str(folder)) + 1 :] if path.startswith(f"{folder}/") else None
+    if inside and re.fullmatch(r"#\d+", inside):  # O_TMPFILE: we have the name of the folder
+        return "."
+    return inside and re.sub(r"\btmp[a-z0-9_]{8}", "tmpXXXXXXXX", inside)
 
 
 def ours(outcome: Outcome, folder: Path) -> dict[int, list[Call]]:
@@ -172,8 +173,6 @@ def ours(outcome: Outcome, folder: Path) -> dict[int, list[Call]]:
 
 
 def _of_row(row: Row, folder: Path) -> Call | None:
-    import errno
-
     op = OURS.get(row["op"], row["op"])
     if op not in set(PLAIN.values()):
         return None

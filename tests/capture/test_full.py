@@ -1,0 +1,239 @@
+"""No room for the log: the program goes on as it would untraced, and what was not recorded is counted exactly."""
+
+from __future__ import annotations
+
+import resource
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.programs import Outcome, Runner, succeeded
+
+WORK = """\
+import os, sys, threading
+fd = os.open(sys.argv[1], os.O_RDONLY)
+out = os.open("out", os.O_CREAT | os.O_WRONLY)
+def work(times):
+    for n in range(times):
+        os.pread(fd, 4096, n % 1000 * 4096)
+        os.pwrite(out, b"x" * 100, n % 50)
+        if n % 10 == 0:
+            os.access("missing", 0)
+threads = [threading.Thread(target=work, args=[3000]) for _ in range(3)]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+pid = os.fork()
+if pid == 0:
+    work(1000)
+    os._exit(3)
+print(os.waitpid(pid, 0)[1] >> 8)
+work(500)
+print("done", file=sys.stderr)
+sys.exit(4)
+"""
+#: What WORK does: op -> (how often, bytes).
+DONE = {"pread": (10500, 10500 * 4096), "pwrite": (10500, 10500 * 100), "access": (1050, 0)}
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 512 KiB."""
+    where = tmp_path / "small"
+    where.mkdir()
+    told = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=512k", "none", where], capture_output=True, text=True)
+    if told.returncode:
+        pytest.skip(f"no file system can be mounted here: {told.stderr.strip()}")
+    yield where
+    subprocess.run(["umount", where], check=True)
+
+
+def check_counted(outcome: Outcome, reason: str) -> None:
+    """Records and counters together are what was done; the log says since when and why there are only counters."""
+    losses = outcome.log.losses()
+    assert losses["reason"] == reason
+    assert losses["operations_counted_only"] > 0
+    info = outcome.log.info()
+    assert info["start"] < losses["since"] <= (info["end"] or losses["since"])
+    assert "torn" not in losses
+    counts, moved = Counter[str](), Counter[str]()
+    for row in outcome.select(op=list(DONE), layer="posix"):
+        counts[row["op"]] += row["count"]
+        moved[row["op"]] += row["moved"] or 0
+    for row in outcome.log.counters().to_pylist():
+        if row["why"] == "counted":
+            counts[row["op"]] += row["count"]
+            moved[row["op"]] += row["bytes"]
+    expected = {op: (counts[op], moved[op]) for op in DONE}
+    assert {**expected, "access": (counts["access"] - counts["access"] % 1050, 0)} == DONE
+    kept = outcome.log.rows()
+    assert kept > 0
+    counted = sum(row["count"] for row in outcome.log.counters().to_pylist() if row["why"] == "counted")
+    assert counted == losses["operations_counted_only"]
+
+
+def check_same(outcome: Outcome, bare: Outcome) -> None:
+    assert (outcome.status, outcome.stdout, outcome.stderr) == (bare.status, bare.stdout, bare.stderr)
+
+
+def test_log_on_a_full_disk(program: Runner, data: Path, small: Path) -> None:
+    # GIVEN a log on a file system that is too small for it
+    # WHEN a program is run traced THEN it ends as untraced, and everything is counted
+    outcome = program.traced(WORK, data, log=small / "run.pyio")
+    check_same(outcome, program.bare(WORK, data))
+    check_counted(outcome, "disk full")
+
+
+def test_disk_that_fills_up_by_others(program: Runner, data: Path, small: Path) -> None:
+    # GIVEN a program that fills the log's disk itself, and then goes on
+    text = """\
+    import os, sys
+    fd = os.open(sys.argv[1], os.O_RDONLY)
+    filler = os.open(os.path.join(sys.argv[2], "filler"), os.O_CREAT | os.O_WRONLY)
+    try:
+        while True:
+            os.write(filler, b"x" * 4096)
+    except OSError as error:
+        print(error.errno)
+    for n in range(5000):
+        os.pread(fd, 4096, n % 1000 * 4096)
+    """
+    # WHEN it is run traced THEN it goes on to its end, and its reads are counted
+    outcome = succeeded(program.traced(text, data, small, log=small / "run.pyio"))
+    assert outcome.stdout == "28\n"
+    counted = {row["op"]: row for row in outcome.log.counters().to_pylist() if row["why"] == "counted"}
+    assert counted["pread"]["count"] + len(outcome.select(op="pread", path=data)) == 5000
+    assert outcome.log.losses()["reason"] == "disk full"
+
+
+@pytest.mark.parametrize("limit", [200_000, 600_000, 1 << 20])
+def test_file_size_limit(program: Runner, data: Path, limit: int) -> None:
+    # GIVEN a process under RLIMIT_FSIZE
+    def limited() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+
+    # WHEN a program is run traced THEN it ends as untraced, without a signal, and everything is counted
+    outcome = program.traced(WORK, data, before=limited)
+    check_same(outcome, program.bare(WORK, data, before=limited))
+    check_counted(outcome, "file-size limit of the process")
+
+
+def test_file_size_limit_that_leaves_no_room(program: Runner, data: Path) -> None:
+    # GIVEN a limit that is too small for any log WHEN a program is run traced
+    outcome = program.traced(WORK, data, before=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (8192, 8192)))
+    # THEN one line says so, and the program runs
+    assert (outcome.status, outcome.stdout) == (4, "3\n")
+    first, *rest = outcome.stderr.splitlines()
+    assert first.startswith("pyio-trace: not tracing: ") and "limit" in first
+    assert rest == ["done"]
+
+
+@pytest.mark.parametrize("size", ["64K", "128K", "300K", "900K"])
+def test_max_log_size(program: Runner, data: Path, size: str) -> None:
+    # GIVEN a budget that is soon used up
+    # WHEN a program is run traced THEN it ends as untraced, everything is counted, and the log is no larger
+    outcome = program.traced(WORK, data, env={"PYIO_TRACE_MAX_LOG_SIZE": size})
+    check_same(outcome, program.bare(WORK, data))
+    check_counted(outcome, "the log reached its size limit")
+    assert outcome.path.stat().st_size <= int(size[:-1]) << 10
+
+
+def test_children_of_a_full_log(program: Runner, data: Path) -> None:
+    # GIVEN a log that is full before the children are started: forked, spawned, and other Pythons
+    child = program.write("import os, sys\nfd = os.open(sys.argv[1], 0)\nfor n in range(100):\n    os.pread(fd, 10, n)\n", "child.py")
+    text = f"""\
+    import os, subprocess, sys
+    fd = os.open(sys.argv[1], os.O_RDONLY)
+    for n in range(5000):
+        os.pread(fd, 10, n)
+    for way in range(3):
+        if os.fork() == 0:
+            for n in range(100):
+                os.pread(fd, 10, n)
+            os._exit(0)
+        os.wait()
+        subprocess.run([sys.executable, {str(child)!r}, sys.argv[1]], check=True)
+    """
+    # WHEN it is run traced THEN what they did is in the counters
+    outcome = succeeded(program.traced(text, data, env={"PYIO_TRACE_MAX_LOG_SIZE": "150K"}))
+    counted = sum(row["count"] for row in outcome.log.counters().to_pylist() if row["op"] == "pread")
+    assert counted + len(outcome.select(op="pread", path=data)) == 5600
+    assert outcome.stderr == ""
+
+
+def test_limited_address_space(program: Runner, data: Path) -> None:
+    # GIVEN a process whose address space is limited to 1 GiB WHEN a program is run traced
+    limit = (1 << 30, 1 << 30)
+    outcome = succeeded(program.traced(
+        "import os, sys\nfd = os.open(sys.argv[1], 0)\nfor n in range(1000): os.pread(fd, 10, n)\nb = bytearray(500 << 20)",
+        data, before=lambda: resource.setrlimit(resource.RLIMIT_AS, limit),
+    ))  # fmt: skip
+    # THEN it has its memory, and its reads are there
+    assert len(outcome.select(op="pread", path=data)) == 1000
+
+
+BAD_LOGS = {
+    "folder is not there": "/nonexistent/run.pyio",
+    "folder is a file": "{file}/run.pyio",
+    "kernel's file system": "/proc/run.pyio",
+    "somebody's data": "{file}",
+    "a device": "/dev/full",
+}
+
+
+@pytest.mark.parametrize("what", BAD_LOGS)
+def test_log_that_cannot_be_written_is_one_line_and_status_2(program: Runner, what: str) -> None:
+    # GIVEN a log that cannot be
+    script = program.write("print('ran')")
+    (program.folder / "file").write_text("precious")
+    path = BAD_LOGS[what].format(file=program.folder / "file")
+    # WHEN a program is launched THEN it is not run: one line, status 2
+    outcome = program.command([sys.executable, "-m", "pyio_trace", "-o", path, script])
+    assert (outcome.status, outcome.stdout) == (2, "")
+    (line,) = outcome.stderr.splitlines()
+    assert path in line or str(Path(path).parent) in line
+    # WHEN it is started by the environment THEN one line, and it runs untraced
+    outcome = program.command([sys.executable, script], {"PYIO_TRACE": "1", "PYIO_TRACE_OUTPUT": path})
+    assert (outcome.status, outcome.stdout) == (0, "ran\n")
+    assert len(outcome.stderr.splitlines()) == 1
+    assert (program.folder / "file").read_text() == "precious"
+
+
+def test_log_removed_while_it_is_written(program: Runner, data: Path) -> None:
+    # GIVEN a program that removes every file of its folder, its log among them, and starts children afterwards
+    text = """\
+    import os, subprocess, sys
+    os.remove("run.pyio")
+    fd = os.open(sys.argv[1], os.O_RDONLY)
+    for n in range(100000):
+        os.pread(fd, 10, n)
+    if os.fork() == 0:
+        os.pread(fd, 10, 0)
+        os._exit(0)
+    os.wait()
+    subprocess.run([sys.executable, "-c", "print('child')"], check=True)
+    """
+    # WHEN it is run traced THEN it runs to its end
+    outcome = program.traced(text, data)
+    assert (outcome.status, outcome.stdout) == (0, "child\n")
+
+
+def test_memory_file_log_is_whole_without_any_descriptor(program: Runner, data: Path) -> None:
+    # GIVEN a program that closes every descriptor and may open no other one
+    text = """\
+    import os, resource, sys
+    fd = os.open(sys.argv[1], os.O_RDONLY)
+    os.closerange(fd + 1, 65536)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (fd + 1, fd + 1))
+    for n in range(50000):
+        os.pread(fd, 10, n)
+    """
+    # WHEN it is run traced THEN the log grew all the same
+    outcome = succeeded(program.traced(text, data))
+    assert len(outcome.select(op="pread", path=data)) == 50000
+    assert outcome.log.losses() == {}
+
+
