@@ -45,19 +45,22 @@ def measure(rows: list[str], folder: Path, memory: Path | None) -> Results:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__.splitlines()[0] if __doc__ else None)
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks", description=__doc__.splitlines()[0] if __doc__ else None
+    )
     parser.add_argument("rows", nargs="*", metavar="ROW", help=f"of: {' '.join(ROWS)}")
     parser.add_argument("--write", action="store_true", help="make docs/benchmarks.md anew")
-    parser.add_argument("--folder", type=lambda name: Path(name).resolve(), help="for data and logs: which disk to measure on")
+    parser.add_argument("--folder", type=Path, help="for data and logs: which disk to measure on")
     options = parser.parse_args()
     unknown = set(options.rows) - set(ROWS)
     if unknown:
         parser.error(f"no such row: {' '.join(sorted(unknown))}; there are {' '.join(ROWS)}")
     if options.write and options.rows:
         parser.error("--write needs all rows: name none")
+    folder = options.folder and options.folder.resolve()
     described = page.machine()
     os.chdir("/")  # away from a pyproject.toml that would have a say
-    with tempfile.TemporaryDirectory(dir=options.folder, prefix="pyio-benchmark-") as name:
+    with tempfile.TemporaryDirectory(dir=folder, prefix="pyio-benchmark-") as name:
         if MEMORY.is_dir():
             with tempfile.TemporaryDirectory(dir=MEMORY, prefix="pyio-benchmark-") as memory:
                 results = measure(options.rows or list(ROWS), Path(name), Path(memory))

@@ -58,8 +58,8 @@ def load(folder: Path) -> list[Figure]:
     found = []
     for operations, limit, peak_limit in ((MILLION, 0.5, None), (10 * MILLION, 3.0, 1024.0)):
         live, packed = folder / f"load-{operations}.pyio", folder / f"load-{operations}.parquet"
-        generator = Path(__file__).with_name("generate_log.py")
-        subprocess.run([sys.executable, generator, live, "--operations", str(operations)], check=True, capture_output=True)
+        generate = [sys.executable, Path(__file__).with_name("generate_log.py"), live, "--operations", str(operations)]
+        subprocess.run(generate, check=True, capture_output=True)
         from pyio_trace.join.pack import pack
 
         pack(live, packed)

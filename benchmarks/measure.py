@@ -75,9 +75,7 @@ class Results:
     problems: list[str] = field(default_factory=list)
 
 
-def alternate(
-    bare: Callable[[], float], traced: Callable[[], float], rounds: int
-) -> tuple[list[float], list[float]]:
+def alternate(bare: Callable[[], float], traced: Callable[[], float], rounds: int) -> tuple[list[float], list[float]]:
     """Runs both in turn, which of them goes first in turn too; gives what each returned, round by round."""
     bare(), traced()
     times: tuple[list[float], list[float]] = ([], [])

@@ -41,7 +41,8 @@ def pair_row(pair: Pair) -> tuple[str, ...]:
 
 def figure_row(figure: Figure) -> tuple[str, ...]:
     limit = "" if figure.limit is None else f"{figure.limit:g} {figure.unit}"
-    return figure.work, f"{figure.value:.3g} {figure.unit}", limit, yes_no(figure.met)
+    value = f"{figure.value:.0f}" if figure.value >= 100 else f"{figure.value:.3g}"
+    return figure.work, f"{value} {figure.unit}", limit, yes_no(figure.met)
 
 
 def yes_no(met: bool | None) -> str:
@@ -52,7 +53,8 @@ def table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> list[str]:
     """Lines of a Markdown table, aligned for reading as text too."""
     widths = [max(len(row[column]) for row in [head, *rows]) for column in range(len(head))]
     lines = [head, tuple("-" * width for width in widths), *rows]
-    return ["| " + " | ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)) + " |" for line in lines]
+    padded = [[cell.ljust(width) for cell, width in zip(line, widths, strict=True)] for line in lines]
+    return [f"| {' | '.join(cells)} |" for cells in padded]
 
 
 def tables(results: Results) -> list[str]:
@@ -83,6 +85,7 @@ Bare and traced run in turn in one run of `python -m benchmarks`, {hot} rounds o
 and {lives} for that of a process; *added* is the median of the rounds' differences, *ratio* the median of their
 ratios, and between the two ends of *middle half* lies the middle half of the differences. Times of operations are
 wall time less the time the thread stood ready while other programs had the processor (`/proc/thread-self/schedstat`).
+Before each round memory is taken and freed, so that the host of a virtual machine has backed what the log will take.
 Files read are in the page cache: the dearest case for a tracer. A round starts and stops tracing in the running
 process, its records fill whole chunks of a live log on the named file system, and reserving their blocks is in the
 figure. A stack of N is N Python frames. Sizes are blocks on the disk. Loading runs in a fresh interpreter, imports

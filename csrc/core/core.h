@@ -241,7 +241,9 @@ extern const unsigned pt_hook_count;
 void pt_hooks_resolve(void);
 void pt_got_patch(void);
 void pt_got_restore(void);
-extern uint32_t pt_dlopen_pending;
+void pt_got_before_fork(void);
+void pt_got_after_fork(bool child);
+void pt_got_patch_new(void);
 struct pt_hook *pt_hook_find(const char *name);
 
 /* ---- control (control.c): what the extension calls -------------------------- */

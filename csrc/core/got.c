@@ -14,6 +14,7 @@
 #include <errno.h>
 #include <link.h>
 #include <pthread.h>
+#include <sched.h>
 #include <string.h>
 #include <sys/mman.h>
 
@@ -42,7 +43,7 @@ static uintptr_t done_objects[MAX_DONE];
 static unsigned done_count;
 static unsigned long long unloads_seen;
 
-uint32_t pt_dlopen_pending;
+static unsigned long long loads_done; /* loads the process had made when they were last patched */
 static pthread_mutex_t patching = PTHREAD_MUTEX_INITIALIZER; /* control path only, never a hook's usual path */
 
 /* ---- names ------------------------------------------------------------------ */
@@ -90,7 +91,8 @@ void pt_hooks_resolve(void)
 /* ---- one object --------------------------------------------------------------- */
 
 struct object {
-    uintptr_t base, low, high;  /* load bias; range of its segments */
+    uintptr_t base, low, high;  /* load bias; range of its segments, holes included */
+    uintptr_t data, data_end;   /* of its writable segment */
     uintptr_t relro, relro_end; /* page-aligned; 0: none */
     const char *strings;
     const ElfW(Sym) * symbols;
@@ -112,6 +114,10 @@ static const ElfW(Dyn) * scan_segments(const struct dl_phdr_info *info, struct o
         if (p->p_type == PT_LOAD) {
             o->low = at < o->low ? at : o->low;
             o->high = at + p->p_memsz > o->high ? at + p->p_memsz : o->high;
+            if (p->p_flags & PF_W) {
+                o->data = o->data ? o->data : at;
+                o->data_end = at + p->p_memsz;
+            }
         }
         if (p->p_type == PT_GNU_RELRO) {
             o->relro = at & ~(uintptr_t)(PT_PAGE - 1);
@@ -209,45 +215,136 @@ static bool left_alone(const struct dl_phdr_info *info, const struct object *o)
     return named(info->dlpi_name, "_capture."); /* our extension */
 }
 
-static bool already_done(uintptr_t base, unsigned long long unloads)
+/* Objects are in the loader's list before they are relocated.  To touch one
+ * then would be to race with the loader, down to sealing a page under its hand.
+ * So a pass first notes what is there, then waits until every load under way
+ * has come to its end, and only then patches what it has noted. */
+#define NOTED 512u /* it is on the stack of whoever calls dlsym */
+struct pass {
+    unsigned long long loads;
+    unsigned count;
+    uintptr_t objects[NOTED];
+};
+
+static bool is_among(uintptr_t object, const uintptr_t *objects, unsigned count)
 {
-    if (unloads != unloads_seen) {
-        unloads_seen = unloads;
-        done_count = 0;
-    }
-    for (unsigned i = 0; i < done_count; i++)
-        if (done_objects[i] == base)
+    for (unsigned i = count; i-- > 0;) /* the newest are the ones asked for */
+        if (objects[i] == object)
             return true;
-    if (done_count < MAX_DONE)
-        done_objects[done_count++] = base;
     return false;
 }
 
-static int patch_object(struct dl_phdr_info *info, size_t size, void *unused)
+static int note_object(struct dl_phdr_info *info, size_t size, void *data)
 {
+    struct pass *p = data;
+    uintptr_t object = (uintptr_t)info->dlpi_phdr;
+    (void)size;
+    p->loads = info->dlpi_adds;
+    if (info->dlpi_subs != unloads_seen) {
+        unloads_seen = info->dlpi_subs;
+        done_count = 0;
+    }
+    if (p->count < NOTED && !is_among(object, done_objects, done_count))
+        p->objects[p->count++] = object;
+    return 0;
+}
+
+static int patch_object(struct dl_phdr_info *info, size_t size, void *data)
+{
+    const struct pass *p = data;
+    uintptr_t object = (uintptr_t)info->dlpi_phdr;
     struct object o;
     (void)size;
-    (void)unused;
-    if (already_done((uintptr_t)info->dlpi_phdr, info->dlpi_subs) || !read_object(info, &o) || left_alone(info, &o))
+    if (!is_among(object, p->objects, p->count) || is_among(object, done_objects, done_count))
+        return 0;
+    if (done_count < MAX_DONE)
+        done_objects[done_count++] = object;
+    if (!read_object(info, &o) || left_alone(info, &o))
         return 0;
     patch_relocations(&o, o.rela, o.rela_count);
     patch_relocations(&o, o.plt, o.plt_count);
     return 0;
 }
 
-void pt_got_patch(void)
+/* dladdr takes the lock that a load holds from its first step to its last.
+ * `patching` is not held: a constructor that is being run may want it. */
+static void wait_for_loads(void)
 {
-    int saved = errno;
+    Dl_info unused;
+    dladdr(&patch_count, &unused);
+}
+
+static bool one_pass(void)
+{
+    struct pass pass = {0};
     pthread_mutex_lock(&patching);
     if (!patches) {
         void *at = mmap(NULL, MAX_PATCHES * sizeof *patches, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
         patches = at == MAP_FAILED ? NULL : at;
     }
-    __atomic_store_n(&pt_dlopen_pending, 0, __ATOMIC_RELAXED);
-    if (patches)
-        dl_iterate_phdr(patch_object, NULL);
+    dl_iterate_phdr(note_object, &pass);
     pthread_mutex_unlock(&patching);
+    wait_for_loads();
+    pthread_mutex_lock(&patching);
+    if (patches)
+        dl_iterate_phdr(patch_object, &pass);
+    loads_done = pass.loads; /* what has come since it was noted is for the next pass */
+    pthread_mutex_unlock(&patching);
+    return pass.count < NOTED;
+}
+
+void pt_got_patch(void)
+{
+    int saved = errno;
+    for (int i = 0; i < 8 && !one_pass(); i++)
+        continue;
     errno = saved;
+}
+
+/* A child must not begin while another thread is in here: it would inherit that
+ * thread's lock on the loader's list (glibc resets not all of its own), and
+ * hang in its first dlopen.  Tried, not waited for: a signal handler that
+ * forks may have interrupted the very pass. */
+
+void pt_got_before_fork(void)
+{
+    for (int i = 0; i < 100000 && !held_for_fork; i++) {
+        held_for_fork = pthread_mutex_trylock(&patching) == 0;
+        if (!held_for_fork)
+            sched_yield();
+    }
+}
+
+void pt_got_after_fork(bool child)
+{
+    if (child)
+        patching = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+    else if (held_for_fork)
+        pthread_mutex_unlock(&patching);
+    held_for_fork = false;
+}
+
+static __thread bool held_for_fork __attribute__((tls_model("initial-exec")));
+
+static int count_loads(struct dl_phdr_info *info, size_t size, void *loads)
+{
+    (void)size;
+    *(unsigned long long *)loads = info->dlpi_adds;
+    return 1; /* the first object knows */
+}
+
+/* Has anything been loaded since the last pass?  Then another one. */
+void pt_got_patch_new(void)
+{
+    unsigned long long loads = 0;
+    if (held_for_fork)
+        return; /* another library's atfork handler */
+    pthread_mutex_lock(&patching);
+    dl_iterate_phdr(count_loads, &loads);
+    bool done = loads == loads_done;
+    pthread_mutex_unlock(&patching);
+    if (!done)
+        pt_got_patch();
 }
 
 static int restore_object(struct dl_phdr_info *info, size_t size, void *unused)
@@ -260,8 +357,9 @@ static int restore_object(struct dl_phdr_info *info, size_t size, void *unused)
     for (unsigned i = patch_count; i-- > 0;) {
         struct patch *p = &patches[i];
         uintptr_t at = (uintptr_t)p->slot;
-        /* A slot that somebody has changed since is theirs. */
-        if (at >= o.low && at < o.high && *p->slot == p->hook->function)
+        /* A slot that somebody has changed since is theirs, and one of an object that is
+         * gone may lie in a hole of another that took its place. */
+        if (at >= o.data && at + sizeof(void *) <= o.data_end && *p->slot == p->hook->function)
             store(&o, p->slot, p->before);
     }
     return 0;
@@ -274,6 +372,7 @@ void pt_got_restore(void)
         dl_iterate_phdr(restore_object, NULL);
     patch_count = 0;
     done_count = 0;
+    loads_done = 0;
     pthread_mutex_unlock(&patching);
 }
 

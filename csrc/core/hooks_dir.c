@@ -31,10 +31,12 @@ DIR *hook_fdopendir(int fd)
     return stream;
 }
 
-static bool run_goes_on(const struct pt_thread *t, const DIR *stream)
+/* The descriptor too: another thread may have closed that stream, and a new one taken its place. */
+static bool run_goes_on(const struct pt_thread *t, DIR *stream)
 {
     const struct pt_record *r = t->readdir_record;
-    return t->readdir_stream == stream && r->parent == t->parent && r->aux < UINT32_MAX;
+    return t->readdir_stream == stream && r->parent == t->parent && r->aux < UINT32_MAX &&
+           r->desc == pt_entry_id(pt_fd_peek(dirfd(stream)));
 }
 
 PT_HOOK_DECLARE(struct dirent *, readdir, DIR *);

@@ -118,12 +118,11 @@ PT_HOOK_DECLARE(int, close_range, unsigned, unsigned, int);
 int hook_close_range(unsigned first, unsigned last, int flags)
 {
     struct pt_call c = {0};
-    struct pt_thread *t = pt_enter();
-    if (t) {
+    struct pt_thread *t = pt_enter(), *owner = pt_table_owner();
+    if (t)
         pt_begin(&c, t, PT_OP_CLOSE_RANGE, 0, first, -1, PT_SIZE_NONE);
-        if (!(flags & 4)) /* CLOSE_RANGE_CLOEXEC closes nothing yet */
-            pt_fd_forget_range(t, first, last);
-    }
+    if (owner && !(flags & 4)) /* CLOSE_RANGE_CLOEXEC closes nothing yet */
+        pt_fd_forget_range(owner, first, last);
     return pt_end_int(&c, real_close_range(first, last, flags));
 }
 
@@ -131,11 +130,11 @@ PT_HOOK_DECLARE(void, closefrom, int);
 void hook_closefrom(int first)
 {
     struct pt_call c = {0};
-    struct pt_thread *t = pt_enter();
-    if (t) {
+    struct pt_thread *t = pt_enter(), *owner = pt_table_owner();
+    if (t)
         pt_begin(&c, t, PT_OP_CLOSE_RANGE, 0, (uint32_t)first, -1, PT_SIZE_NONE);
-        pt_fd_forget_range(t, (unsigned)first, ~0u);
-    }
+    if (owner)
+        pt_fd_forget_range(owner, (unsigned)first, ~0u);
     real_closefrom(first);
     pt_end_int(&c, 0);
 }

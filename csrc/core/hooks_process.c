@@ -1,11 +1,13 @@
 /* Hooks of the calls by which processes begin and end, and of the dynamic
- * loader, whose two need a few lines of assembly. */
+ * loader's dlsym, which like vfork needs a few lines of assembly. */
 #include "hooks.h"
 #include "process.h"
 
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <spawn.h>
+#include <stdarg.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/types.h>
@@ -29,6 +31,24 @@ pid_t hook_fork(void)
     if (pid < 0)
         pt_fork_failed();
     if (pid != 0) /* the record is the parent's */
+        pt_end_int(&c, pid < 0 ? -1 : 0);
+    return pid;
+}
+
+/* _Fork runs no atfork handlers: the child would go on writing where its parent does. */
+PT_HOOK_DECLARE(pid_t, fork_only, void);
+pid_t hook_fork_only(void)
+{
+    struct pt_call c = {0};
+    struct pt_thread *t = pt_enter();
+    if (t) {
+        pt_begin(&c, t, PT_OP_FORK, 0, 0, -1, PT_SIZE_NONE);
+        t->forking = c.record ? pt_id_of(c.record) : 0;
+    }
+    pid_t pid = real_fork_only();
+    if (pid == 0)
+        pt_enter_forked_child();
+    else
         pt_end_int(&c, pid < 0 ? -1 : 0);
     return pid;
 }
@@ -100,6 +120,7 @@ int hook_posix_spawnp(pid_t *pid, const char *path, const posix_spawn_file_actio
 struct exec_call {
     struct pt_call call;
     bool unfollowed;
+    uint32_t followed_before;
 };
 
 /* What is known goes into the log before, since a success never returns. */
@@ -115,6 +136,7 @@ static void exec_begins(struct exec_call *e, const char *path, char *const *argv
     if (t->process_id) {
         if (t->process->start != PT_START_TOP && t->process->start != PT_START_JOINED)
             pt_process_describe(t->process, path, argv);
+        e->followed_before = t->process->followed;
         if (t->process->followed)
             t->process->followed = 2;
         pt_process_end(t->process, PT_END_EXEC, 0);
@@ -128,7 +150,7 @@ static int exec_failed(struct exec_call *e, int result)
     if (t) {
         if (t->process_id) {
             t->process->end = 0;
-            t->process->followed = 1; /* it is still what we trace */
+            t->process->followed = e->followed_before; /* it is still what it was */
             __atomic_store_n(&t->process->end_kind, PT_END_UNKNOWN, __ATOMIC_RELEASE);
         }
         if (e->unfollowed)
@@ -168,6 +190,48 @@ int hook_execvpe(const char *path, char *const *argv, char *const *env)
     struct exec_call e;
     exec_begins(&e, path, argv, env);
     return exec_failed(&e, real_execvpe(path, argv, env));
+}
+
+/* The variadic forms: their arguments as an array (the macro declares it, the
+ * NULL at its end read already), then on as the call they stand for. */
+#define PT_GATHER(argv, ap, first)                                \
+    size_t gathered = 0;                                          \
+    va_start(ap, first);                                          \
+    for (const char *at = first; at; at = va_arg(ap, const char *)) \
+        gathered++;                                               \
+    va_end(ap);                                                   \
+    char *argv[gathered + 1];                                     \
+    va_start(ap, first);                                          \
+    argv[0] = (char *)first;                                      \
+    for (size_t i = 1; i <= gathered; i++)                        \
+        argv[i] = va_arg(ap, char *)
+
+PT_HOOK_DECLARE(int, execl, const char *, const char *, ...);
+int hook_execl(const char *path, const char *first, ...)
+{
+    va_list ap;
+    PT_GATHER(argv, ap, first);
+    va_end(ap);
+    return hook_execv(path, argv);
+}
+
+PT_HOOK_DECLARE(int, execlp, const char *, const char *, ...);
+int hook_execlp(const char *path, const char *first, ...)
+{
+    va_list ap;
+    PT_GATHER(argv, ap, first);
+    va_end(ap);
+    return hook_execvp(path, argv);
+}
+
+PT_HOOK_DECLARE(int, execle, const char *, const char *, ...);
+int hook_execle(const char *path, const char *first, ...)
+{
+    va_list ap;
+    PT_GATHER(argv, ap, first);
+    char *const *env = va_arg(ap, char *const *);
+    va_end(ap);
+    return hook_execve(path, argv, env);
 }
 
 PT_HOOK_DECLARE(int, fexecve, int, char *const *, char *const *);
@@ -273,6 +337,23 @@ static bool moves_files(long number)
     return false;
 }
 
+/* A process made by a bare system call, with memory of its own: no atfork handler has run in it. */
+static bool forks(long number, long a)
+{
+    uint64_t flags = 0;
+    if (number == SYS_clone)
+        flags = (uint64_t)a;
+    else if (number == SYS_clone3 && a)
+        memcpy(&flags, (const void *)a, sizeof flags);
+#if defined(SYS_fork)
+    else if (number == SYS_fork)
+        return true;
+#endif
+    else
+        return false;
+    return !(flags & CLONE_VM);
+}
+
 /* syscall() is not recorded as an operation; that it was used on files is. */
 PT_HOOK_DECLARE(long, syscall, long, long, long, long, long, long, long);
 long hook_syscall(long number, long a, long b, long c, long d, long e, long f)
@@ -281,19 +362,18 @@ long hook_syscall(long number, long a, long b, long c, long d, long e, long f)
     uint32_t blind = number == SYS_io_uring_setup ? PT_BLIND_IO_URING : moves_files(number) ? PT_BLIND_SYSCALL : 0;
     if (t && blind && t->process_id)
         __atomic_fetch_or(&t->process->blind, blind, __ATOMIC_RELAXED);
-    return real_syscall(number, a, b, c, d, e, f);
+    long result = real_syscall(number, a, b, c, d, e, f);
+    if (PT_UNLIKELY(result == 0 && forks(number, a)))
+        pt_enter_forked_child();
+    return result;
 }
 
 /* ---- the loader --------------------------------------------------------------------
- * dlopen searches on behalf of its caller (RUNPATH, namespace), known by the
- * return address: so it is jumped to, never called.  What it loaded is patched
- * when a symbol of it is first asked for, which is before its first use. */
+ * What was loaded is patched when a symbol of it is first asked for, which is
+ * before its first use.  dlsym searches on behalf of its caller (RTLD_NEXT),
+ * known by the return address: so it is jumped to, never called. */
 
-void *real_dlopen;
-void *real_dlmopen;
 void *(*real_dlsym)(void *, const char *);
-void hook_dlopen(void);
-void hook_dlmopen(void);
 void hook_dlsym(void);
 void *pt_dlsym_answer(void *handle, const char *name);
 
@@ -302,8 +382,7 @@ void *pt_dlsym_answer(void *handle, const char *name)
 {
     if (pt.gate)
         return NULL;
-    if (__atomic_load_n(&pt_dlopen_pending, __ATOMIC_RELAXED))
-        pt_got_patch();
+    pt_got_patch_new();
     struct pt_hook *h = handle != RTLD_NEXT && name ? pt_hook_find(name) : NULL;
     if (!h || !h->address)
         return NULL;
@@ -314,25 +393,13 @@ void *pt_dlsym_answer(void *handle, const char *name)
 }
 
 #if defined(__x86_64__)
-__asm__(".text\n.hidden real_dlopen\n.hidden real_dlmopen\n.hidden real_dlsym\n.hidden pt_dlopen_pending\n"
-        ".hidden pt_dlsym_answer\n.hidden hook_dlopen\n.hidden hook_dlmopen\n.hidden hook_dlsym\n"
-        ".globl hook_dlopen\n.type hook_dlopen,@function\nhook_dlopen:\n  endbr64\n"
-        "  movl $1, pt_dlopen_pending(%rip)\n  jmp *real_dlopen(%rip)\n.size hook_dlopen,.-hook_dlopen\n"
-        ".globl hook_dlmopen\n.type hook_dlmopen,@function\nhook_dlmopen:\n  endbr64\n"
-        "  movl $1, pt_dlopen_pending(%rip)\n  jmp *real_dlmopen(%rip)\n.size hook_dlmopen,.-hook_dlmopen\n"
+__asm__(".text\n.hidden real_dlsym\n.hidden pt_dlsym_answer\n.hidden hook_dlsym\n"
         ".globl hook_dlsym\n.type hook_dlsym,@function\nhook_dlsym:\n  endbr64\n"
         "  pushq %rdi\n  pushq %rsi\n  subq $8, %rsp\n  call pt_dlsym_answer\n  addq $8, %rsp\n"
         "  popq %rsi\n  popq %rdi\n  testq %rax, %rax\n  jne 1f\n  jmp *real_dlsym(%rip)\n1: ret\n"
         ".size hook_dlsym,.-hook_dlsym\n");
 #else
-__asm__(".text\n.hidden real_dlopen\n.hidden real_dlmopen\n.hidden real_dlsym\n.hidden pt_dlopen_pending\n"
-        ".hidden pt_dlsym_answer\n.hidden hook_dlopen\n.hidden hook_dlmopen\n.hidden hook_dlsym\n"
-        ".globl hook_dlopen\n.type hook_dlopen,%function\nhook_dlopen:\n"
-        "  adrp x16, pt_dlopen_pending\n  mov w17, #1\n  str w17, [x16, #:lo12:pt_dlopen_pending]\n"
-        "  adrp x16, real_dlopen\n  ldr x16, [x16, #:lo12:real_dlopen]\n  br x16\n"
-        ".globl hook_dlmopen\n.type hook_dlmopen,%function\nhook_dlmopen:\n"
-        "  adrp x16, pt_dlopen_pending\n  mov w17, #1\n  str w17, [x16, #:lo12:pt_dlopen_pending]\n"
-        "  adrp x16, real_dlmopen\n  ldr x16, [x16, #:lo12:real_dlmopen]\n  br x16\n"
+__asm__(".text\n.hidden real_dlsym\n.hidden pt_dlsym_answer\n.hidden hook_dlsym\n"
         ".globl hook_dlsym\n.type hook_dlsym,%function\nhook_dlsym:\n"
         "  stp x29, x30, [sp, #-32]!\n  stp x0, x1, [sp, #16]\n  bl pt_dlsym_answer\n  mov x16, x0\n"
         "  ldp x0, x1, [sp, #16]\n  ldp x29, x30, [sp], #32\n  cbz x16, 1f\n  mov x0, x16\n  ret\n"

@@ -125,8 +125,12 @@ uint64_t pt_hash_bytes(const void *data, size_t length, uint64_t seed)
     return h ? h : 1;
 }
 
+#define LONGEST (1u << 20) /* what no path and no sane detail reaches; a longer one is cut */
+
 uint32_t pt_string(const char *bytes, size_t length, uint32_t base)
 {
+    if (PT_UNLIKELY(length > LONGEST))
+        length = LONGEST;
     uint64_t hash = pt_hash_bytes(bytes, length, 0x5354520000000000ull ^ base);
     uint32_t id = pt_intern_find(hash);
     if (PT_LIKELY(id))

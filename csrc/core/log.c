@@ -27,6 +27,9 @@ static const struct pt_op_row operation_table[PT_MAX_OPS] = {
 #undef OP
 };
 
+static uint32_t claims_under_way; /* atomic, of this process: pt_log_finish waits for them */
+static uint64_t claims_end;       /* atomic, of this process: end of the last chunk that it got */
+
 const char *pt_op_name(unsigned op)
 {
     return op < PT_OP_COUNT ? operation_table[op].name : "";
@@ -135,6 +138,7 @@ int pt_log_create(const char *path, uint64_t budget)
         return error;
     }
     write_header(budget, PT_NOT_FULL);
+    claims_end = 0;
     return 0;
 }
 
@@ -154,8 +158,10 @@ int pt_log_join(const char *path)
     else if (!map_log(fd, head.budget))
         error = -ENOMEM;
     close(fd);
-    if (!error)
+    if (!error) {
         pt.tick_kind = pt.header->tick_kind;
+        claims_end = 0;
+    }
     return error;
 }
 
@@ -174,7 +180,12 @@ static uint32_t budget_reason(void)
     return limited ? PT_FULL_LIMIT : PT_FULL_BUDGET;
 }
 
-static uint32_t claims_under_way; /* atomic, of this process: pt_log_finish waits for them */
+static void note_end(uint64_t end)
+{
+    uint64_t last = __atomic_load_n(&claims_end, __ATOMIC_RELAXED);
+    while (end > last && !__atomic_compare_exchange_n(&claims_end, &last, end, false, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED))
+        continue;
+}
 
 static struct pt_chunk *claim(uint32_t kind, uint64_t size, uint32_t process, uint32_t tid, uint32_t sequence)
 {
@@ -209,6 +220,7 @@ static struct pt_chunk *claim(uint32_t kind, uint64_t size, uint32_t process, ui
         c->cursor = PT_HEAP_START;
         c->clock = pt_clock_pair();
         __atomic_store_n(&c->magic, PT_CHUNK_MAGIC, __ATOMIC_RELEASE);
+        note_end(at + size);
         return c;
     }
 }
@@ -224,10 +236,13 @@ struct pt_chunk *pt_chunk_claim_slow(uint32_t kind, uint64_t size, uint32_t proc
 /* No claim of this process is or will be beyond what is returned. */
 static uint64_t close_claims(void)
 {
-    __atomic_store_n(&pt.mapped, __atomic_load_n(&pt.header->next, __ATOMIC_ACQUIRE), __ATOMIC_SEQ_CST);
+    uint64_t used = __atomic_load_n(&pt.header->next, __ATOMIC_ACQUIRE);
+    __atomic_store_n(&pt.mapped, used, __ATOMIC_SEQ_CST);
     for (int i = 0; i < 1000 && __atomic_load_n(&claims_under_way, __ATOMIC_SEQ_CST); i++)
         sched_yield();
-    return __atomic_load_n(&pt.header->next, __ATOMIC_ACQUIRE);
+    /* Some of the latest may have got their chunk; the others have only moved header.next. */
+    uint64_t last = __atomic_load_n(&claims_end, __ATOMIC_SEQ_CST);
+    return last > used ? last : used;
 }
 
 /* Cuts the file to what is used.  By name, since no descriptor was kept; only
@@ -252,8 +267,10 @@ void pt_log_finish(void)
 {
     int saved = errno;
     uint64_t mapped = pt.mapped, used = close_claims();
-    if (used < pt.header->budget && !pt_process_others_live())
+    if (used < pt.header->budget && !pt_process_others_live()) {
+        __atomic_store_n(&pt.header->next, used, __ATOMIC_RELEASE);
         cut_file(used);
+    }
     if (used < mapped && !__atomic_load_n(&claims_under_way, __ATOMIC_SEQ_CST))
         munmap(pt.base + used, mapped - used);
     errno = saved;

@@ -146,6 +146,7 @@ bool pt_process_others_live(void)
  * parent may be gone before it first runs. */
 static void before_fork(void)
 {
+    pt_got_before_fork();
     if (pt.base && !pt.gate)
         __atomic_fetch_add(&pt.header->forks_pending, 1, __ATOMIC_ACQ_REL);
 }
@@ -155,22 +156,30 @@ static void fork_is_entered(void)
     __atomic_fetch_sub(&pt.header->forks_pending, 1, __ATOMIC_ACQ_REL);
 }
 
+static void after_fork_in_parent(void)
+{
+    pt_got_after_fork(false);
+}
+
 void pt_fork_failed(void)
 {
     if (pt.base && !pt.gate)
         fork_is_entered();
 }
 
-static void in_forked_child(void)
+void pt_enter_forked_child(void)
 {
+    pt_got_after_fork(true);
     if (!pt.base)
         return;
     uint32_t parent = pt.process_id;
     uint32_t pid = (uint32_t)pt_sys6(SYS_getpid, 0, 0, 0, 0, 0, 0);
     struct pt_process *from = pt.process;
     pt.pid = pid;
-    if (pt.gate) /* stopped: nothing of the child is traced */
+    if (pt.gate) { /* stopped: nothing of the child is traced */
+        pt_threads_after_fork();
         return;
+    }
     pt_process_enter(PT_START_FORK, pt_self ? pt_self->forking : 0, pid, parent, &pt.process, &pt.process_id);
     struct pt_process *p = pt.process;
     pt.counters = p == &unlisted ? (struct pt_counter *)(pt.base + PT_OVERFLOW_OFFSET)
@@ -187,7 +196,13 @@ static void in_forked_child(void)
         memcpy(p->argv, from->argv, sizeof p->argv);
     }
     pt_threads_after_fork();
-    fork_is_entered();
+}
+
+static void in_forked_child(void)
+{
+    pt_enter_forked_child();
+    if (pt.base && !pt.gate)
+        fork_is_entered();
 }
 
 /* ---- vfork -------------------------------------------------------------- */
@@ -411,7 +426,7 @@ void pt_process_setup_once(void)
     if (done)
         return;
     done = true;
-    pthread_atfork(before_fork, NULL, in_forked_child);
+    pthread_atfork(before_fork, after_fork_in_parent, in_forked_child);
 #if defined(__GLIBC__)
     on_exit(at_exit_with_status, NULL);
 #else

@@ -9,6 +9,7 @@ void pt_process_begin(const struct pt_options *o);
 void pt_process_describe(struct pt_process *p, const char *path, char *const *argv);
 void pt_before_vfork(void);
 void pt_fork_failed(void);
+void pt_enter_forked_child(void);
 void pt_spawned(uint32_t pid, uint32_t record, const char *path, char *const *argv);
 void pt_run_ends(void);
 

@@ -167,6 +167,7 @@ void pt_threads_after_fork(void)
     if (!self)
         return;
     self->tid = pt.pid;
+    self->forking = 0;
     self->process = pt.process;
     self->process_id = pt.process_id;
     self->sequence = 0;

@@ -160,13 +160,25 @@ static uint32_t code_id(PyCodeObject *code)
     return id;
 }
 
+/* From 3.13 on, a specialised call of a class puts a frame of the interpreter's
+ * own beneath __init__; tracebacks do not show it either. */
+static bool is_shim(const PyCodeObject *code)
+{
+#if PY_VERSION_HEX >= 0x030D0000 && defined(CO_NO_MONITORING_EVENTS)
+    return code->co_flags & CO_NO_MONITORING_EVENTS;
+#else
+    (void)code;
+    return false;
+#endif
+}
+
 static uint32_t write_stack(struct _PyInterpreterFrame *f, uint64_t hash)
 {
     struct pt_frame frames[DEEPEST];
     uint32_t n = 0;
     for (; f && n < depth_limit; f = f->previous) {
         PyCodeObject *code = code_of(f);
-        if (!code)
+        if (!code || is_shim(code))
             continue;
         int at = _PyInterpreterFrame_LASTI(f) * (int)sizeof(_Py_CODEUNIT);
         int line = at < 0 ? code->co_firstlineno : PyCode_Addr2Line(code, at);

@@ -24,7 +24,7 @@ static PyObject *start(PyObject *module, PyObject *args)
     int create, stacks;
     unsigned long long budget;
     Py_ssize_t argv_length;
-    if (!PyArg_ParseTuple(args, "ypKissy#", &path, &create, &budget, &stacks, &version, &executable, &argv, &argv_length))
+    if (!PyArg_ParseTuple(args, "ypKisyy#", &path, &create, &budget, &stacks, &version, &executable, &argv, &argv_length))
         return NULL;
     const char *why_not = pt_frames_unsupported();
     if (why_not && stacks != PT_STACKS_OFF)
@@ -85,7 +85,8 @@ static PyObject *state(PyObject *module, PyObject *unused)
     (void)unused;
     static const char *const clocks[] = {"CLOCK_MONOTONIC", "TSC", "CNTVCT"};
     const char *why_not = pt_frames_unsupported();
-    return Py_BuildValue("{s:O,s:s,s:s,s:z,s:z,s:I}", "active", pt.gate ? Py_False : Py_True, "path", pt.path, "clock",
+    return Py_BuildValue("{s:O,s:N,s:s,s:z,s:z,s:I}", "active", pt.gate ? Py_False : Py_True, "path",
+                         PyUnicode_DecodeFSDefault(pt.path), "clock",
                          clocks[pt.tick_kind], "no_stacks", why_not, "no_file_objects", pt_files_unsupported(), "pid", pt.pid);
 }
 

@@ -194,9 +194,7 @@ PyObject *pt_suppress(PyObject *module, PyObject *on)
     int yes = PyObject_IsTrue(on);
     if (yes < 0)
         return NULL;
-    struct pt_thread *t = pt_enter();
-    if (!t && !pt.gate)
-        t = pt_self;
+    struct pt_thread *t = pt_self ? pt_self : pt_enter(); /* also after a stop: what was opened is closed */
     if (!t)
         Py_RETURN_NONE;
     if (yes)

@@ -35,7 +35,10 @@ def start_from_environment() -> None:
 
 
 def _warn(text: str) -> None:
-    os.write(2, f"pyio-trace: not tracing: {text}\n".encode(errors="backslashreplace"))
+    try:
+        os.write(2, f"pyio-trace: not tracing: {text}\n".encode(errors="backslashreplace"))
+    except OSError:
+        pass  # stderr is closed, or a full disk: nobody to tell
 
 
 def _start() -> None:
@@ -45,6 +48,8 @@ def _start() -> None:
     if not configuration.enabled() or _leave_alone():
         return
     live = os.environ.get(online.LOG_VARIABLE)
+    if live and _traced_already(live):
+        return  # a subinterpreter
     if live:
         settings = configuration.Config.from_environment()
         owner = online.start(settings, live, create=False)
@@ -55,6 +60,17 @@ def _start() -> None:
         owner = online.start(settings, live, create=True)
     if owner:
         finish_at_exit(live, final, quiet=settings.quiet)
+
+
+def _traced_already(live: str) -> bool:
+    """Whether another interpreter of this very process is in the run; the core, if it loads here at all, knows."""
+    from pyio_trace import native
+
+    if native.core is not None:
+        return bool(native.core.state()["active"])
+    from pyio_trace.output import _maps
+
+    return _maps(os.getpid(), live)
 
 
 def _final_of(settings: object, live: str) -> str | None:
@@ -101,7 +117,7 @@ def finish_at_exit(live: str, final: str | None, *, quiet: bool) -> None:
         "import sys; sys.path.append(sys.argv.pop(1)); "
         "from pyio_trace.cli.main import main; sys.exit(main(sys.argv[1:]))"
     )
-    words = [sys.executable, "-c", code, root, "finish", live]
+    words = [sys.executable, "-P", "-c", code, root, "finish", live]  # -P: not what lies in the current folder
     if final is not None:
         words += ["--pack", final]
     if quiet:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from importlib.machinery import ModuleSpec
     from types import ModuleType
+    from typing import Any
 
     Action = Callable[[ModuleType], object]
 
@@ -45,7 +46,10 @@ def _run(action: Action, module: ModuleType) -> None:
     try:
         action(module)
     except Exception as problem:  # a fault of ours must not break the program's import
-        os.write(2, f"pyio-trace: {module.__name__} is not instrumented: {problem}\n".encode(errors="replace"))
+        try:
+            os.write(2, f"pyio-trace: {module.__name__} is not instrumented: {problem}\n".encode(errors="replace"))
+        except OSError:
+            pass  # stderr is closed
 
 
 class _Finder:
@@ -57,11 +61,13 @@ class _Finder:
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        actions = self.actions.pop(name, None)
-        if not actions:
+        if not self.actions.get(name):
             return None
         spec = self._find_elsewhere(name, path, target)
         if spec is None or spec.loader is None or not hasattr(spec.loader, "exec_module"):
+            return spec
+        if isinstance(spec.loader, type):  # BuiltinImporter, FrozenImporter: one class for all their modules
+            spec.loader = _Once(spec.loader, self)  # type: ignore[assignment]
             return spec
         load = spec.loader.exec_module
 
@@ -69,14 +75,18 @@ class _Finder:
             # The instance attribute goes first: the module's loader is as it always was.
             del spec.loader.exec_module  # type: ignore[union-attr]
             load(module)
-            for action in actions:
-                _run(action, module)
+            self.imported(module)
 
         try:
             spec.loader.exec_module = exec_module  # type: ignore[method-assign]
         except AttributeError:
-            pass  # a loader that takes no attributes (built-in modules): seen by POSIX only
+            pass  # a loader that takes no attributes: seen by POSIX only
         return spec
+
+    def imported(self, module: ModuleType) -> None:
+        """Only now: a spec may be asked for and never loaded (importlib.util.find_spec)."""
+        for action in self.actions.pop(module.__name__, ()):
+            _run(action, module)
 
     def _find_elsewhere(self, name: str, path: Sequence[str] | None, target: ModuleType | None) -> ModuleSpec | None:
         for finder in list(sys.meta_path):
@@ -86,6 +96,25 @@ class _Finder:
             if spec is not None:
                 return spec
         return None
+
+
+class _Once:
+    """Stands for a loader that is a class, for one import: a Python that has mmap built in."""
+
+    def __init__(self, loader: Any, finder: _Finder) -> None:
+        self._loader = loader
+        self._finder = finder
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
+        module: ModuleType | None = self._loader.create_module(spec)
+        return module
+
+    def exec_module(self, module: ModuleType) -> None:
+        if module.__spec__ is not None:
+            module.__spec__.loader = self._loader
+        module.__loader__ = self._loader
+        self._loader.exec_module(module)
+        self._finder.imported(module)
 
 
 _finder = _Finder()

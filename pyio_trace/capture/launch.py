@@ -47,7 +47,8 @@ def run(config: Config, kind: str, target: str, args: list[str]) -> NoReturn:
     environment.pop(LOG_VARIABLE, None)
     if not started_by_site:
         _use_shim(environment)
-    words = {"script": [target], "module": ["-m", target], "code": ["-c", target]}[kind]
+    script = ["--", target] if target.startswith("-") else [target]
+    words = {"script": script, "module": ["-m", target], "code": ["-c", target]}[kind]
     sys.stdout.flush()
     sys.stderr.flush()
     os.execve(sys.executable, [sys.executable, *_interpreter_flags(), *words, *args], environment)
@@ -56,7 +57,7 @@ def run(config: Config, kind: str, target: str, args: list[str]) -> NoReturn:
 def _check_module(name: str) -> None:
     from importlib.util import find_spec
 
-    sys.path.insert(0, os.getcwd())
+    sys.path.insert(0, "")  # the current folder, which may be gone
     try:
         found = find_spec(name.partition(".")[0]) is not None
     except (ImportError, ValueError):
@@ -115,8 +116,13 @@ def _interpreter_flags() -> list[str]:
         word = words[i]
         if not word.startswith("-") or word == "-":
             break  # the pyio-trace script
-        if word.startswith("--"):
+        if word == "--check-hash-based-pycs":
+            flags += words[i : i + 2]
+            i += 1
+        elif word.startswith("--"):
             flags.append(word)
+        elif word == "-c":
+            break  # python -c "...main()"
         elif "m" in word[1:] and word[1] not in "XWc":
             if len(word) > 2:  # -Im pyio_trace
                 flags.append(word[: word.index("m", 1)])

@@ -46,7 +46,7 @@ def start(config: Config, live: str, *, create: bool) -> bool:
             config.max_log_size,
             _STACKS[config.stacks],
             "{}.{}.{}".format(*sys.version_info),
-            sys.executable or "",
+            os.fsencode(sys.executable or ""),
             b"\0".join(os.fsencode(word) for word in sys.orig_argv) + b"\0",
         )
     except OSError as problem:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from types import ModuleType
     from typing import Any
 
-_undo: list[tuple[type, str, object]] = []
+_undo: list[tuple[type, str, object, object]] = []  # owner, name, original, ours
 
 
 def install() -> None:
@@ -28,8 +28,9 @@ def install() -> None:
 def uninstall() -> None:
     """Put back what install() replaced."""
     while _undo:
-        owner, name, original = _undo.pop()
-        setattr(owner, name, original)
+        owner, name, original, ours = _undo.pop()
+        if owner.__dict__.get(name) is ours:  # else somebody has wrapped it since: theirs stays, ours passes through
+            setattr(owner, name, original)
 
 
 def _wrap(module: ModuleType) -> None:
@@ -37,7 +38,7 @@ def _wrap(module: ModuleType) -> None:
     original = owner.__dict__["submit"]
     replacement = _carrying(original)
     owner.submit = replacement
-    _undo.append((owner, "submit", original))
+    _undo.append((owner, "submit", original, replacement))
 
 
 def _carrying(original: Callable[..., Any]) -> Callable[..., Any]:

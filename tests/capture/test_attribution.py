@@ -98,7 +98,7 @@ def test_stack_goes_through_libraries(program: Runner, tmp_path: Path) -> None:
         f"{script}:8:<module>", f"{script}:8:<lambda>", f"{script}:5:Settings.load",
         f"{script}:5:Settings.load.<locals>.<listcomp>", f"{script}:5:Settings.load.<locals>.<genexpr>",
     ] or sites[:3] == [f"{script}:8:<module>", f"{script}:8:<lambda>", f"{script}:5:Settings.load"]  # fmt: skip
-    assert sites[-1].rpartition(":")[2] == "RawConfigParser._read"
+    assert sites[-1].rpartition(":")[2].startswith("RawConfigParser._read")  # or _read_inner, from 3.13
 
 
 @pytest.mark.parametrize("stacks", ["full", "site", "off"])

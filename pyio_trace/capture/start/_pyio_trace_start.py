@@ -13,6 +13,9 @@ def start() -> None:
         try:
             from pyio_trace.capture.bootstrap import start_from_environment
         except ImportError as problem:
-            os.write(2, f"pyio-trace: not tracing: {problem}\n".encode(errors="replace"))
+            try:
+                os.write(2, f"pyio-trace: not tracing: {problem}\n".encode(errors="replace"))
+            except OSError:
+                pass  # stderr is closed
         else:
             start_from_environment()
