@@ -47,15 +47,24 @@ def start_up(folder: Path) -> list[Pair]:
     launch = [sys.executable, "-m", "pyio_trace", "-q", "-o", log, "-c", "pass"]
     without, with_ = twins(folder)
     return [
-        _pair("start-up, installed but switched off", [without, "-c", "pass"], [with_, "-c", "pass"], bare, UNNOTICED),
+        _pair(
+            "start-up, installed but switched off",
+            [without, "-c", "pass"],
+            [with_, "-c", "pass"],
+            bare,
+            UNNOTICED,
+            4 * ROUNDS,  # to find nothing takes a closer look
+        ),
         _pair("start-up, PYIO_TRACE=1", pass_, pass_, on, 20 * MS),
         _pair("start-up, python -m pyio_trace", pass_, launch, bare, 20 * MS),
     ]
 
 
-def _pair(work: str, bare: list[str], traced: list[str], environment: dict[str, str], limit: float) -> Pair:
+def _pair(
+    work: str, bare: list[str], traced: list[str], environment: dict[str, str], limit: float, rounds: int = ROUNDS
+) -> Pair:
     clean = clean_environment()
-    return Pair(work, "", "ms", *alternate(lambda: run(bare, clean), lambda: run(traced, environment), ROUNDS), limit)
+    return Pair(work, "", "ms", *alternate(lambda: run(bare, clean), lambda: run(traced, environment), rounds), limit)
 
 
 def twins(folder: Path) -> tuple[str, str]:

@@ -82,7 +82,7 @@ def machine() -> list[str]:
 
 METHOD = """\
 Bare and traced run in turn in one run of `python -m benchmarks`, {hot} rounds of each for the cost of an operation
-and {lives} for that of a process; *added* is the median of the rounds' differences, *ratio* the median of their
+and {lives} or more for that of a process; *added* is the median of the rounds' differences, *ratio* the median of their
 ratios, and between the two ends of *middle half* lies the middle half of the differences. Times of operations are
 wall time less the time the thread stood ready while other programs had the processor (`/proc/thread-self/schedstat`).
 Before each round memory is taken and freed, so that the host of a virtual machine has backed what the log will take.

@@ -306,6 +306,8 @@ void pt_got_patch(void)
  * hang in its first dlopen.  Tried, not waited for: a signal handler that
  * forks may have interrupted the very pass. */
 
+static __thread bool held_for_fork __attribute__((tls_model("initial-exec")));
+
 void pt_got_before_fork(void)
 {
     for (int i = 0; i < 100000 && !held_for_fork; i++) {
@@ -323,8 +325,6 @@ void pt_got_after_fork(bool child)
         pthread_mutex_unlock(&patching);
     held_for_fork = false;
 }
-
-static __thread bool held_for_fork __attribute__((tls_model("initial-exec")));
 
 static int count_loads(struct dl_phdr_info *info, size_t size, void *loads)
 {

@@ -19,7 +19,8 @@ def installed() -> None:
     Its logs are read here, by the package that pytest has imported, so both must speak of the same layout.
     """
     code = "from pyio_trace import native; from pyio_trace.log import layout; print(native.reason or layout.__file__)"
-    told = subprocess.run([sys.executable, "-c", code], cwd="/", env=clean_environment(), capture_output=True, text=True)
+    words = [sys.executable, "-c", code]
+    told = subprocess.run(words, cwd="/", env=clean_environment(), capture_output=True, text=True)
     theirs = Path(told.stdout.strip())
     if told.returncode or not theirs.is_file():
         pytest.exit(f"install the package first (pip install .): {told.stdout}{told.stderr}", returncode=2)

@@ -1,3 +1,4 @@
+# ruff: noqa: E501 - in the tables a program stands on one line
 """Whose line an operation is, and which call at a higher layer it happened in."""
 
 from __future__ import annotations

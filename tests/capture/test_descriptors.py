@@ -1,3 +1,4 @@
+# ruff: noqa: E501 - in the tables a program stands on one line
 """Descriptors: which file each one is, however it came to be."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# ruff: noqa: E501 - in the tables a program stands on one line
 """Python's own file objects: each way of reading and writing is there, with exact counts and bytes."""
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ def totals(outcome: Outcome, path: Path) -> dict[str, tuple[int, int]]:
 
 
 #: way -> (code with the file's name in `path`, {op: (calls, bytes)}), opens and closes left out
-READS = {
+READS: dict[str, tuple[str, dict[str, tuple[int | None, int | None]]]] = {
     "read(16)": ("f = open(path, 'rb')\nwhile f.read(16): pass", {"BufferedReader.read": (LINES + 1, SIZE)}),
     "read()": ("open(path, 'rb').read()", {"BufferedReader.read": (1, SIZE)}),
     "read(-1)": ("open(path, 'rb').read(-1)", {"BufferedReader.read": (1, SIZE)}),
@@ -78,7 +79,7 @@ READS = {
         "ts = [threading.Thread(target=lambda: open(path, 'rb').read()) for _ in range(2)]\n"
         "for t in ts: t.start()\nfor t in ts: t.join()", {"BufferedReader.read": (2, 2 * SIZE)}),
 }  # fmt: skip
-WRITES = {
+WRITES: dict[str, tuple[str, dict[str, tuple[int | None, int | None]]]] = {
     "write": ("f = open(path, 'wb')\nfor n in range(1000): f.write(b'x' * 16)\nf.close()", {"BufferedWriter.write": (1000, 16000)}),
     "text": ("f = open(path, 'w')\nfor n in range(1000): f.write('x' * 16)\nf.close()", {"TextIOWrapper.write": (1000, 16000)}),
     "non-ASCII": ("f = open(path, 'w', encoding='utf-8'); f.write('aé☃😀'); f.close()", {"TextIOWrapper.write": (1, 10)}),
@@ -194,10 +195,11 @@ def test_runs_are_not_mixed_up(program: Runner, lines: Path, tmp_path: Path) -> 
     sums: dict[tuple[str, str | None], int] = defaultdict(int)
     for row in outcome.select(op="BufferedReader.read", path=(str(lines), str(other))):
         sums[Path(row["path"]).name, spans.get(row["parent"])] += row["moved"]
-    assert sums == {
+    wanted: dict[tuple[str, str | None], int] = {
         **{("lines", f"step {n}"): 60 for n in range(10)}, **{("other", f"step {n}"): 100 for n in range(10)},
         ("lines", None): 70_000,
     }  # fmt: skip
+    assert sums == wanted
     assert sum(row["count"] for row in outcome.select(op="BufferedReader.readline", path=lines)) == 200
 
 

@@ -144,7 +144,8 @@ def test_max_log_size(program: Runner, data: Path, size: str) -> None:
 
 def test_children_of_a_full_log(program: Runner, data: Path) -> None:
     # GIVEN a log that is full before the children are started: forked, spawned, and other Pythons
-    child = program.write("import os, sys\nfd = os.open(sys.argv[1], 0)\nfor n in range(100):\n    os.pread(fd, 10, n)\n", "child.py")
+    lines = "import os, sys\nfd = os.open(sys.argv[1], 0)\nfor n in range(100):\n    os.pread(fd, 10, n)\n"
+    child = program.write(lines, "child.py")
     text = f"""\
     import os, subprocess, sys
     fd = os.open(sys.argv[1], os.O_RDONLY)
@@ -169,7 +170,8 @@ def test_limited_address_space(program: Runner, data: Path) -> None:
     # GIVEN a process whose address space is limited to 1 GiB WHEN a program is run traced
     limit = (1 << 30, 1 << 30)
     outcome = succeeded(program.traced(
-        "import os, sys\nfd = os.open(sys.argv[1], 0)\nfor n in range(1000): os.pread(fd, 10, n)\nb = bytearray(500 << 20)",
+        "import os, sys\nfd = os.open(sys.argv[1], 0)\nfor n in range(1000): os.pread(fd, 10, n)\n"
+        "memory = bytearray(500 << 20)",
         data, before=lambda: resource.setrlimit(resource.RLIMIT_AS, limit),
     ))  # fmt: skip
     # THEN it has its memory, and its reads are there

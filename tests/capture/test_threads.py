@@ -48,7 +48,8 @@ def test_executor_work_belongs_to_the_span_that_submitted_it(program: Runner, tm
             assert {row["link"] for row in rows if row["layer"] == "app"} == {"context"}
             assert all(row["tid"] != outcome.pid for row in rows)
     assert {span_of(outcome, row) for row in outcome.select(path=tmp_path / "outside")} == {None}
-    assert {span_of(outcome, row) for row in outcome.select(path=(str(tmp_path / "m0"), str(tmp_path / "m1")))} == {"map"}
+    mapped = outcome.select(path=(str(tmp_path / "m0"), str(tmp_path / "m1")))
+    assert {span_of(outcome, row) for row in mapped} == {"map"}
     assert {span_of(outcome, row) for row in outcome.select(path=tmp_path / "by-hand")} == {None}
 
 
@@ -68,7 +69,8 @@ def test_asyncio_to_thread_belongs_to_the_span(program: Runner, tmp_path: Path) 
     """
     # WHEN it is run traced THEN the work of the threads is in the span, and what came after is not
     outcome = succeeded(program.traced(text))
-    spans = {name: {span_of(outcome, row) for row in outcome.select(path=tmp_path / name)} for name in ("one", "two", "three")}
+    names = ("one", "two", "three")
+    spans = {name: {span_of(outcome, row) for row in outcome.select(path=tmp_path / name)} for name in names}
     assert spans == {"one": {"load"}, "two": {"load"}, "three": {None}}
 
 

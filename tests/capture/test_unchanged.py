@@ -1,3 +1,4 @@
+# ruff: noqa: E501 - in the tables a program stands on one line
 """The traced program behaves as the untraced one: output, status, exceptions, signals."""
 
 from __future__ import annotations

@@ -98,7 +98,7 @@ class Outcome:
         return chain
 
 
-def _plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
+def _plain(column: Any) -> Any:
     return column.cast(pa.string()) if pa.types.is_dictionary(column.type) else column
 
 

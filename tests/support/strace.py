@@ -65,9 +65,9 @@ STRING = re.compile(r'"((?:[^"\\]|\\.)*)"')
 
 
 def command(output: Path) -> list[str]:
-    """The words before the program's: all system calls of PLAIN, in all threads, paths of descriptors, no strings' bytes."""
-    return ["strace", "-f", "-qq", "-y", "-s", "4096", "-e", "signal=none", "-e", "trace=" + ",".join(f"?{name}" for name in PLAIN),
-            "-o", str(output)]  # fmt: skip
+    """The words before the program's: all system calls of PLAIN, in all threads, with the paths of descriptors."""
+    calls = ",".join(f"?{name}" for name in PLAIN)
+    return ["strace", "-f", "-qq", "-y", "-s", "4096", "-e", "signal=none", "-e", f"trace={calls}", "-o", str(output)]
 
 
 def calls(output: Path, folder: Path) -> dict[int, list[Call]]:
@@ -95,7 +95,8 @@ def calls(output: Path, folder: Path) -> dict[int, list[Call]]:
         if call is not None and not (call.op == "fstat" and opened_stream.get(match["pid"]) == call.path):
             found[int(match["pid"])].append(call)
         # opendir() looks at what it has opened: that fstat is libc's own
-        opened_stream[match["pid"]] = call.path if call and "O_NONBLOCK|O_CLOEXEC|O_DIRECTORY" in match["args"] else None
+        stream = "O_NONBLOCK|O_CLOEXEC|O_DIRECTORY" in match["args"]
+        opened_stream[match["pid"]] = call.path if call and stream else None
     return dict(enumerate(found.values()))
 
 
@@ -108,7 +109,7 @@ def _call(name: str, args: str, result: str, rest: str, folder: Path) -> Call | 
         linked = args.startswith("AT_FDCWD") and "AT_SYMLINK_NOFOLLOW" in args
         op = "fstat" if "AT_EMPTY_PATH" in args else "lstat" if linked else "stat"
     failed = result == "-1"
-    error = rest.split()[0] if failed else 0
+    error = rest.split(maxsplit=1)[0] if failed else 0
     moved = (0 if failed else int(result)) if op in MOVES else None
     size = _size(op, args) if op in SIZED else None
     return Call(op, path, size, moved, error)
