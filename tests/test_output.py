@@ -81,7 +81,8 @@ def test_only_logs_are_overwritten(here: Path) -> None:
 
 
 def test_a_log_that_is_being_written_is_refused(here: Path) -> None:
-    code = "import mmap, sys; f = open(sys.argv[1], 'r+b'); m = mmap.mmap(f.fileno(), 0); print('mapped', flush=True); input()"
+    code = "import mmap, sys; f = open(sys.argv[1], 'r+b'); m = mmap.mmap(f.fileno(), 0); print('mapped', flush=True)"
+    code += "; input()"
     path = LogWriter().save(here / "run.pyio")
     with subprocess.Popen(
         [sys.executable, "-c", code, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 struct pt_state pt = {.gate = 1};
@@ -18,17 +19,29 @@ static int open_log(const struct pt_options *o)
     return o->create ? pt_log_create(o->path, o->budget) : pt_log_join(o->path);
 }
 
+/* The log of an earlier stretch: what is still in flight in other threads may
+ * yet store there, but its file's pages need not stay for that. */
+static void let_go(char *base, uint64_t size)
+{
+    if (base && size)
+        mmap(base, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+}
+
 int pt_start(const struct pt_options *o)
 {
     if (!pt.gate)
         return -EALREADY;
     char *base_before = pt.base;
+    uint64_t mapped_before = pt.mapped;
     pt_hooks_resolve();
     int error = open_log(o);
     if (error) {
         pt.base = base_before;
+        pt.mapped = mapped_before;
+        pt.header = (struct pt_header *)base_before;
         return error;
     }
+    let_go(base_before, mapped_before);
     pt.heap = NULL;
     pt.cwd = 0;
     pt.stacks = o->stacks;

@@ -151,6 +151,7 @@ struct pt_clock_pair pt_clock_pair(void);
 
 int pt_log_create(const char *path, uint64_t budget); /* 0 or -errno */
 int pt_log_join(const char *path);                    /* 0 or -errno; -EPROTO: not our log */
+void pt_log_shrink(uint64_t limit);                   /* the address space is limited from now on */
 void pt_log_finish(void);                             /* give back the unused part */
 bool pt_process_others_live(void);                    /* process.c */
 struct pt_chunk *pt_chunk_claim_slow(uint32_t kind, uint64_t size, uint32_t process, uint32_t tid, uint32_t sequence);

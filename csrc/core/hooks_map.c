@@ -9,6 +9,7 @@
 #include <stdarg.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 
 #define MAPPINGS 4096u
 static struct mapping {
@@ -151,4 +152,28 @@ void *hook_mremap(void *address, size_t old_length, size_t length, int flags, ..
     }
     pt_end_int(&c, at == MAP_FAILED ? -1 : 0);
     return at;
+}
+
+/* ---- a limit on the address space: not recorded, but the log is in there too -------- */
+
+static void make_room(int resource, const struct rlimit *limit)
+{
+    struct pt_thread *t = pt_table_owner();
+    if (resource == RLIMIT_AS && limit && limit->rlim_cur != RLIM_INFINITY && t && !t->borrowed_memory)
+        pt_log_shrink(limit->rlim_cur);
+}
+
+PT_HOOK_DECLARE(int, setrlimit, int, const struct rlimit *);
+int hook_setrlimit(int resource, const struct rlimit *limit)
+{
+    make_room(resource, limit);
+    return real_setrlimit(resource, limit);
+}
+
+PT_HOOK_DECLARE(int, prlimit, pid_t, int, const struct rlimit *, struct rlimit *);
+int hook_prlimit(pid_t pid, int resource, const struct rlimit *limit, struct rlimit *before)
+{
+    if (pid == 0 || (uint32_t)pid == pt.pid)
+        make_room(resource, limit);
+    return real_prlimit(pid, resource, limit, before);
 }

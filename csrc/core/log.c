@@ -53,8 +53,11 @@ static bool reserve(char *at, uint64_t size)
     return ours;
 }
 
+static bool out_of_reach; /* what this process maps is used up, the log is not */
+
 static bool map_log(int fd, uint64_t size)
 {
+    out_of_reach = false;
     /* A program under a limit of its address space keeps most of it. */
     struct rlimit limit;
     uint64_t room = size;
@@ -191,13 +194,20 @@ static struct pt_chunk *claim(uint32_t kind, uint64_t size, uint32_t process, ui
 {
     struct pt_header *h = pt.header;
     for (;;) {
-        if (__atomic_load_n(&h->full_reason, __ATOMIC_RELAXED))
+        if (__atomic_load_n(&h->full_reason, __ATOMIC_RELAXED) || out_of_reach)
             return NULL;
         uint64_t at = __atomic_fetch_add(&h->next, size, __ATOMIC_RELAXED);
         if (at + size > __atomic_load_n(&pt.mapped, __ATOMIC_ACQUIRE)) {
             if (pt.gate)
                 return NULL; /* a thread that was in a hook when tracing stopped */
-            mark_full(budget_reason());
+            if (at + size > h->budget) {
+                mark_full(budget_reason());
+                return NULL;
+            }
+            /* It is this process that maps no more of it (RLIMIT_AS): the others go on. */
+            uint64_t end = at + size;
+            __atomic_compare_exchange_n(&h->next, &end, at, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+            out_of_reach = true;
             return NULL;
         }
         struct pt_chunk *c = (struct pt_chunk *)(pt.base + at);
@@ -243,6 +253,26 @@ static uint64_t close_claims(void)
     /* Some of the latest may have got their chunk; the others have only moved header.next. */
     uint64_t last = __atomic_load_n(&claims_end, __ATOMIC_SEQ_CST);
     return last > used ? last : used;
+}
+
+/* The program limits its address space: it gets back what it would not have
+ * lacked without us, most of what is not used yet. */
+void pt_log_shrink(uint64_t limit)
+{
+    uint64_t mapped = pt.mapped, keep = limit / 8 / PT_PAGE * PT_PAGE;
+    uint64_t used = __atomic_load_n(&pt.header->next, __ATOMIC_ACQUIRE);
+    keep = keep > used ? keep : used;
+    if (keep >= mapped)
+        return;
+    __atomic_store_n(&pt.mapped, keep, __ATOMIC_SEQ_CST);
+    for (int i = 0; i < 1000 && __atomic_load_n(&claims_under_way, __ATOMIC_SEQ_CST); i++)
+        sched_yield();
+    if (__atomic_load_n(&claims_under_way, __ATOMIC_SEQ_CST))
+        return; /* somebody may be writing beyond */
+    uint64_t last = __atomic_load_n(&claims_end, __ATOMIC_SEQ_CST);
+    keep = last > keep ? (last + PT_PAGE - 1) / PT_PAGE * PT_PAGE : keep;
+    if (keep < mapped)
+        pt_sys(SYS_munmap, pt.base + keep, mapped - keep);
 }
 
 /* Cuts the file to what is used.  By name, since no descriptor was kept; only

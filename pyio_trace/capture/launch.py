@@ -116,21 +116,14 @@ def _interpreter_flags() -> list[str]:
         word = words[i]
         if not word.startswith("-") or word == "-":
             break  # the pyio-trace script
-        if word == "--check-hash-based-pycs":
-            flags += words[i : i + 2]
-            i += 1
-        elif word.startswith("--"):
-            flags.append(word)
-        elif word == "-c":
-            break  # python -c "...main()"
-        elif "m" in word[1:] and word[1] not in "XWc":
-            if len(word) > 2:  # -Im pyio_trace
-                flags.append(word[: word.index("m", 1)])
+        # Letters may be joined (-Om pyio_trace); m and c are the last, W and X have a value, here or in the next word.
+        long = word.startswith("--")
+        ends = len(word) if long else next((n for n, letter in enumerate(word) if letter in "mcWX"), len(word))
+        if word[ends : ends + 1] in ("m", "c"):
+            if ends > 1:
+                flags.append(word[:ends])
             break
-        elif word in ("-X", "-W"):
-            flags += words[i : i + 2]
-            i += 1
-        else:
-            flags.append(word)
-        i += 1
+        takes_next = word == "--check-hash-based-pycs" or ends == len(word) - 1
+        flags += words[i : i + 1 + takes_next]
+        i += 1 + takes_next
     return flags

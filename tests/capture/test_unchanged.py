@@ -157,9 +157,9 @@ def test_interrupt_of_the_whole_group(program: Runner, tmp_path: Path) -> None:
     if __name__ == "__main__":
         with multiprocessing.Pool(2) as pool:
             result = pool.map_async(work, range(2))
-            time.sleep(0.3)
-            print("ready", flush=True)
             try:
+                time.sleep(0.3)
+                print("ready", flush=True)
                 result.get()
             except KeyboardInterrupt:
                 print("caught")
