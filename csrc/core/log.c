@@ -196,6 +196,9 @@ static struct pt_chunk *claim(uint32_t kind, uint64_t size, uint32_t process, ui
     for (;;) {
         if (__atomic_load_n(&h->full_reason, __ATOMIC_RELAXED) || out_of_reach)
             return NULL;
+        /* A thread still in a hook when tracing stopped: the file may be cut already. */
+        if (pt.gate && __atomic_load_n(&h->next, __ATOMIC_SEQ_CST) + size > __atomic_load_n(&pt.mapped, __ATOMIC_SEQ_CST))
+            return NULL;
         uint64_t at = __atomic_fetch_add(&h->next, size, __ATOMIC_RELAXED);
         if (at + size > __atomic_load_n(&pt.mapped, __ATOMIC_ACQUIRE)) {
             if (pt.gate)
@@ -237,7 +240,7 @@ static struct pt_chunk *claim(uint32_t kind, uint64_t size, uint32_t process, ui
 
 struct pt_chunk *pt_chunk_claim_slow(uint32_t kind, uint64_t size, uint32_t process, uint32_t tid, uint32_t sequence)
 {
-    __atomic_fetch_add(&claims_under_way, 1, __ATOMIC_ACQ_REL);
+    __atomic_fetch_add(&claims_under_way, 1, __ATOMIC_SEQ_CST);
     struct pt_chunk *c = claim(kind, size, process, tid, sequence);
     __atomic_fetch_sub(&claims_under_way, 1, __ATOMIC_ACQ_REL);
     return c;

@@ -155,8 +155,9 @@ def test_an_error_inside_a_run_of_small_calls(program: Runner, tmp_path: Path) -
     outcome = succeeded(program.traced(text))
     rows = outcome.select(op="FileIO.write", path=tmp_path / "data")
     # THEN each failure is a row with its errno, and all calls are counted
-    assert [(row["calls"], row["moved"], row["errno"]) for row in rows if row["errno"] is None] == [(10, 100, None)]
-    assert [row["errno"] for row in rows if row["errno"] is not None] == [27] * 5
+    good = [row for row in rows if row["errno"] == 0]
+    assert (sum(row["count"] for row in good), sum(row["moved"] for row in good)) == (10, 100)
+    assert [row["errno"] for row in rows if row["errno"]] == [27] * 5
 
 
 def test_suppression_that_outlives_a_stretch(program: Runner, data: Path) -> None:
@@ -240,7 +241,7 @@ assert "exec_module" in vars(BuiltinImporter)
 
 def test_somebody_elses_wrapper_of_submit_stays(program: Runner) -> None:
     # GIVEN a wrapper put around ours WHEN tracing stops THEN it is still there, and works
-    succeeded(program.bare("""\
+    text = """\
     import concurrent.futures.thread as module, pyio_trace
     Pool = module.ThreadPoolExecutor
     original = Pool.submit
@@ -250,7 +251,8 @@ def test_somebody_elses_wrapper_of_submit_stays(program: Runner) -> None:
         Pool.submit = theirs
     assert Pool.submit is theirs
     with Pool(1) as pool: assert pool.submit(abs, -1).result() == 1
-    """))
+    """
+    succeeded(program.bare(text))
 
 
 def test_no_frame_of_the_interpreters_own(program: Runner, data: Path) -> None:
@@ -265,8 +267,7 @@ def test_no_frame_of_the_interpreters_own(program: Runner, data: Path) -> None:
     outcome = succeeded(program.traced(text, data))
     rows = outcome.select(op="stat", path=data)
     # THEN the stack shows what a traceback would
-    frames = {frame for row in rows for frame in str(row["stack"]).split(";")} if "stack" in rows[0] else set()
-    assert len(rows) == 1000 and not any(frame.startswith("__init__:") for frame in frames)
+    assert len(rows) == 1000 and not any("__init__:0:" in str(row["stack"]) for row in rows)
     assert {row["site"] for row in rows} == {f"{program.folder}/program.py:4:Reader.__init__"}
 
 
