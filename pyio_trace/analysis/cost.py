@@ -8,10 +8,10 @@ the log says how many there were of each kind.
 from __future__ import annotations
 
 #: ns for one recorded operation: entry, stack, record, exit.  docs/benchmarks.md, "Python, os.pread 4 KiB".
-RECORDED = 60
-#: ns for a call folded into a run of like calls.  docs/benchmarks.md, "Python, f.read(16) buffered".
-COALESCED = 15
-#: ns for a call that was only counted: two clock readings and four adds.  docs/benchmarks.md, "counted only".
+RECORDED = 65
+#: ns for a call folded into a run of like calls.  docs/benchmarks.md, "Python, f.read(16)".
+COALESCED = 30
+#: ns for a call that was only counted.  Reasoned, not measured: two clock readings and five atomic adds.
 COUNTED = 40
 
 
