@@ -14,7 +14,6 @@ static int open_log(const struct pt_options *o)
     if (strlen(o->path) >= sizeof pt.path)
         return -ENAMETOOLONG;
     strcpy(pt.path, o->path);
-    pt.base = NULL;
     pt.tick_kind = pt_clock_choose();
     return o->create ? pt_log_create(o->path, o->budget) : pt_log_join(o->path);
 }
@@ -27,6 +26,19 @@ static void let_go(char *base, uint64_t size)
         mmap(base, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
 }
 
+/* Ids of an earlier log mean nothing in the next. */
+static void forget_ids(void)
+{
+    pt.heap = NULL;
+    pt.cwd = 0;
+    pt_intern_reset();
+    pt_fd_reset();
+    pt_mappings_reset();
+}
+
+/* Another thread may still be inside a hook that began before the last stop:
+ * at every moment there is a mapping for it to look into, and what it notes
+ * down while one becomes the other is forgotten once more. */
 int pt_start(const struct pt_options *o)
 {
     if (!pt.gate)
@@ -34,22 +46,15 @@ int pt_start(const struct pt_options *o)
     char *base_before = pt.base;
     uint64_t mapped_before = pt.mapped;
     pt_hooks_resolve();
+    forget_ids();
     int error = open_log(o);
-    if (error) {
-        pt.base = base_before;
-        pt.mapped = mapped_before;
-        pt.header = (struct pt_header *)base_before;
+    if (error)
         return error;
-    }
     let_go(base_before, mapped_before);
-    pt.heap = NULL;
-    pt.cwd = 0;
     pt.stacks = o->stacks;
     pt.pid = (uint32_t)getpid();
     pt.epoch++;
-    pt_intern_reset();
-    pt_fd_reset();
-    pt_mappings_reset();
+    forget_ids();
     pt_process_setup_once();
     pt_process_begin(o);
     pt_threads_forget_chunks();

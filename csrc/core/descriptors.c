@@ -188,12 +188,16 @@ static int raw_fstat(int fd, struct stat *st)
 pt_fd_entry pt_fd_resolve_slow(struct pt_thread *t, int fd)
 {
     struct stat st;
-    char name[32], path[4096];
+    char name[32], none[1] = "", *path = none;
     if (fd < 0 || !in_range(fd) || raw_fstat(fd, &st) != 0)
         return 0;
     fd_link_name(name, fd);
-    long n = pt_sys(SYS_readlinkat, AT_FDCWD, name, path, sizeof path - 1);
-    path[n > 0 ? n : 0] = 0;
+    /* Not on the stack: this may be a signal handler's, of 8 KiB. */
+    long page = pt_sys(SYS_mmap, 0, PT_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0), n = 0;
+    if (!(page < 0 && page > -4096)) {
+        path = (char *)page;
+        n = pt_sys(SYS_readlinkat, AT_FDCWD, name, path, PT_PAGE - 1);
+    }
     uint32_t kind = kind_of(&st, path);
     pt_fd_entry e = entry(0, kind);
     if (!(e & PT_FD_EXCLUDED)) {
@@ -212,6 +216,8 @@ pt_fd_entry pt_fd_resolve_slow(struct pt_thread *t, int fd)
     }
     e |= PT_FD_IDENTIFIED;
     pt_fd_set(t, fd, e);
+    if (path != none)
+        pt_sys(SYS_munmap, path, PT_PAGE);
     return e;
 }
 

@@ -110,9 +110,22 @@ static void write_header(uint64_t budget, uint32_t full_reason)
     memcpy(h->magic, PT_LOG_MAGIC, 8);
 }
 
+/* Back to the log before. */
+static void unmap_log(char *base_before, uint64_t mapped_before)
+{
+    char *base = pt.base;
+    uint64_t mapped = pt.mapped;
+    pt.base = base_before;
+    pt.mapped = mapped_before;
+    pt.header = (struct pt_header *)base_before;
+    munmap(base, mapped);
+}
+
 int pt_log_create(const char *path, uint64_t budget)
 {
     struct rlimit limit;
+    char *base_before = pt.base;
+    uint64_t mapped_before = pt.mapped;
     /* A new file, never an old one cut short: a process of another run may have that one mapped. */
     if (unlink(path) != 0 && errno != ENOENT)
         return -errno;
@@ -134,10 +147,8 @@ int pt_log_create(const char *path, uint64_t budget)
     close(fd);
     if (error) {
         unlink(path);
-        if (pt.base) {
-            munmap(pt.base, pt.mapped);
-            pt.base = NULL;
-        }
+        if (pt.base != base_before)
+            unmap_log(base_before, mapped_before);
         return error;
     }
     write_header(budget, PT_NOT_FULL);

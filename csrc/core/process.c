@@ -11,17 +11,10 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <sys/time.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
-extern char **environ;
 static struct pt_process unlisted; /* when there was no room for an entry */
 
 /* A field of /proc/PID/stat, by its number in proc(5); 0 if it cannot be read. */
@@ -274,152 +267,6 @@ void pt_process_describe(struct pt_process *p, const char *path, char *const *ar
     p->argv_length = at;
 }
 
-/* ---- the end -------------------------------------------------------------- */
-
-/* Tracing is switched off, not only unset: a site's own sitecustomize may
- * switch it on for everyone, and the finisher of a finisher would never end. */
-/* Where Python finds itself and how it encodes; what else was said to the
- * program's Python (to stay interactive, to be strict) is not for ours. */
-static bool kept_for_finisher(const char *variable)
-{
-    static const char *const python[] = {"PYTHONPATH=", "PYTHONHOME=", "PYTHONUSERBASE=", "PYTHONNOUSERSITE=",
-                                         "PYTHONUTF8=", "PYTHONIOENCODING=", "PYTHONCOERCECLOCALE=", "PYTHON_COLORS="};
-    if (strncmp(variable, "PYIO_TRACE", 10) == 0)
-        return false;
-    if (strncmp(variable, "PYTHON", 6) != 0)
-        return true;
-    for (unsigned i = 0; i < sizeof python / sizeof *python; i++)
-        if (strncmp(variable, python[i], strlen(python[i])) == 0)
-            return true;
-    return false;
-}
-
-static char **environment_without_us(void)
-{
-    static char off[] = "PYIO_TRACE=0";
-    size_t n = 0, kept = 0;
-    while (environ && environ[n])
-        n++;
-    /* Not malloc: _exit may have been called by a signal handler that interrupted it. */
-    long at = pt_sys(SYS_mmap, 0, (n + 2) * sizeof(char *), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (at < 0 && at > -4096)
-        return NULL;
-    char **clean = (char **)at;
-    clean[kept++] = off;
-    for (size_t i = 0; i < n; i++)
-        if (kept_for_finisher(environ[i]))
-            clean[kept++] = environ[i];
-    clean[kept] = NULL;
-    return clean;
-}
-
-/* Helpers of ours-to-be-gone processes (multiprocessing's forkserver and
- * resource tracker) end when the pipe to them does: so that they have ended
- * when the log is packed, pipes are closed here, as the kernel is about to. */
-static void close_pipes(void)
-{
-    for (int fd = 3; fd < 4096; fd++) {
-        struct stat st;
-        /* Only ends for writing, and none that children may inherit: a popen()ed
-         * stream, which may hold bytes that exit() has yet to write, is one of those. */
-        if (fstat(fd, &st) == 0 && S_ISFIFO(st.st_mode) &&
-            (pt_sys(SYS_fcntl, fd, F_GETFL) & O_ACCMODE) == O_WRONLY && pt_sys(SYS_fcntl, fd, F_GETFD) == FD_CLOEXEC)
-            pt_sys(SYS_close, fd);
-    }
-}
-
-/* Spawned with no signal blocked, and able to wait for children of its own, whatever the program had set. */
-static int spawn_ordinary(pid_t *pid, const char *const *argv, char **env)
-{
-    posix_spawnattr_t attributes;
-    sigset_t none, children;
-    sigemptyset(&none);
-    sigemptyset(&children);
-    sigaddset(&children, SIGCHLD);
-    posix_spawnattr_init(&attributes);
-    posix_spawnattr_setsigmask(&attributes, &none);
-    posix_spawnattr_setsigdefault(&attributes, &children);
-    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
-    int error = posix_spawn(pid, argv[0], NULL, &attributes, (char *const *)argv, env);
-    posix_spawnattr_destroy(&attributes);
-    return error;
-}
-
-/* An alarm that the program has not lived to see must not end it with another status while it waits for us. */
-static void disarm_timers(void)
-{
-    struct itimerval never = {{0, 0}, {0, 0}};
-    setitimer(ITIMER_REAL, &never, NULL);
-    setitimer(ITIMER_VIRTUAL, &never, NULL);
-    setitimer(ITIMER_PROF, &never, NULL);
-}
-
-/* The run's first process has ended: pack the log, print the summary.  In a
- * fresh interpreter, after this one has written its last byte. */
-static void run_finisher(void)
-{
-    const char *const *argv = pt.finish;
-    if (!argv)
-        return;
-    pt.finish = NULL;
-    char **env = environment_without_us();
-    pid_t pid;
-    if (!env || spawn_ordinary(&pid, argv, env) != 0)
-        return;
-    int status;
-    while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
-        continue;
-}
-
-/* The owner's exit is the run's end, unless it runs on in other processes;
- * helpers that are ending get a moment to do so. */
-void pt_run_ends(void)
-{
-    if (pt.header->owner_pid != pt.pid)
-        return;
-    pt.gate = 1;
-    disarm_timers();
-    if (pt_process_others_live())
-        close_pipes();
-    for (int i = 0; i < 50 && pt_process_others_live(); i++)
-        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
-    run_finisher();
-    pt_log_finish();
-}
-
-/* What exit() is about to write comes before our summary.  Never fflush(NULL): it waits for the lock of every
- * stream, and a thread may sit in fgets(stdin) with that one for ever. */
-static void flush_output(void)
-{
-    FILE *const streams[] = {stdout, stderr};
-    for (int i = 0; i < 2; i++)
-        if (ftrylockfile(streams[i]) == 0) {
-            fflush_unlocked(streams[i]);
-            funlockfile(streams[i]);
-        }
-}
-
-static void at_exit_with_status(int status, void *unused)
-{
-    (void)unused;
-    if (!pt.base || pt.gate || !pt.process)
-        return;
-    pt_process_end(pt.process, PT_END_EXIT, status & 0xff);
-    flush_output();
-    pt_run_ends();
-}
-
-#if !defined(__GLIBC__)
-static void at_exit_plain(void) /* musl has no on_exit: the status stays for the parent to tell */
-{
-    if (!pt.base || pt.gate || !pt.process)
-        return;
-    pt.process->end = pt_ticks();
-    flush_output();
-    pt_run_ends();
-}
-#endif
-
 void pt_process_setup_once(void)
 {
     static bool done;
@@ -427,12 +274,7 @@ void pt_process_setup_once(void)
         return;
     done = true;
     pthread_atfork(before_fork, after_fork_in_parent, in_forked_child);
-#if defined(__GLIBC__)
-    on_exit(at_exit_with_status, NULL);
-#else
-    (void)at_exit_with_status;
-    atexit(at_exit_plain);
-#endif
+    pt_finish_setup_once();
 }
 
 /* This process, as pt_start finds it. */

@@ -11,6 +11,7 @@ void pt_before_vfork(void);
 void pt_fork_failed(void);
 void pt_enter_forked_child(void);
 void pt_spawned(uint32_t pid, uint32_t record, const char *path, char *const *argv);
-void pt_run_ends(void);
+void pt_run_ends(void);          /* finish.c */
+void pt_finish_setup_once(void); /* finish.c */
 
 #endif

@@ -150,6 +150,9 @@ PT_COLD struct pt_record *pt_claim_slow(struct pt_thread *t)
     t->next = (uintptr_t)c + PT_OPS_START + sizeof(struct pt_record);
     __atomic_signal_fence(__ATOMIC_SEQ_CST);
     t->end = (uintptr_t)c + c->size;
+    __atomic_thread_fence(__ATOMIC_SEQ_CST);
+    if (PT_UNLIKELY(t->epoch != __atomic_load_n(&pt.epoch, __ATOMIC_RELAXED)))
+        t->end = 0; /* tracing was stopped meanwhile: no later record goes here */
     return (struct pt_record *)((char *)c + PT_OPS_START);
 }
 

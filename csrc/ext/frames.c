@@ -133,10 +133,18 @@ static size_t utf8_of(PyObject *text, char *out, size_t room)
     return used;
 }
 
-static uint32_t string_of(PyObject *text)
+/* Apart, for its frame: nearly every name is ASCII, and a signal handler's stack may be small. */
+static PT_COLD uint32_t wide_string_of(PyObject *text)
 {
     char bytes[4096];
     return pt_string(bytes, utf8_of(text, bytes, sizeof bytes), 0);
+}
+
+static uint32_t string_of(PyObject *text)
+{
+    if (text && PyUnicode_Check(text) && PyUnicode_IS_COMPACT_ASCII(text))
+        return pt_string(PyUnicode_DATA(text), (size_t)PyUnicode_GET_LENGTH(text), 0);
+    return wide_string_of(text);
 }
 
 static uint32_t code_id(PyCodeObject *code)
