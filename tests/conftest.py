@@ -9,7 +9,6 @@ import pytest
 
 from tests.support.programs import Runner
 
-
 # A job in the background of a shell ignores Ctrl-C, and so would every program that the tests interrupt.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)

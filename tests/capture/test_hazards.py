@@ -229,10 +229,10 @@ import importlib.util
 from importlib.machinery import BuiltinImporter
 from pyio_trace.capture import imports
 seen = []
-imports.watch("xxsubtype", seen.append)
-importlib.util.find_spec("xxsubtype")
-import xxsubtype
-assert seen == [xxsubtype] and xxsubtype.__loader__ is xxsubtype.__spec__.loader is BuiltinImporter
+imports.watch("_symtable", seen.append)
+importlib.util.find_spec("_symtable")
+import _symtable
+assert seen == [_symtable] and _symtable.__loader__ is _symtable.__spec__.loader is BuiltinImporter
 assert "exec_module" in vars(BuiltinImporter)
 """
     # THEN it is instrumented once, and the loader of all the others is as it was
