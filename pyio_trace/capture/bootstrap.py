@@ -106,7 +106,7 @@ def finish_at_exit(live: str, final: str | None, *, quiet: bool) -> None:
     """When this process has ended: pack the log into `final`, print the summary.
 
     It is done by a fresh interpreter that the core starts after Python has
-    gone (csrc/core/process.c), so that the last write of the program is in.
+    gone (csrc/core/finish.c), so that the last write of the program is in.
     """
     from pyio_trace import native
 

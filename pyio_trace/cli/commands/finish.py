@@ -1,6 +1,6 @@
 """What the end of a traced run does, in a fresh interpreter: pack the log, print the summary.
 
-Started by the traced program's last process when Python has gone (csrc/core/process.c,
+Started by the run's first process when Python has gone there (csrc/core/finish.c,
 capture/bootstrap.py), not by people.  Whatever goes wrong here is one line on
 stderr, the live log stays, and the status is 0: the program's own is not ours
 to change.
