@@ -155,7 +155,7 @@ void pt_log_shrink(uint64_t limit);                   /* the address space is li
 void pt_log_finish(void);                             /* give back the unused part */
 bool pt_process_others_live(void);                    /* process.c */
 struct pt_chunk *pt_chunk_claim_slow(uint32_t kind, uint64_t size, uint32_t process, uint32_t tid, uint32_t sequence);
-PT_API void *pt_heap_alloc_slow(uint32_t kind, uint32_t size); /* NULL: the log is full */
+PT_API void *pt_heap_alloc_slow(uint32_t size); /* NULL: the log is full */
 PT_API void pt_heap_publish(void *object, uint32_t kind);
 
 static inline uint32_t pt_id_of(const void *at)

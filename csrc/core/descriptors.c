@@ -91,7 +91,7 @@ static pt_fd_entry entry(uint32_t id, uint32_t kind)
 
 static struct pt_desc *new_desc(struct pt_thread *t, int fd, uint32_t path)
 {
-    struct pt_desc *d = pt_heap_alloc_slow(PT_HEAP_DESC, sizeof *d);
+    struct pt_desc *d = pt_heap_alloc_slow(sizeof *d);
     if (!d)
         return NULL;
     d->fd = fd;

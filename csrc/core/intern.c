@@ -135,7 +135,7 @@ uint32_t pt_string(const char *bytes, size_t length, uint32_t base)
     uint32_t id = pt_intern_find(hash);
     if (PT_LIKELY(id))
         return id;
-    struct pt_string *s = pt_heap_alloc_slow(PT_HEAP_STRING, (uint32_t)(sizeof *s + length + 1));
+    struct pt_string *s = pt_heap_alloc_slow((uint32_t)(sizeof *s + length + 1));
     if (!s)
         return 0;
     s->base = base;

@@ -322,7 +322,7 @@ void pt_log_finish(void)
 
 #define HEAP_CHUNK (64u * 1024u)
 
-void *pt_heap_alloc_slow(uint32_t kind, uint32_t size)
+void *pt_heap_alloc_slow(uint32_t size)
 {
     size = (size + 15u) & ~15u;
     for (;;) {
@@ -344,7 +344,6 @@ void *pt_heap_alloc_slow(uint32_t kind, uint32_t size)
         /* A thread that loses this race tries the winner's chunk; its own stays empty. */
         __atomic_compare_exchange_n(&pt.heap, &c, fresh, false, __ATOMIC_RELEASE, __ATOMIC_RELAXED);
     }
-    (void)kind;
 }
 
 void pt_heap_publish(void *object, uint32_t kind)

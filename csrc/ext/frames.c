@@ -156,7 +156,7 @@ static uint32_t code_id(PyCodeObject *code)
         return id;
     uint32_t file = string_of(code->co_filename);
     uint32_t function = string_of(code->co_qualname);
-    struct pt_code *c = pt_heap_alloc_slow(PT_HEAP_CODE, sizeof *c);
+    struct pt_code *c = pt_heap_alloc_slow(sizeof *c);
     if (!c)
         return 0;
     c->file = file;
@@ -196,7 +196,7 @@ static uint32_t write_stack(struct _PyInterpreterFrame *f, uint64_t hash)
     }
     if (!n)
         return 0;
-    struct pt_stack *s = pt_heap_alloc_slow(PT_HEAP_STACK, (uint32_t)(sizeof *s + n * sizeof *frames));
+    struct pt_stack *s = pt_heap_alloc_slow((uint32_t)(sizeof *s + n * sizeof *frames));
     if (!s)
         return 0;
     s->count = n;
