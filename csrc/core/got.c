@@ -306,7 +306,8 @@ void pt_got_patch(void)
  * hang in its first dlopen.  Tried, not waited for: a signal handler that
  * forks may have interrupted the very pass. */
 
-static PT_TLS bool held_for_fork;
+/* Spelt out: PT_TLS is the name of a segment type here (elf.h). */
+static __thread bool held_for_fork __attribute__((tls_model("initial-exec")));
 
 void pt_got_before_fork(void)
 {
