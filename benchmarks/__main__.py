@@ -1,6 +1,6 @@
 """python -m benchmarks [ROW...] [--write] [--folder DIR]: measures rows, prints the table.
 
-Rows: c-pread os-pread open stat read-16 lines start-up fork size load; all
+Rows: c-pread os-pread open stat read-16 lines modes start-up fork size load; all
 when none is named.  --write (all rows only) makes docs/benchmarks.md anew.
 """
 

@@ -110,9 +110,9 @@ def in_thread(depth: int, loop: Loop, n: int) -> int:
 
 
 def pair(
-    work: str, where: str, loop: Loop, log: Path, *, n: int, limit: float | None, depth: int = 3, stacks: str = "full"
+    work: str, where: str, loop: Loop, log: Path, *, n: int, limit: float | None, depth: int = 3, **options: str
 ) -> Pair:
-    """Measures a loop of n calls.  log: the live log's path; limit: ns added."""
+    """Measures a loop of n calls.  log: the live log's path; limit: ns added; options: of trace()."""
     warm = max(n // 8, 1)
 
     def bare() -> float:
@@ -122,7 +122,7 @@ def pair(
 
     def traced() -> float:
         have_memory_ready()
-        with pyio_trace.trace(log, stacks=stacks):
+        with pyio_trace.trace(log, **options):
             in_thread(depth, loop, warm)
             took = in_thread(depth, loop, n) / n * NS
         log.unlink()
@@ -182,8 +182,20 @@ def _rows(name: str, folder: Path, fd: int, where: str, log: Path, *, small: str
         return [pair("Python, os.stat", where, lambda n: loop_stat(small, n), log, n=CHUNK, limit=80)]
     if name == "read-16":
         return [pair("Python, f.read(16)", where, lambda n: loop_read_16(data, n), log, n=400_000, limit=20)]
+    if name == "modes":
+        told = {
+            "mode profile": {"mode": "profile"},
+            "mode ring": {"mode": "ring"},
+            "left out by path": {"exclude": "*.bin"},
+            "left out by operation": {"exclude": "op:pread"},
+            "left out by size": {"min_size": "1M"},
+        }
+        return [
+            pair(f"Python, os.pread, {what}", where, lambda n: loop_os_pread(fd, n), log, n=CHUNK, limit=None, **how)
+            for what, how in told.items()
+        ]
     assert name == "lines", name
     return [pair("Python, a text line iterated", where, lambda n: loop_lines(lines, n), log, n=300_000, limit=15)]
 
 
-ROWS = ("c-pread", "os-pread", "open", "stat", "read-16", "lines")
+ROWS = ("c-pread", "os-pread", "open", "stat", "read-16", "lines", "modes")

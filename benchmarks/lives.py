@@ -83,10 +83,11 @@ def twins(folder: Path) -> tuple[str, str]:
 
 
 def fork(folder: Path) -> list[Pair]:
-    """A child that ends at once: forked, and spawned (the latter is not Python, so not followed)."""
+    """A child that ends at once: forked, and spawned (not Python: not followed, and followed)."""
     return [
         _in_process("os.fork, os._exit, wait", fork_one, 200, folder),
         _in_process("posix_spawn of /bin/true, wait", spawn_one, 50, folder),
+        _in_process("posix_spawn of /bin/true, wait, --follow=all", spawn_one, 50, folder, "all"),
     ]
 
 
@@ -101,7 +102,7 @@ def spawn_one() -> None:
     os.waitpid(os.posix_spawn("/bin/true", ["true"], os.environ), 0)
 
 
-def _in_process(work: str, one: Callable[[], None], times: int, folder: Path) -> Pair:
+def _in_process(work: str, one: Callable[[], None], times: int, folder: Path, follow: str = "python") -> Pair:
     log = folder / "fork.pyio"
 
     def bare() -> float:
@@ -113,7 +114,7 @@ def _in_process(work: str, one: Callable[[], None], times: int, folder: Path) ->
         return (took - (ready_but_waiting() - waited) * NS) / times
 
     def traced() -> float:
-        with pyio_trace.trace(log):
+        with pyio_trace.trace(log, follow=follow):
             took = bare()
         log.unlink()
         return took

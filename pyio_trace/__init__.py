@@ -16,16 +16,18 @@ from __future__ import annotations
 
 TYPE_CHECKING = False  # typing itself would cost every traced process milliseconds
 if TYPE_CHECKING:
-    from pyio_trace.capture.session import Trace, trace
+    from pyio_trace.capture.session import Run, Trace, current_run, trace
     from pyio_trace.capture.spans import span, suppress
     from pyio_trace.errors import PyioTraceError
     from pyio_trace.join.opening import open_log as open
 
-__all__ = ["PyioTraceError", "Trace", "open", "span", "suppress", "trace"]
+__all__ = ["PyioTraceError", "Run", "Trace", "current_run", "open", "span", "suppress", "trace"]
 
 _HOMES = {
     "PyioTraceError": ("pyio_trace.errors", "PyioTraceError"),
+    "Run": ("pyio_trace.capture.session", "Run"),
     "Trace": ("pyio_trace.capture.session", "Trace"),
+    "current_run": ("pyio_trace.capture.session", "current_run"),
     "open": ("pyio_trace.join.opening", "open_log"),
     "span": ("pyio_trace.capture.spans", "span"),
     "suppress": ("pyio_trace.capture.spans", "suppress"),

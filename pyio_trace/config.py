@@ -22,15 +22,19 @@ if TYPE_CHECKING:
 
 ENABLE_VARIABLE = "PYIO_TRACE"
 PREFIX = "PYIO_TRACE_"
-# Set by us for the processes of a run, never by a user: the live log to join.
-INTERNAL_VARIABLES = ("PYIO_TRACE_LOG",)
+# Set by us, never by a user: the live log to join; the pipes to `pyio-trace doctor SCRIPT` (capture/hold.py).
+INTERNAL_VARIABLES = ("PYIO_TRACE_LOG", "PYIO_TRACE_HOLD")
+HOLD_VARIABLE = INTERNAL_VARIABLES[1]
 
+CATEGORIES = ("imports", "proc", "sys", "dev", "pipes", "sockets", "anonymous", "terminals")  # csrc/core/select.c
+_LAYERS = ("app", "user", "hdf5", "mpiio", "stdio", "posix")
+_DURATION_UNITS = {"": 1, "ns": 1, "us": 1_000, "ms": 1_000_000, "s": 1_000_000_000}
 _SIZE_UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 MINIMUM_LOG = 64 << 10  # the fixed region, a process entry and a chunk or two
 MAXIMUM_LOG = 64 << 30  # ids are 32 bits and count 16-byte units (csrc/core/log_format.h)
 
 
-def parse_size(text: str, name: str) -> int:
+def _bytes(text: str, name: str) -> int:
     """Bytes from ``"4G"``, ``"512MiB"``, ``"1000000"``; units are powers of 1024."""
     number = text.strip().upper()
     for ending in ("IB", "B"):
@@ -40,12 +44,90 @@ def parse_size(text: str, name: str) -> int:
     unit = number[-1:] if number[-1:] in ("K", "M", "G", "T") else ""
     number = number[: len(number) - len(unit)].strip()
     try:
-        size = int(float(number) * _SIZE_UNITS[unit])
+        return int(float(number) * _SIZE_UNITS[unit])
     except (ValueError, OverflowError):
         raise ConfigError("bad-size", f"{name}: {text!r} is not a size; write bytes or such as 500M or 4G") from None
+
+
+def parse_size(text: str, name: str) -> int:
+    """The size of a log, in bytes."""
+    size = _bytes(text, name)
     if not MINIMUM_LOG <= size <= MAXIMUM_LOG:
         raise ConfigError("bad-size", f"{name}: {text!r} is out of range; a log has between 64K and 64G")
     return size
+
+
+def parse_ring(text: str, name: str) -> int:
+    """The size of a ring, in bytes."""
+    size = _bytes(text, name)
+    if not 1 << 20 <= size <= MAXIMUM_LOG // 2:
+        raise ConfigError("bad-size", f"{name}: {text!r} is out of range; a ring has between 1M and 32G")
+    return size
+
+
+def parse_bytes(text: str, name: str) -> int:
+    """A number of bytes, 0 and up."""
+    size = _bytes(text, name)
+    if not 0 <= size < 1 << 62:
+        raise ConfigError("bad-size", f"{name}: {text!r} is out of range")
+    return size
+
+
+def parse_duration(text: str, name: str) -> int:
+    """Nanoseconds from ``"1.5ms"``, ``"20us"``, ``"2s"``; a bare number is nanoseconds."""
+    word = text.strip().lower()
+    unit = next((unit for unit in ("ns", "us", "ms", "s") if word.endswith(unit)), "")
+    try:
+        duration = int(float(word.removesuffix(unit)) * _DURATION_UNITS[unit])
+    except (ValueError, OverflowError):
+        raise ConfigError("bad-duration", f"{name}: {text!r} is not a duration; write such as 20us or 1ms") from None
+    if not 0 <= duration < 1 << 62:
+        raise ConfigError("bad-duration", f"{name}: {text!r} is out of range")
+    return duration
+
+
+def parse_rules(text: str, name: str) -> str:
+    """Rules of --include or --exclude, with commas between them, in their canonical spelling.
+
+    A rule is a category (imports, pipes, ...), ``layer:NAME``, ``op:NAME``, ``process:NAME``, or a pattern of
+    paths, of which relative ones with a slash start in the current folder.
+    """
+    return ",".join(_rule(word.strip(), name) for word in text.split(",") if word.strip())
+
+
+def _rule(word: str, name: str) -> str:
+    if word in CATEGORIES:
+        return word
+    kind, colon, what = word.partition(":")
+    if colon and "/" not in kind:
+        if kind not in ("layer", "op", "process") or not what:
+            near = did_you_mean(kind, ("layer", "op", "process"))
+            raise ConfigError(
+                "bad-rule", f"{name}: {word!r} is no rule; write layer:NAME, op:NAME, process:NAME or a path{near}"
+            )
+        if kind == "layer" and not any(letter in what for letter in "*?[") and what not in _LAYERS:
+            known = ", ".join(_LAYERS)
+            raise ConfigError("bad-rule", f"{name}: there is no layer {what!r}{did_you_mean(what, _LAYERS)} ({known})")
+        return word
+    if word.startswith("~"):
+        word = os.path.expanduser(word)
+    if "/" not in word:
+        return word
+    folder = "/" if word.endswith("/") else ""
+    return word if word.startswith(("/", "**/")) else os.path.abspath(word) + folder
+
+
+def parse_signal(text: str, name: str) -> str:
+    """A signal's name (``"USR2"``, ``"SIGUSR2"``) as ``"SIGUSR2"``; empty: none."""
+    word = text.strip().upper()
+    if not word:
+        return ""
+    import signal  # only where one is named
+
+    word = word if word.startswith("SIG") else f"SIG{word}"
+    if word not in signal.Signals.__members__ or word in ("SIGKILL", "SIGSTOP"):
+        raise ConfigError("bad-value", f"{name}: {text!r} is not a signal that can be caught; write such as USR2")
+    return word
 
 
 def parse_flag(text: str, name: str) -> bool:
@@ -117,33 +199,60 @@ OPTIONS: tuple[Option, ...] = (
            "the log: *.parquet (packed at the end of the run) or *.pyio (live); a folder; patterns "
            "%h host, %p pid, %s script, %t time, %j job id. Default: pyio-%s-%t-%p.parquet"),
     Option("quiet", ("-q", "--quiet"), "", parse_flag, False, "no summary and no messages of ours at the end"),
-    Option("mode", ("--mode",), "MODE", _parse_choice(("trace",), ("profile", "ring"), "mode-not-yet"), "trace",
-           "trace: every operation"),
+    Option("mode", ("--mode",), "MODE", _parse_choice(("trace", "profile", "ring"), (), ""), "trace",
+           "trace: every operation; profile: sums by file, operation and line, for always-on use; "
+           "ring: the latest --ring-size of operations, a flight recorder"),
     Option("stacks", ("--stacks",), "WHICH", _parse_choice(("full", "site", "off"), (), ""), "full",
            "the Python stack of each operation: full, site (the innermost line) or off"),
-    Option("follow", ("--follow",), "WHICH", _parse_choice(("python", "none"), ("all",), "follow-not-yet"), "python",
-           "children to trace as well: python (the Python ones) or none"),
+    Option("follow", ("--follow",), "WHICH", _parse_choice(("python", "none", "all"), (), ""), "python",
+           "children to trace as well: python (the Python ones), all or none"),
     Option("max_log_size", ("--max-log-size",), "SIZE", parse_size, 4 << 30,
-           "from this size of the live log on only counters are kept. Default: 4G"),
+           "from this size of the live log on only sums are kept. Default: 4G"),
+    Option("include", ("--include",), "RULES", parse_rules, "",
+           "record only what matches: a pattern of paths ('*.h5', /scratch), layer:NAME, op:NAME, process:NAME; and "
+           "what is left out otherwise: imports, proc, sys, dev, pipes, sockets, anonymous, terminals. "
+           "Several: with commas, or several times"),
+    Option("exclude", ("--exclude",), "RULES", parse_rules, "",
+           "leave out what matches, and only count it; rules as for --include"),
+    Option("min_duration", ("--min-duration",), "TIME", parse_duration, 0,
+           "leave out shorter operations, such as 100us"),
+    Option("min_size", ("--min-size",), "SIZE", parse_bytes, 0,
+           "leave out transfers of fewer bytes, such as 4K"),
+    Option("ring_size", ("--ring-size",), "SIZE", parse_ring, 16 << 20,
+           "what --mode ring keeps. Default: 16M, some 350 000 operations"),
+    Option("dump_signal", ("--dump-signal",), "SIGNAL", parse_signal, "",
+           "write a copy of the log as it is, LOG-dump-1.pyio, at this signal, such as USR2"),
 )  # fmt: skip
 BY_NAME = {option.name: option for option in OPTIONS}
+RULES = {"include", "exclude"}  # what may be said several times: all of it counts
 
 
 class Config:
     """What a run was told; frozen.
 
     output: name or pattern of the log, None for the default; quiet: nothing
-    of ours on stderr; mode: "trace"; stacks: "full", "site" or "off"; follow:
-    "python" or "none"; max_log_size: bytes.
+    of ours on stderr; mode: "trace", "profile" or "ring"; stacks: "full",
+    "site" or "off"; follow: "python", "all" or "none"; max_log_size: bytes; include,
+    exclude: rules with commas between them; min_duration: ns; min_size: bytes;
+    ring_size: bytes; dump_signal: "SIGUSR2" or such, or empty.
     """
 
-    __slots__ = ("follow", "max_log_size", "mode", "output", "quiet", "stacks")
+    __slots__ = (
+        "dump_signal", "exclude", "follow", "include", "max_log_size", "min_duration", "min_size", "mode", "output",
+        "quiet", "ring_size", "stacks",
+    )  # fmt: skip
     output: str | None
     quiet: bool
     mode: str
     stacks: str
     follow: str
     max_log_size: int
+    include: str
+    exclude: str
+    min_duration: int
+    min_size: int
+    ring_size: int
+    dump_signal: str
 
     def __init__(
         self,
@@ -154,9 +263,17 @@ class Config:
         stacks: str = "full",
         follow: str = "python",
         max_log_size: int = 4 << 30,
+        include: str = "",
+        exclude: str = "",
+        min_duration: int = 0,
+        min_size: int = 0,
+        ring_size: int = 16 << 20,
+        dump_signal: str = "",
     ) -> None:
         values: dict[str, object] = {"output": output, "quiet": quiet, "mode": mode, "stacks": stacks}
-        values |= {"follow": follow, "max_log_size": max_log_size}
+        values |= {"follow": follow, "max_log_size": max_log_size, "include": include, "exclude": exclude}
+        values |= {"min_duration": min_duration, "min_size": min_size, "ring_size": ring_size}
+        values |= {"dump_signal": dump_signal}
         for name, value in values.items():
             # A value given from Python is held to the same rules as one that was typed.
             object.__setattr__(self, name, BY_NAME[name].parse(_spelt(value), name))
@@ -268,13 +385,23 @@ def _from_project(folder: str | None) -> _Said:
         name = key.replace("-", "_")
         if name not in BY_NAME:
             raise ConfigError("unknown-option", f"{path}: there is no option {key!r}{did_you_mean(name, BY_NAME)}")
+        if name in RULES and isinstance(value, list) and all(isinstance(word, str) for word in value):
+            value = ",".join(value)
         if not isinstance(value, (str, int, bool)):
             raise ConfigError("bad-value", f"{path}: {key} is {value!r}; a string, a number or true/false is expected")
         said[name] = (_spelt(value), f"{path}: {key}")
     if said.get("output", ("", ""))[0]:
         words, blame = said["output"]
         said["output"] = (os.path.join(os.path.dirname(path), os.path.expanduser(words)), blame)
+    for name in RULES & said.keys():
+        words, blame = said[name]
+        said[name] = (",".join(_beside(word.strip(), os.path.dirname(path)) for word in words.split(",")), blame)
     return said
+
+
+def _beside(rule: str, folder: str) -> str:
+    """A rule of a pyproject.toml: a relative path in it starts where that file is."""
+    return os.path.join(folder, rule) if "/" in rule and rule[0] not in "/~*" else rule
 
 
 def _find_project(folder: str | None) -> str | None:

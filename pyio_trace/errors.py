@@ -19,7 +19,7 @@ class PyioTraceError(Exception):
         self.slug = slug
 
     def __str__(self) -> str:
-        return f"{self.args[0]} [{self.slug}]"
+        return printable(f"{self.args[0]} [{self.slug}]")
 
 
 class LogError(PyioTraceError):
@@ -32,3 +32,19 @@ class ConfigError(PyioTraceError):
 
 class CaptureError(PyioTraceError):
     """Tracing cannot start here (no log directory, no native core, ...)."""
+
+
+#: Control characters, line breaks, marks that turn the direction of text round, halves of characters.
+UNPRINTABLE = "[\\x00-\\x1f\\x7f-\\x9f\u2028\u2029\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
+
+
+def printable(text: str) -> str:
+    """One line that does nothing to a terminal but print: names in a log are the traced program's, not ours.
+
+    What would do more is written as in a Python string: an escape as ``\\x1b``, a line break as ``\\n``.
+    """
+    if text.isprintable():
+        return text
+    import re  # not at the top: a traced program waits for this module
+
+    return re.sub(UNPRINTABLE, lambda found: found[0].encode("unicode_escape").decode(), text)

@@ -49,7 +49,7 @@ OPERATIONS: tuple[Column, ...] = (
     Column("op", "dictionary", False, "plain name of the call, whatever its spelling"),
     Column("host", "dictionary", False, "where it ran"),
     Column("pid", "int32", True, "process id; null: its process entry is missing"),
-    Column("tid", "int32", False, "thread id"),
+    Column("tid", "int32", True, "thread id; null: several threads, one after the other"),
     Column("process", "int32", True, "index into the process table"),
     Column("path", "dictionary", True, "name as given, made absolute"),
     Column("file", "int64", True, "identity of the file: positive by device and inode, negative by path"),
@@ -67,7 +67,7 @@ OPERATIONS: tuple[Column, ...] = (
 #: Further columns that batches() gives by name; operations() never has them.
 INTERNAL: tuple[Column, ...] = (
     Column("op_class", "dictionary", False, "read, write, meta, open, close, seek, ..."),
-    Column("imported", "bool", False, "issued by Python's import machinery"),
+    Column("imported", "bool", False, "issued by Python's import machinery, or by the start of an interpreter"),
 )
 
 OPERATION_COLUMNS: tuple[str, ...] = tuple(column.name for column in OPERATIONS)

@@ -58,3 +58,15 @@ struct pt_clock_pair pt_clock_pair(void)
     p.ticks = before + (after - before) / 2;
     return p;
 }
+
+/* Only where a duration is asked for: nothing else needs the rate in here. */
+uint64_t pt_clock_ticks(uint64_t duration)
+{
+    if (!duration || pt.tick_kind == PT_TICKS_MONOTONIC_NS)
+        return duration;
+    struct pt_clock_pair first = pt_clock_pair(), now;
+    do
+        now = pt_clock_pair();
+    while (now.mono - first.mono < 1000000);
+    return (uint64_t)((double)duration * (double)(now.ticks - first.ticks) / (double)(now.mono - first.mono));
+}

@@ -3,11 +3,15 @@
 #include "process.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 struct pt_state pt = {.gate = 1};
+#ifdef PT_INTERFACE
+const char PT_INTERFACE[] = "the interface that this core has";
+#endif
 
 static int open_log(const struct pt_options *o)
 {
@@ -29,11 +33,25 @@ static void let_go(char *base, uint64_t size)
 /* Ids of an earlier log mean nothing in the next. */
 static void forget_ids(void)
 {
-    pt.heap = NULL;
+    pt.heap = pt.sums[0] = pt.sums[1] = NULL;
     pt.cwd = 0;
     pt_intern_reset();
     pt_fd_reset();
     pt_mappings_reset();
+}
+
+static void describe(const struct pt_options *o)
+{
+    const struct pt_selection *s = o->selection;
+    pt.min_ticks = s ? pt_clock_ticks(s->min_duration) : 0;
+    pt.min_size = s ? s->min_size : 0;
+    if (!o->create)
+        return;
+    pt.header->mode = o->mode;
+    if (s && ((s->include && *s->include) || (s->exclude && *s->exclude) || s->min_duration || s->min_size))
+        snprintf(pt.header->selection, sizeof pt.header->selection, "include=%s exclude=%s min_duration=%llu min_size=%llu",
+                 s->include ? s->include : "", s->exclude ? s->exclude : "", (unsigned long long)s->min_duration,
+                 (unsigned long long)s->min_size);
 }
 
 /* Another thread may still be inside a hook that began before the last stop:
@@ -41,20 +59,28 @@ static void forget_ids(void)
  * down while one becomes the other is forgotten once more. */
 int pt_start(const struct pt_options *o)
 {
-    if (!pt.gate)
-        return -EALREADY;
+    if (!(pt.gate & PT_GATE_OFF))
+        return pt_preload_taken_over(o) ? 0 : -EALREADY;
     char *base_before = pt.base;
     uint64_t mapped_before = pt.mapped;
     pt_hooks_resolve();
+    int error = pt_select(o->selection);
+    if (error)
+        return error;
     forget_ids();
-    int error = open_log(o);
+    error = open_log(o);
     if (error)
         return error;
     let_go(base_before, mapped_before);
     pt.stacks = o->stacks;
+    pt.ring = o->ring;
+    pt.owns_run = o->create;
+    pt_bus_guard();
     pt.pid = (uint32_t)getpid();
     pt.epoch++;
     forget_ids();
+    describe(o);
+    pt_switch(o->mode);
     pt_process_setup_once();
     pt_process_begin(o);
     pt_threads_forget_chunks();
@@ -65,7 +91,7 @@ int pt_start(const struct pt_options *o)
 
 void pt_stop(void)
 {
-    if (pt.gate)
+    if ((pt.gate & PT_GATE_OFF))
         return;
     __atomic_store_n(&pt.gate, 1, __ATOMIC_RELEASE);
     pt_got_restore();
@@ -74,6 +100,7 @@ void pt_stop(void)
     pt_threads_forget_chunks();
     pt.finish = NULL;
     pt_log_finish();
+    pt_bus_release();
 }
 
 void pt_finish_with(const char *const *argv)
@@ -82,27 +109,6 @@ void pt_finish_with(const char *const *argv)
 }
 
 /* ---- the rare ends of an operation ------------------------------------------------- */
-
-static bool own_counters(void)
-{
-    return pt.counters != (struct pt_counter *)(pt.base + PT_OVERFLOW_OFFSET);
-}
-
-PT_COLD void pt_end_counted(struct pt_call *c, uint64_t ticks, int64_t moved, int error)
-{
-    if (pt.gate)
-        return; /* it began in a stretch that has ended since */
-    struct pt_counter *n = &pt.counters[c->op];
-    __atomic_fetch_add(&n->count, 1, __ATOMIC_RELAXED);
-    __atomic_fetch_add(&n->ticks, ticks, __ATOMIC_RELAXED);
-    if (error)
-        __atomic_fetch_add(&n->errors, 1, __ATOMIC_RELAXED);
-    else if (moved > 0)
-        __atomic_fetch_add(&n->bytes, (uint64_t)moved, __ATOMIC_RELAXED);
-    __atomic_fetch_add(&pt.header->lost, 1, __ATOMIC_RELAXED);
-    if (own_counters())
-        __atomic_fetch_add(&pt.process->lost, 1, __ATOMIC_RELAXED);
-}
 
 PT_COLD void pt_end_wide(struct pt_call *c, int64_t moved, int error)
 {
@@ -116,12 +122,19 @@ PT_COLD void pt_end_wide(struct pt_call *c, int64_t moved, int error)
     __atomic_store_n(&e->flags, PT_DONE, __ATOMIC_RELEASE);
 }
 
-PT_COLD void pt_count_excluded(struct pt_thread *t, pt_fd_entry e, int64_t moved)
+/* A call on data that gets no row, left out by choice or suppressed: its bytes are seen all the same, and must not be
+ * taken for those of a call that passed us by (pt_process.end_account). */
+PT_COLD void pt_count_unrecorded(const struct pt_call *c, int64_t moved)
 {
-    if (!t->process_id)
-        return; /* the process found no room for an entry of its own */
-    uint32_t kind = pt_entry_kind(e) & 15;
-    __atomic_fetch_add(&t->process->excluded_ops[kind], 1, __ATOMIC_RELAXED);
-    if (moved > 0)
-        __atomic_fetch_add(&t->process->excluded_bytes[kind], (uint64_t)moved, __ATOMIC_RELAXED);
+    struct pt_thread *t = pt_self;
+    if ((pt.gate & PT_GATE_OFF) || !t->process_id || t->gate & PT_GATE_VFORK || t->epoch != pt.epoch)
+        return;
+    const struct pt_op_row *row = pt_op_row(c->op);
+    if (row->layer != PT_POSIX && row->layer != PT_STDIO)
+        return;
+    bool copies = row->klass == PT_COPY && c->op != PT_OP_SPLICE && c->op != PT_OP_SPLICE_AT && c->op != PT_OP_TEE;
+    if (row->klass == PT_READ || copies)
+        __atomic_fetch_add(&t->process->unrecorded_read, (uint64_t)moved, __ATOMIC_RELAXED);
+    if (row->klass == PT_WRITE || copies)
+        __atomic_fetch_add(&t->process->unrecorded_written, (uint64_t)moved, __ATOMIC_RELAXED);
 }

@@ -17,6 +17,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <time.h>
+#include <unistd.h>
 #if defined(__x86_64__)
 #include <x86intrin.h>
 #endif
@@ -52,10 +53,30 @@ struct pt_run {
     uint32_t parent;
     uint8_t op;
 };
+/* An open run of like tiny calls on a stream of C or a directory (runs.c). */
+struct pt_stream_run {
+    struct pt_record *record; /* NULL: none */
+    const void *stream;       /* Borrowed, compared only */
+    uint64_t begin; /* ticks: of the record */
+    uint64_t last;            /* ticks at the last end */
+};
 #define PT_RUNS 4
+#define PT_LATEST 8
 
 /* Reasons for a thread to leave the usual path. */
 enum pt_gate_bits { PT_GATE_SUPPRESSED = 1, PT_GATE_VFORK = 2 };
+
+/* Reasons for a whole process to. */
+enum pt_process_gate { PT_GATE_OFF = 1, PT_GATE_PAUSED = 2 };
+
+/* What becomes of an operation that has no record of its own. */
+enum pt_apart {
+    PT_RECORDED = 0,
+    PT_COUNTED = 1,  /* the log is full: per operation only */
+    PT_PROFILED = 2, /* added to the entry of its file, operation and stack */
+    PT_LEFT_OUT = 3, /* by the user's choice: counted by reason */
+    PT_BY_SIZE = 4   /* in pt.apart only: left out if it asks for less than pt.min_size */
+};
 
 struct pt_thread {
     uintptr_t next; /* address of the next free record; advanced signal-atomically */
@@ -75,23 +96,26 @@ struct pt_thread {
     bool borrowed_memory; /* a vfork child: the descriptor table is the parent's */
     struct pt_thread *vfork_child; /* Owned; made on the first vfork */
     struct pt_thread *all_next;
-    const void *readdir_stream; /* the directory stream of an open run */
-    struct pt_record *readdir_record;
+    struct pt_chunk *ring_chunk; /* ring: the chunk it writes to, to be given back */
+    uint32_t number; /* of this state: no two live threads of a process share one */
     uint64_t stack_hash; /* of the last stack */
     uint32_t stack_id;
     uint32_t call_stack; /* depth > 0: the stack that the method was called from ... */
     const void *call_site[2]; /* ... and its innermost frame and instruction; Borrowed, compared only */
+    uint32_t sums[PT_LATEST]; /* ids of the entries it added to last, by operation; 0: none */
     struct pt_run runs[PT_RUNS];
+    struct pt_stream_run streams[PT_RUNS];
 };
 
-/* Initial-exec: a hook must not enter the dynamic TLS allocator.  musl lays
- * out all TLS at load, so there the default model is safe. */
+/* Initial-exec: a hook must not enter the dynamic TLS allocator.  musl has
+ * allocated all TLS when dlopen returns, so there the default model is safe; the
+ * other it refuses in a library that comes by dlopen. */
 #if defined(__GLIBC__)
-#define PT_TLS __thread __attribute__((tls_model("initial-exec")))
+#define PT_THREAD_LOCAL __thread __attribute__((tls_model("initial-exec")))
 #else
-#define PT_TLS __thread
+#define PT_THREAD_LOCAL __thread
 #endif
-extern PT_API PT_TLS struct pt_thread *pt_self;
+extern PT_API PT_THREAD_LOCAL struct pt_thread *pt_self;
 
 /* ---- per-process state ------------------------------------------------- */
 
@@ -104,13 +128,28 @@ struct pt_options {
     char const *executable;
     const char *argv;  /* NUL-separated */
     uint32_t argv_length;
+    uint32_t mode;     /* enum pt_mode */
+    uint64_t ring;     /* bytes of records that a ring keeps */
+    const struct pt_selection *selection; /* NULL: the defaults */
+};
+
+/* What is recorded and what only counted (select.c); words as in --include and --exclude. */
+struct pt_selection {
+    const char *include; /* comma-separated; NULL or empty: everything but the defaults */
+    const char *exclude;
+    uint64_t min_duration; /* ns */
+    uint64_t min_size;     /* bytes, of calls that move some */
 };
 
 struct pt_state {
-    uint32_t gate; /* non-zero: not tracing; first, for the usual path */
+    /* What the usual path looks at comes first, together. */
+    uint32_t gate; /* enum pt_process_gate */
     uint32_t tick_kind;
+    uint32_t (*stack_function)(struct pt_thread *); /* set by the extension */
+    uint64_t drop_below; /* ticks: shorter calls are looked at by pt_dropped; 0: none are */
     char *base; /* of the mapped log */
     uint64_t mapped;
+    uint8_t apart[PT_MAX_OPS]; /* enum pt_apart, by operation */
     struct pt_header *header;
     struct pt_process *process;
     struct pt_counter *counters;
@@ -119,12 +158,22 @@ struct pt_state {
     uint32_t epoch;
     uint32_t cwd; /* string id */
     uint32_t stacks;
-    uint32_t (*stack_function)(struct pt_thread *); /* set by the extension */
+    bool owns_run; /* this process made the log */
     struct pt_chunk *heap; /* atomic */
+    struct pt_chunk *sums[2]; /* atomic: of entries without and with pt_profile_data */
     char path[4096];
     const char *const *finish; /* argv of the command run at the end of the run; NULL: none */
+    bool preloaded; /* started by the constructor (preload.c); Python may take over yet */
+    uint32_t left_out_kinds; /* bits of enum pt_desc_kind that are only counted */
+    uint32_t mode;           /* enum pt_mode, of this process */
+    uint64_t ring;           /* bytes that a ring has */
+    uint64_t min_ticks;      /* shorter calls are dropped */
+    uint64_t min_size;       /* bytes: smaller transfers are dropped */
 };
-extern PT_DATA struct pt_state pt;
+extern PT_DATA struct pt_state pt __attribute__((aligned(64)));
+#ifdef PT_INTERFACE /* CMakeLists.txt: a hash of this interface */
+extern PT_API const char PT_INTERFACE[];
+#endif
 
 /* ---- clock (clock.c) ---------------------------------------------------- */
 
@@ -146,21 +195,37 @@ static inline uint64_t pt_ticks(void)
 }
 uint32_t pt_clock_choose(void);
 struct pt_clock_pair pt_clock_pair(void);
+uint64_t pt_clock_ticks(uint64_t ns); /* a duration; takes a millisecond to find out */
+
+/* The log's pages have PT_PAGE bytes everywhere; the kernel's may have 64 KiB (aarch64). */
+static inline uintptr_t pt_kernel_page(void)
+{
+    return (uintptr_t)sysconf(_SC_PAGESIZE);
+}
 
 /* ---- log (log.c) -------------------------------------------------------- */
 
 int pt_log_create(const char *path, uint64_t budget); /* 0 or -errno */
 int pt_log_join(const char *path);                    /* 0 or -errno; -EPROTO: not our log */
+void pt_log_joined(void);                             /* after a join: the process has entered itself */
 void pt_log_shrink(uint64_t limit);                   /* the address space is limited from now on */
+bool pt_op_moves(unsigned op);
 void pt_log_finish(void);                             /* give back the unused part */
 bool pt_process_others_live(void);                    /* process.c */
+struct pt_chunk *pt_ring_claim_slow(struct pt_thread *t); /* NULL: every part of it is in use */
+void pt_ring_release(struct pt_thread *t);
+PT_API int pt_log_dump(const char *path);       /* 0 or -errno */
+PT_API int pt_dump_on_signal(int signal);       /* 0: on none any more */
 struct pt_chunk *pt_chunk_claim_slow(uint32_t kind, uint64_t size, uint32_t process, uint32_t tid, uint32_t sequence);
 PT_API void *pt_heap_alloc_slow(uint32_t size); /* NULL: the log is full */
 PT_API void pt_heap_publish(void *object, uint32_t kind);
+struct pt_profile *pt_sums_alloc_slow(bool data); /* NULL: the log is full */
 
+/* 0 for what is not in the log: a call that has no record of its own keeps one on its stack. */
 static inline uint32_t pt_id_of(const void *at)
 {
-    return (uint32_t)(((uintptr_t)at - (uintptr_t)pt.base) >> PT_ID_SHIFT);
+    uintptr_t offset = (uintptr_t)at - (uintptr_t)pt.base;
+    return offset < pt.mapped ? (uint32_t)(offset >> PT_ID_SHIFT) : 0;
 }
 static inline void *pt_at(uint32_t id)
 {
@@ -173,8 +238,14 @@ PT_API uint32_t pt_intern_find(uint64_t hash);           /* 0: not there */
 PT_API void pt_intern_add(uint64_t hash, uint32_t id);
 PT_API uint64_t pt_hash_bytes(const void *data, size_t length, uint64_t seed);
 PT_API uint32_t pt_string(const char *bytes, size_t length, uint32_t base);
-uint32_t pt_path(const char *path);                      /* relative ones to the working directory */
-uint32_t pt_path_at(int dirfd, const char *path);
+struct pt_named { /* a path's string, and why operations on it are left out (enum pt_desc_kind; 0: they are not) */
+    uint32_t id;
+    uint32_t left_out;
+};
+PT_API struct pt_named pt_name(const char *path);             /* relative ones to the working directory */
+struct pt_named pt_name_at(int dirfd, const char *path);
+static inline uint32_t pt_path(const char *path) { return pt_name(path).id; }
+static inline uint32_t pt_path_at(int dirfd, const char *path) { return pt_name_at(dirfd, path).id; }
 void pt_intern_reset(void);
 void pt_cwd_refresh_slow(void);
 
@@ -184,6 +255,7 @@ void pt_cwd_refresh_slow(void);
 typedef uint64_t pt_fd_entry;
 #define PT_FD_EXCLUDED (1ull << 63)
 #define PT_FD_IDENTIFIED (1ull << 62)
+#define PT_FD_GAP (1ull << 61) /* it moved while nothing was recorded: its position is to be looked up */
 static inline uint32_t pt_entry_id(pt_fd_entry e) { return (uint32_t)e; }
 static inline uint32_t pt_entry_kind(pt_fd_entry e) { return (uint32_t)(e >> 32) & 0xff; }
 
@@ -197,7 +269,7 @@ static inline pt_fd_entry pt_fd_peek(int fd)
     if (PT_UNLIKELY((uint32_t)fd >= (1u << (PT_FD_LEAF_BITS + PT_FD_TOP_BITS))))
         return 0;
     pt_fd_entry *leaf = __atomic_load_n(&pt_fd_leaves[(uint32_t)fd >> PT_FD_LEAF_BITS], __ATOMIC_ACQUIRE);
-    return leaf ? __atomic_load_n(&leaf[(uint32_t)fd & ((1u << PT_FD_LEAF_BITS) - 1)], __ATOMIC_RELAXED) : 0;
+    return leaf ? __atomic_load_n(&leaf[(uint32_t)fd & ((1u << PT_FD_LEAF_BITS) - 1)], __ATOMIC_ACQUIRE) : 0;
 }
 static inline pt_fd_entry pt_fd_get(struct pt_thread *t, int fd)
 {
@@ -206,6 +278,7 @@ static inline pt_fd_entry pt_fd_get(struct pt_thread *t, int fd)
 }
 void pt_fd_set(struct pt_thread *t, int fd, pt_fd_entry e);
 void pt_fd_forget(struct pt_thread *t, int fd);
+uint32_t pt_fd_path_slow(int fd); /* a string, from /proc; 0: not known */
 void pt_fd_forget_range(struct pt_thread *t, unsigned first, unsigned last);
 void pt_fd_reset(void);
 uint32_t pt_fd_opened(struct pt_thread *t, int fd, uint32_t path, uint32_t flags, uint32_t record);
@@ -213,8 +286,27 @@ uint32_t pt_fd_duplicated(struct pt_thread *t, int old, int fd, uint32_t record)
 struct stat;
 void pt_fd_identify(int fd, const struct stat *st);
 void pt_fd_identify_before_close(int fd);
-void pt_mappings_reset(void); /* hooks_map.c */
+void pt_mappings_reset(void); /* mappings.c */
+void pt_bus_guard(void); /* hooks_bus.c: a log that is cut short is no SIGBUS for the program */
+void pt_bus_release(void);
 PT_API uint32_t pt_mapping_desc(const void *address); /* 0: no file is mapped there */
+
+/* ---- selection (select.c) and what has no record of its own (apart.c, profile.c) --- */
+
+int pt_select(const struct pt_selection *selection); /* 0, or -E2BIG */
+bool pt_select_op(unsigned op);
+bool pt_select_includes(void); /* by path: only what matches is recorded */
+PT_API bool pt_select_process(const char *name);             /* is a process of this name traced? */
+uint32_t pt_select_path_slow(const char *path, size_t length, uint32_t base); /* why a path is left out; 0: it is not */
+static inline pt_fd_entry pt_left_out_entry(uint32_t kind)
+{
+    return PT_FD_EXCLUDED | PT_FD_IDENTIFIED | (pt_fd_entry)kind << 32;
+}
+void pt_profile_all_shared(void);
+extern bool pt_ever_forked; /* this process, or what it is a fork of */
+bool pt_profiling(void); /* files are told by their paths, not by each opening of them */
+PT_API void pt_switch(uint32_t mode); /* enum pt_mode */
+PT_API void pt_pause(bool on);
 
 /* ---- threads and processes (threads.c, process.c) ------------------------- */
 
@@ -229,13 +321,14 @@ void pt_process_end(struct pt_process *p, uint32_t kind, int status);
 void pt_process_setup_once(void);
 struct pt_thread *pt_vfork_child_slow(struct pt_thread *t, uint32_t pid);
 
-/* ---- GOT patching (got.c) -------------------------------------------------- */
+/* ---- GOT patching (got.c, objects.c) ------------------------------------------ */
 
 struct pt_hook {
     const char *name;
     void *function;  /* ours */
     void **original; /* filled in by pt_hooks_resolve */
     void *address;   /* what the name resolves to */
+    const char *through; /* the name that our function goes on to in place of the original; NULL: it calls that */
 };
 extern struct pt_hook pt_hooks[];
 extern const unsigned pt_hook_count;
@@ -249,18 +342,23 @@ struct pt_hook *pt_hook_find(const char *name);
 
 /* ---- control (control.c): what the extension calls -------------------------- */
 
-PT_API int pt_start(const struct pt_options *options); /* 0 or -errno */
+PT_API int pt_start(const struct pt_options *options); /* 0 or -errno; -E2BIG: too many rules */
 PT_API void pt_stop(void);
 PT_API void pt_finish_with(const char *const *argv);
 PT_API unsigned pt_got_snapshot(uint64_t *out, unsigned room); /* slot, value pairs; for tests and doctor */
 PT_API const char *pt_op_name(unsigned op);
+PT_API const char *pt_hook_name(unsigned i); /* NULL: there are no more */
+extern const struct pt_op_row pt_operation_table[PT_MAX_OPS]; /* log.c */
+#ifdef PT_BUILDING_CORE
+static inline const struct pt_op_row *pt_op_row(unsigned op) { return &pt_operation_table[op]; }
+#endif
 
 /* ---- the usual path of a hook ------------------------------------------------ */
 
 static inline struct pt_thread *pt_enter(void)
 {
     struct pt_thread *t = pt_self;
-    if (PT_LIKELY(t && !(pt.gate | t->gate)))
+    if (PT_LIKELY(t && !(__atomic_load_n(&pt.gate, __ATOMIC_RELAXED) | t->gate)))
         return t;
     return pt_enter_slow();
 }
@@ -286,18 +384,49 @@ static inline struct pt_record *pt_claim(struct pt_thread *t)
 
 struct pt_call {
     struct pt_thread *thread; /* NULL: not traced */
-    struct pt_record *record; /* NULL: counted only */
+    struct pt_record *record; /* what is known of it so far; see apart */
     uint64_t begin;
     uint64_t size;
     uint32_t process_id; /* whose record it is: a fork may come between */
     pt_fd_entry left_out;     /* not traced, because of this descriptor's kind */
     uint8_t op;
     uint8_t flags;
+    uint8_t apart;   /* enum pt_apart; if not RECORDED, record is the scratch one */
+    uint8_t why;     /* LEFT_OUT: enum pt_desc_kind */
+    uint32_t epoch;
+    uint32_t profile; /* PROFILED: id of its entry; a span's children have it as their parent */
+    struct pt_record scratch;
 };
 
-PT_API void pt_end_counted(struct pt_call *c, uint64_t ticks, int64_t moved, int error);
+PT_API void pt_begin_apart(struct pt_call *c, struct pt_thread *t, unsigned op, uint32_t desc, uint32_t aux,
+                           int64_t offset, uint64_t size, uint32_t stack);
+PT_API void pt_end_apart(struct pt_call *c, uint64_t ticks, int64_t moved, int error);
+PT_API bool pt_dropped(struct pt_call *c, uint64_t ticks, int64_t moved, int error);
 PT_API void pt_end_wide(struct pt_call *c, int64_t moved, int error);
-void pt_count_excluded(struct pt_thread *t, pt_fd_entry e, int64_t moved);
+void pt_count_unrecorded(const struct pt_call *c, int64_t moved);
+PT_API void pt_count_left_out(struct pt_thread *t, uint32_t kind, int64_t moved);
+PT_API pt_fd_entry pt_passed_by(unsigned op, int fd);
+PT_API void pt_has_passed_by(pt_fd_entry left_out);
+void pt_position_gap_ended(struct pt_thread *t, int fd);
+void pt_profile_unplaced(int fd);
+void pt_profile_new(int fd);
+void pt_profile_shared(int fd);
+void pt_profile_forget_places(void);
+uint32_t pt_profile_begin(struct pt_call *c, struct pt_thread *t);
+void pt_profile_end(struct pt_call *c, uint64_t ticks, int64_t moved, int error);
+PT_API void pt_position_gap(struct pt_thread *t, int fd);
+PT_API void pt_position_found_slow(struct pt_thread *t, int fd, pt_fd_entry e);
+bool pt_op_moves_position(unsigned op);
+
+/* What the stack function answers for the import machinery's own calls, where those are left out. */
+#define PT_STACK_IMPORT UINT32_MAX
+#define PT_STACK_UNKNOWN (UINT32_MAX - 1) /* not asked for yet */
+
+/* The operation's id, for what happens inside it; 0: it has none. */
+static inline uint32_t pt_call_id(const struct pt_call *c)
+{
+    return c->apart == PT_RECORDED ? pt_id_of(c->record) : c->profile;
+}
 
 static inline uint32_t pt_stack(struct pt_thread *t)
 {
@@ -314,38 +443,42 @@ static inline void pt_begin(struct pt_call *c, struct pt_thread *t, unsigned op,
     c->size = size;
     c->process_id = t->process_id;
     c->flags = (uint8_t)(t->parent ? t->link << PT_LINK_SHIFT : 0);
-    uint32_t stack = pt_stack(t);
-    struct pt_record *r = pt_claim(t);
-    c->record = r;
-    if (PT_LIKELY(r != NULL)) {
-        if (PT_UNLIKELY(size >= PT_NO_BYTES && size != PT_SIZE_NONE))
-            c->flags |= PT_WIDE;
-        r->op = (uint8_t)op;
-        r->desc = desc;
-        r->stack = stack;
-        r->parent = t->parent;
-        r->aux = aux;
-        r->offset = offset;
-        r->size = size >= PT_NO_BYTES ? PT_NO_BYTES : (uint32_t)size;
-        r->result = PT_NO_BYTES;
-        /* Further on in the chunk: its fresh line is here when its record is written. */
-        __builtin_prefetch((char *)r + 8 * sizeof *r, 1);
-        r->begin = c->begin = pt_ticks();
-        __atomic_store_n(&r->flags, (uint8_t)(c->flags | PT_BEGUN), __ATOMIC_RELEASE);
-    } else {
-        c->begin = pt_ticks();
-    }
-}
-
-/* Completes the record.  moved: bytes, or -1 where there are none. */
-static inline void pt_end(struct pt_call *c, int64_t moved, int error)
-{
-    uint64_t ticks = pt_ticks() - c->begin;
-    struct pt_record *r = c->record;
-    if (PT_UNLIKELY(r == NULL)) {
-        pt_end_counted(c, ticks, moved, error);
+    c->apart = PT_RECORDED;
+    uint32_t stack = PT_STACK_UNKNOWN;
+    struct pt_record *r;
+    if (PT_UNLIKELY(pt.apart[op] && (pt.apart[op] != PT_BY_SIZE || size < pt.min_size)) ||
+        PT_UNLIKELY((stack = pt_stack(t)) == PT_STACK_IMPORT) || PT_UNLIKELY(!(r = pt_claim(t)))) {
+        pt_begin_apart(c, t, op, desc, aux, offset, size, stack);
         return;
     }
+    c->record = r;
+    if (PT_UNLIKELY(size >= PT_NO_BYTES && size != PT_SIZE_NONE))
+        c->flags |= PT_WIDE;
+    r->op = (uint8_t)op;
+    r->desc = desc;
+    r->stack = stack;
+    r->parent = t->parent;
+    r->aux = aux;
+    r->offset = offset;
+    r->size = size >= PT_NO_BYTES ? PT_NO_BYTES : (uint32_t)size;
+    r->result = PT_NO_BYTES;
+    /* Further on in the chunk: its fresh line is here when its record is written. */
+    __builtin_prefetch((char *)r + 8 * sizeof *r, 1);
+    r->begin = c->begin = pt_ticks();
+    __atomic_store_n(&r->flags, (uint8_t)(c->flags | PT_BEGUN), __ATOMIC_RELEASE);
+}
+
+/* Completes the record.  now: ticks; moved: bytes, or -1 where there are none. */
+static inline void pt_end_at(struct pt_call *c, uint64_t now, int64_t moved, int error)
+{
+    uint64_t ticks = now - c->begin;
+    struct pt_record *r = c->record;
+    if (PT_UNLIKELY(c->apart)) {
+        pt_end_apart(c, ticks, moved, error);
+        return;
+    }
+    if (PT_UNLIKELY(ticks < pt.drop_below) && pt_dropped(c, ticks, moved, error))
+        return;
     r->duration_lo = (uint32_t)ticks;
     r->duration_hi = ticks >> 48 ? 0xffff : (uint16_t)(ticks >> 32);
     uint8_t flags = c->flags | PT_DONE;
@@ -362,5 +495,7 @@ static inline void pt_end(struct pt_call *c, int64_t moved, int error)
         pt_end_wide(c, moved, error);
     __atomic_store_n(&r->flags, flags, __ATOMIC_RELEASE);
 }
+
+static inline void pt_end(struct pt_call *c, int64_t moved, int error) { pt_end_at(c, pt_ticks(), moved, error); }
 
 #endif

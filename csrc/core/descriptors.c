@@ -48,9 +48,10 @@ void pt_fd_set(struct pt_thread *t, int fd, pt_fd_entry e)
 {
     if (t->borrowed_memory || !in_range(fd))
         return;
+    pt_profile_new(fd);
     pt_fd_entry *leaf = leaf_slow(fd);
-    if (leaf)
-        __atomic_store_n(&leaf[(uint32_t)fd & (LEAF_ENTRIES - 1)], e, __ATOMIC_RELAXED);
+    if (leaf) /* release: who finds the entry looks into the descriptor it names */
+        __atomic_store_n(&leaf[(uint32_t)fd & (LEAF_ENTRIES - 1)], e, __ATOMIC_RELEASE);
 }
 
 void pt_fd_forget(struct pt_thread *t, int fd)
@@ -84,7 +85,7 @@ void pt_fd_reset(void)
 static pt_fd_entry entry(uint32_t id, uint32_t kind)
 {
     pt_fd_entry e = id | (pt_fd_entry)kind << 32;
-    if (kind == PT_DESC_PIPE || kind == PT_DESC_SOCKET || kind == PT_DESC_TERMINAL || kind == PT_DESC_ANON)
+    if (pt.left_out_kinds >> kind & 1)
         e |= PT_FD_EXCLUDED;
     return e;
 }
@@ -101,12 +102,30 @@ static struct pt_desc *new_desc(struct pt_thread *t, int fd, uint32_t path)
     return d;
 }
 
+/* Where only sums are kept, a file has one descriptor object however often it is
+ * opened: what is kept must not grow with time. */
+static uint64_t shared_desc(const struct pt_thread *t, uint32_t path)
+{
+    uint64_t key = (uint64_t)path << 32 | t->process_id;
+    return pt_hash_bytes(&key, sizeof key, 0x4445534300000000ull);
+}
+
 uint32_t pt_fd_opened(struct pt_thread *t, int fd, uint32_t path, uint32_t flags, uint32_t record)
 {
+    bool shared = pt_profiling();
+    uint32_t known = shared ? pt_intern_find(shared_desc(t, path)) : 0;
+    if (known) {
+        pt_fd_set(t, fd, entry(known, PT_DESC_UNKNOWN));
+        return known;
+    }
     struct pt_desc *d = new_desc(t, fd, path);
     if (!d) {
         pt_fd_forget(t, fd);
         return 0;
+    }
+    if (shared) {
+        d->gap = PT_GAP_LOST;
+        pt_intern_add(shared_desc(t, path), pt_id_of(d));
     }
     d->open_flags = flags;
     d->opened_by = record;
@@ -115,7 +134,7 @@ uint32_t pt_fd_opened(struct pt_thread *t, int fd, uint32_t path, uint32_t flags
     return pt_id_of(d);
 }
 
-uint32_t pt_fd_duplicated(struct pt_thread *t, int old, int fd, uint32_t record)
+static uint32_t duplicated(struct pt_thread *t, int old, int fd, uint32_t record)
 {
     pt_fd_entry e = pt_fd_get(t, old);
     if (!e) {
@@ -123,6 +142,11 @@ uint32_t pt_fd_duplicated(struct pt_thread *t, int old, int fd, uint32_t record)
         return 0;
     }
     const struct pt_desc *from = pt_entry_id(e) ? pt_at(pt_entry_id(e)) : NULL;
+    if (from && pt_profiling()) {
+        ((struct pt_desc *)pt_at(from->root))->gap = PT_GAP_LOST;
+        pt_fd_set(t, fd, e);
+        return pt_entry_id(e);
+    }
     struct pt_desc *d = from ? new_desc(t, fd, from->path) : NULL;
     if (!d) {
         pt_fd_set(t, fd, e & PT_FD_EXCLUDED ? e : 0);
@@ -131,20 +155,34 @@ uint32_t pt_fd_duplicated(struct pt_thread *t, int old, int fd, uint32_t record)
     d->root = from->root;
     d->open_flags = from->open_flags;
     d->opened_by = record;
-    d->kind = from->kind;
-    d->dev = from->dev;
-    d->ino = from->ino;
+    /* Another thread may be finding out what it is (pt_fd_identify). */
+    d->kind = __atomic_load_n(&from->kind, __ATOMIC_RELAXED);
+    d->dev = __atomic_load_n(&from->dev, __ATOMIC_ACQUIRE);
+    d->ino = __atomic_load_n(&from->ino, __ATOMIC_RELAXED);
     d->position = from->position;
     pt_heap_publish(d, PT_HEAP_DESC);
     pt_fd_set(t, fd, (e & ~(pt_fd_entry)UINT32_MAX) | pt_id_of(d));
     return pt_id_of(d);
 }
 
+uint32_t pt_fd_duplicated(struct pt_thread *t, int old, int fd, uint32_t record)
+{
+    uint32_t id = duplicated(t, old, fd, record);
+    if (!t->borrowed_memory) {
+        pt_profile_shared(old);
+        pt_profile_shared(fd);
+    }
+    return id;
+}
+
 static uint32_t kind_of(const struct stat *st, const char *path)
 {
     switch (st->st_mode & S_IFMT) {
     case S_IFREG:
-        return strncmp(path, "/memfd:", 7) == 0 ? PT_DESC_ANON : PT_DESC_REGULAR;
+        return strncmp(path, "/memfd:", 7) == 0  ? PT_DESC_ANON
+               : strncmp(path, "/proc/", 6) == 0 ? PT_DESC_PROC
+               : strncmp(path, "/sys/", 5) == 0  ? PT_DESC_SYS
+                                                 : PT_DESC_REGULAR;
     case S_IFDIR:
         return PT_DESC_DIRECTORY;
     case S_IFIFO:
@@ -200,6 +238,10 @@ pt_fd_entry pt_fd_resolve_slow(struct pt_thread *t, int fd)
     }
     uint32_t kind = kind_of(&st, path);
     pt_fd_entry e = entry(0, kind);
+    if (!(e & PT_FD_EXCLUDED) && n > 0 && *path == '/') {
+        uint32_t why = pt_select_path_slow(path, (size_t)n, 0);
+        e = why ? pt_left_out_entry(why) : e;
+    }
     if (!(e & PT_FD_EXCLUDED)) {
         struct pt_desc *d = new_desc(t, fd, n > 0 ? pt_string(path, (size_t)n, 0) : 0);
         if (d) {
@@ -210,6 +252,7 @@ pt_fd_entry pt_fd_resolve_slow(struct pt_thread *t, int fd)
             d->open_flags = flags < 0 ? 0 : (uint32_t)flags;
             long position = pt_sys(SYS_lseek, fd, 0, SEEK_CUR);
             d->position = position < 0 ? -1 : position;
+            d->gap = pt_profiling() ? PT_GAP_LOST : PT_GAP_NONE;
             pt_heap_publish(d, PT_HEAP_DESC);
             e = entry(pt_id_of(d), kind);
         }
@@ -221,6 +264,19 @@ pt_fd_entry pt_fd_resolve_slow(struct pt_thread *t, int fd)
     return e;
 }
 
+uint32_t pt_fd_path_slow(int fd)
+{
+    char name[32];
+    fd_link_name(name, fd);
+    long page = pt_sys(SYS_mmap, 0, PT_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (page < 0 && page > -4096)
+        return 0;
+    long n = pt_sys(SYS_readlinkat, AT_FDCWD, name, page, PT_PAGE - 1);
+    uint32_t id = n > 0 ? pt_string((char *)page, (size_t)n, 0) : 0;
+    pt_sys(SYS_munmap, page, PT_PAGE);
+    return id;
+}
+
 /* The program's own fstat tells the file's identity at no cost. */
 void pt_fd_identify(int fd, const struct stat *st)
 {
@@ -228,11 +284,13 @@ void pt_fd_identify(int fd, const struct stat *st)
     if (!pt_entry_id(e) || (e & PT_FD_IDENTIFIED))
         return;
     struct pt_desc *d = pt_at(pt_entry_id(e));
-    d->ino = st->st_ino;
-    d->kind = kind_of(st, "/");
+    uint32_t kind = kind_of(st, "/");
+    __atomic_store_n(&d->ino, (uint64_t)st->st_ino, __ATOMIC_RELAXED); /* several threads may, all the same */
+    __atomic_store_n(&d->kind, kind, __ATOMIC_RELAXED);
     __atomic_store_n(&d->dev, (uint64_t)st->st_dev, __ATOMIC_RELEASE);
-    pt_fd_entry *leaf = pt_fd_leaves[(uint32_t)fd >> PT_FD_LEAF_BITS];
-    pt_fd_entry known = entry(pt_entry_id(e), d->kind == PT_DESC_ANON ? PT_DESC_UNKNOWN : d->kind) | PT_FD_IDENTIFIED;
+    pt_fd_entry *leaf = __atomic_load_n(&pt_fd_leaves[(uint32_t)fd >> PT_FD_LEAF_BITS], __ATOMIC_ACQUIRE);
+    pt_fd_entry known = entry(pt_entry_id(e), kind == PT_DESC_ANON ? PT_DESC_UNKNOWN : kind) |
+                        PT_FD_IDENTIFIED | (e & PT_FD_GAP);
     __atomic_compare_exchange_n(&leaf[(uint32_t)fd & (LEAF_ENTRIES - 1)], &e, known, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
 }
 
@@ -240,6 +298,63 @@ void pt_fd_identify_before_close(int fd)
 {
     struct stat st;
     pt_fd_entry e = pt_fd_peek(fd);
+    if (pt_self && (pt_self->gate & PT_GATE_VFORK))
+        return; /* the table is the parent's, the descriptors are not: the child may have put another file there */
     if (pt_entry_id(e) && !(e & PT_FD_IDENTIFIED) && raw_fstat(fd, &st) == 0)
         pt_fd_identify(fd, &st);
+}
+
+/* ---- positions that moved while nothing was recorded ------------------------------ */
+
+static void lost(uint32_t id, uint32_t process)
+{
+    struct pt_desc *d = pt_at(id), *root = pt_at(d->root);
+    /* Somebody else may go on from where it now is, and there is one note for each descriptor only. */
+    uint32_t gap = d == root && d->process == process && !pt_ever_forked ? PT_GAP_RESUMED : PT_GAP_LOST;
+    if (__atomic_load_n(&root->gap, __ATOMIC_RELAXED) < gap)
+        __atomic_store_n(&root->gap, gap, __ATOMIC_RELAXED);
+}
+
+void pt_position_gap(struct pt_thread *t, int fd)
+{
+    pt_fd_entry e = pt_fd_peek(fd);
+    if (!pt_entry_id(e) || (e & (PT_FD_EXCLUDED | PT_FD_GAP)))
+        return;
+    lost(pt_entry_id(e), t->process_id);
+    if (t->borrowed_memory)
+        return;
+    pt_fd_entry *leaf = pt_fd_leaves[(uint32_t)fd >> PT_FD_LEAF_BITS];
+    __atomic_compare_exchange_n(&leaf[(uint32_t)fd & (LEAF_ENTRIES - 1)], &e, e | PT_FD_GAP, false, __ATOMIC_RELAXED,
+                                __ATOMIC_RELAXED);
+}
+
+/* After a call that was noted ahead: who found the position out meanwhile may have done so too early. */
+void pt_position_gap_ended(struct pt_thread *t, int fd)
+{
+    pt_fd_entry e = pt_fd_peek(fd);
+    if (!pt_entry_id(e) || (e & (PT_FD_EXCLUDED | PT_FD_GAP)))
+        return;
+    struct pt_desc *d = pt_at(pt_entry_id(e)), *root = pt_at(d->root);
+    __atomic_store_n(&root->gap, PT_GAP_LOST, __ATOMIC_RELAXED);
+    pt_position_gap(t, fd);
+}
+
+/* The first call after a gap: where the position is now, once, from the kernel. */
+PT_COLD void pt_position_found_slow(struct pt_thread *t, int fd, pt_fd_entry e)
+{
+    uint64_t now = pt_ticks(); /* before the look: what another thread moves from then on comes after it */
+    long position = pt_sys(SYS_lseek, fd, 0, SEEK_CUR);
+    struct pt_record *r = pt_claim(t);
+    if (!r || t->borrowed_memory)
+        return;
+    r->op = PT_OP_RESUME;
+    r->desc = pt_entry_id(e);
+    r->aux = (uint32_t)fd;
+    r->offset = position < 0 ? -1 : position;
+    r->size = r->result = PT_NO_BYTES;
+    r->begin = now;
+    __atomic_store_n(&r->flags, PT_DONE, __ATOMIC_RELEASE);
+    pt_fd_entry *leaf = pt_fd_leaves[(uint32_t)fd >> PT_FD_LEAF_BITS];
+    __atomic_compare_exchange_n(&leaf[(uint32_t)fd & (LEAF_ENTRIES - 1)], &e, e & ~PT_FD_GAP, false, __ATOMIC_RELAXED,
+                                __ATOMIC_RELAXED);
 }

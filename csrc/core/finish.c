@@ -126,7 +126,7 @@ void pt_run_ends(void)
     disarm_timers();
     if (pt_process_others_live())
         close_pipes();
-    for (int i = 0; i < 50 && pt_process_others_live(); i++)
+    for (int i = 0; i < 50 && (pt_process_others_live() || pt_process_others_awaited()); i++)
         nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
     run_finisher();
     pt_log_finish();
@@ -147,20 +147,22 @@ static void flush_output(void)
 static void at_exit_with_status(int status, void *unused)
 {
     (void)unused;
-    if (!pt.base || pt.gate || !pt.process)
+    if (!pt.base || (pt.gate & PT_GATE_OFF) || !pt.process)
         return;
     pt_process_end(pt.process, PT_END_EXIT, status & 0xff);
-    flush_output();
+    if (pt.finish) /* else nothing of ours is to come; what stdout is now, only a Python would know */
+        flush_output();
     pt_run_ends();
 }
 
 #if !defined(__GLIBC__)
 static void at_exit_plain(void) /* musl has no on_exit: the status stays for the parent to tell */
 {
-    if (!pt.base || pt.gate || !pt.process)
+    if (!pt.base || (pt.gate & PT_GATE_OFF) || !pt.process)
         return;
-    pt.process->end = pt_ticks();
-    flush_output();
+    pt_process_end(pt.process, PT_END_UNKNOWN, 0);
+    if (pt.finish)
+        flush_output();
     pt_run_ends();
 }
 #endif

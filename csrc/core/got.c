@@ -7,26 +7,14 @@
  * or the address the name resolves to belongs to another tool and is left to it;
  * it calls on through its own object, which is patched.  What was changed is
  * written down, and pt_got_restore undoes exactly that. */
-#include "core.h"
+#include "objects.h"
 
 #include <dlfcn.h>
-#include <elf.h>
 #include <errno.h>
-#include <link.h>
 #include <pthread.h>
 #include <sched.h>
 #include <string.h>
 #include <sys/mman.h>
-
-#if defined(__x86_64__)
-#define R_SLOT R_X86_64_JUMP_SLOT
-#define R_DATA R_X86_64_GLOB_DAT
-#define R_ABS R_X86_64_64
-#elif defined(__aarch64__)
-#define R_SLOT R_AARCH64_JUMP_SLOT
-#define R_DATA R_AARCH64_GLOB_DAT
-#define R_ABS R_AARCH64_ABS64
-#endif
 
 struct patch {
     void **slot;
@@ -46,132 +34,28 @@ static unsigned long long unloads_seen;
 static unsigned long long loads_done; /* loads the process had made when they were last patched */
 static pthread_mutex_t patching = PTHREAD_MUTEX_INITIALIZER; /* control path only, never a hook's usual path */
 
-/* ---- names ------------------------------------------------------------------ */
-
-#define NAME_SLOTS 2048u
-static uint16_t name_index[NAME_SLOTS]; /* index + 1 into pt_hooks */
-
-static uint32_t name_hash(const char *name)
-{
-    uint32_t h = 2166136261u;
-    for (; *name; name++)
-        h = (h ^ (unsigned char)*name) * 16777619u;
-    return h;
-}
-
-struct pt_hook *pt_hook_find(const char *name)
-{
-    for (uint32_t i = name_hash(name);; i++) {
-        uint16_t n = name_index[i % NAME_SLOTS];
-        if (!n)
-            return NULL;
-        if (strcmp(pt_hooks[n - 1].name, name) == 0)
-            return &pt_hooks[n - 1];
-    }
-}
-
-void pt_hooks_resolve(void)
-{
-    static bool resolved;
-    if (resolved)
-        return;
-    resolved = true;
-    for (unsigned i = 0; i < pt_hook_count; i++) {
-        struct pt_hook *h = &pt_hooks[i];
-        h->address = dlsym(RTLD_DEFAULT, h->name);
-        if (h->address && !*h->original)
-            *h->original = h->address;
-        uint32_t at = name_hash(h->name);
-        while (name_index[at % NAME_SLOTS])
-            at++;
-        name_index[at % NAME_SLOTS] = (uint16_t)(i + 1);
-    }
-}
-
 /* ---- one object --------------------------------------------------------------- */
 
-struct object {
-    uintptr_t base, low, high;  /* load bias; range of its segments, holes included */
-    uintptr_t data, data_end;   /* of its writable segment */
-    uintptr_t relro, relro_end; /* page-aligned; 0: none */
-    const char *strings;
-    const ElfW(Sym) * symbols;
-    const ElfW(Rela) * rela, *plt;
-    size_t rela_count, plt_count;
-};
-
-static const ElfW(Dyn) * scan_segments(const struct dl_phdr_info *info, struct object *o)
-{
-    const ElfW(Dyn) *dynamic = NULL;
-    memset(o, 0, sizeof *o);
-    o->base = info->dlpi_addr;
-    o->low = UINTPTR_MAX;
-    for (int i = 0; i < info->dlpi_phnum; i++) {
-        const ElfW(Phdr) *p = &info->dlpi_phdr[i];
-        uintptr_t at = o->base + p->p_vaddr;
-        if (p->p_type == PT_DYNAMIC)
-            dynamic = (const ElfW(Dyn) *)at;
-        if (p->p_type == PT_LOAD) {
-            o->low = at < o->low ? at : o->low;
-            o->high = at + p->p_memsz > o->high ? at + p->p_memsz : o->high;
-            if (p->p_flags & PF_W) {
-                o->data = o->data ? o->data : at;
-                o->data_end = at + p->p_memsz;
-            }
-        }
-        if (p->p_type == PT_GNU_RELRO) {
-            o->relro = at & ~(uintptr_t)(PT_PAGE - 1);
-            o->relro_end = (at + p->p_memsz) & ~(uintptr_t)(PT_PAGE - 1);
-        }
-    }
-    return dynamic;
-}
-
-/* glibc stores the addresses of d_ptr entries relocated; musl and the vDSO do not. */
-static uintptr_t dynamic_address(const struct object *o, ElfW(Addr) value)
-{
-    return value >= o->base && o->base ? value : o->base + value;
-}
-
-static bool read_object(const struct dl_phdr_info *info, struct object *o)
-{
-    const ElfW(Dyn) *d = scan_segments(info, o);
-    if (!d)
-        return false;
-    for (; d->d_tag != DT_NULL; d++) {
-        uintptr_t at = dynamic_address(o, d->d_un.d_ptr);
-        switch (d->d_tag) {
-        case DT_STRTAB: o->strings = (const char *)at; break;
-        case DT_SYMTAB: o->symbols = (const ElfW(Sym) *)at; break;
-        case DT_RELA: o->rela = (const ElfW(Rela) *)at; break;
-        case DT_RELASZ: o->rela_count = d->d_un.d_val / sizeof(ElfW(Rela)); break;
-        case DT_JMPREL: o->plt = (const ElfW(Rela) *)at; break;
-        case DT_PLTRELSZ: o->plt_count = d->d_un.d_val / sizeof(ElfW(Rela)); break;
-        }
-    }
-    return o->strings && o->symbols;
-}
-
 /* Makes the slot writable for as long as it takes, and as it was afterwards. */
-static void store(const struct object *o, void **slot, void *value)
+static void store(const struct pt_object *o, void **slot, void *value)
 {
     uintptr_t at = (uintptr_t)slot;
     bool sealed = at >= o->relro && at < o->relro_end;
-    char *page = (char *)(at & ~(uintptr_t)(PT_PAGE - 1));
-    if (sealed && pt_sys(SYS_mprotect, page, PT_PAGE, PROT_READ | PROT_WRITE) != 0)
+    uintptr_t size = pt_kernel_page(), page = at & ~(size - 1);
+    if (sealed && pt_sys(SYS_mprotect, page, size, PROT_READ | PROT_WRITE) != 0)
         return;
     __atomic_store_n(slot, value, __ATOMIC_RELEASE);
     if (sealed)
-        pt_sys(SYS_mprotect, page, PT_PAGE, PROT_READ);
+        pt_sys(SYS_mprotect, page, size, PROT_READ);
 }
 
-static bool ours_to_patch(const struct object *o, const struct pt_hook *h, const void *value)
+static bool ours_to_patch(const struct pt_object *o, const struct pt_hook *h, const void *value)
 {
     uintptr_t v = (uintptr_t)value;
     return value == h->address || value == *h->original || (v >= o->low && v < o->high);
 }
 
-static void patch_relocations(const struct object *o, const ElfW(Rela) * r, size_t count)
+static void patch_relocations(const struct pt_object *o, const ElfW(Rela) * r, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
         uint32_t type = ELF64_R_TYPE(r[i].r_info);
@@ -186,6 +70,8 @@ static void patch_relocations(const struct object *o, const ElfW(Rela) * r, size
         void **slot = (void **)(o->base + r[i].r_offset);
         void *value = *slot;
         if (value == h->function || !ours_to_patch(o, h, value) || patch_count == MAX_PATCHES)
+            continue;
+        if (pt_object_wants_old(o, ELF64_R_SYM(r[i].r_info), h->name))
             continue;
         if (type != R_SLOT && value != h->address && value != *h->original)
             continue; /* a canonical stub elsewhere: that object's own slot leads on */
@@ -202,7 +88,7 @@ static bool named(const char *path, const char *prefix)
     return strncmp(base ? base + 1 : path, prefix, strlen(prefix)) == 0;
 }
 
-static bool left_alone(const struct dl_phdr_info *info, const struct object *o)
+static bool left_alone(const struct dl_phdr_info *info, const struct pt_object *o)
 {
     static const char *const names[] = {"libc.so", "libc-2.", "ld-linux", "ld-musl", "ld-2.", "libpthread", "libdl.so",
                                         "librt.so", "linux-vdso", "libasan.so", "libubsan.so", "libtsan.so"};
@@ -253,13 +139,13 @@ static int patch_object(struct dl_phdr_info *info, size_t size, void *data)
 {
     const struct pass *p = data;
     uintptr_t object = (uintptr_t)info->dlpi_phdr;
-    struct object o;
+    struct pt_object o;
     (void)size;
     if (!is_among(object, p->objects, p->count) || is_among(object, done_objects, done_count))
         return 0;
     if (done_count < MAX_DONE)
         done_objects[done_count++] = object;
-    if (!read_object(info, &o) || left_alone(info, &o))
+    if (!pt_object_read(info, &o) || left_alone(info, &o))
         return 0;
     patch_relocations(&o, o.rela, o.rela_count);
     patch_relocations(&o, o.plt, o.plt_count);
@@ -306,8 +192,7 @@ void pt_got_patch(void)
  * hang in its first dlopen.  Tried, not waited for: a signal handler that
  * forks may have interrupted the very pass. */
 
-/* Spelt out: PT_TLS is the name of a segment type here (elf.h). */
-static __thread bool held_for_fork __attribute__((tls_model("initial-exec")));
+static PT_THREAD_LOCAL bool held_for_fork;
 
 void pt_got_before_fork(void)
 {
@@ -350,10 +235,10 @@ void pt_got_patch_new(void)
 
 static int restore_object(struct dl_phdr_info *info, size_t size, void *unused)
 {
-    struct object o;
+    struct pt_object o;
     (void)size;
     (void)unused;
-    if (!read_object(info, &o))
+    if (!pt_object_read(info, &o))
         return 0;
     for (unsigned i = patch_count; i-- > 0;) {
         struct patch *p = &patches[i];
@@ -377,6 +262,11 @@ void pt_got_restore(void)
     pthread_mutex_unlock(&patching);
 }
 
+const char *pt_hook_name(unsigned i)
+{
+    return i < pt_hook_count ? pt_hooks[i].name : NULL;
+}
+
 /* ---- what tests compare ------------------------------------------------------------ */
 
 struct snapshot {
@@ -384,7 +274,7 @@ struct snapshot {
     unsigned room, count;
 };
 
-static void snapshot_relocations(const struct object *o, const ElfW(Rela) * r, size_t count, struct snapshot *s)
+static void snapshot_relocations(const struct pt_object *o, const ElfW(Rela) * r, size_t count, struct snapshot *s)
 {
     for (size_t i = 0; i < count; i++) {
         uint32_t type = ELF64_R_TYPE(r[i].r_info);
@@ -399,9 +289,9 @@ static void snapshot_relocations(const struct object *o, const ElfW(Rela) * r, s
 
 static int snapshot_object(struct dl_phdr_info *info, size_t size, void *data)
 {
-    struct object o;
+    struct pt_object o;
     (void)size;
-    if (read_object(info, &o) && !left_alone(info, &o)) {
+    if (pt_object_read(info, &o) && !left_alone(info, &o)) {
         snapshot_relocations(&o, o.rela, o.rela_count, data);
         snapshot_relocations(&o, o.plt, o.plt_count, data);
     }

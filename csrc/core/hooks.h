@@ -22,7 +22,7 @@
 static inline struct pt_thread *pt_table_owner(void)
 {
     struct pt_thread *t = pt_enter();
-    if (PT_LIKELY(t != NULL) || pt.gate || !pt_self)
+    if (PT_LIKELY(t != NULL) || (pt.gate & PT_GATE_OFF) || !pt_self)
         return t;
     return pt_self->gate & PT_GATE_VFORK ? pt_self->vfork_child : pt_self; /* the child of a suppressed vfork is not its parent */
 }
@@ -33,8 +33,15 @@ static inline void pt_begin_path(struct pt_call *c, unsigned op, const char *pat
     struct pt_thread *t = pt_enter();
     c->thread = NULL;
     c->left_out = 0;
-    if (PT_LIKELY(t != NULL))
-        pt_begin(c, t, op, pt_path(path), aux, -1, PT_SIZE_NONE);
+    if (PT_LIKELY(t != NULL)) {
+        struct pt_named name = pt_name(path);
+        if (PT_LIKELY(!name.left_out))
+            pt_begin(c, t, op, name.id, aux, -1, PT_SIZE_NONE);
+        else
+            c->left_out = pt_left_out_entry(name.left_out);
+    } else {
+        c->left_out = pt_passed_by(op, -1);
+    }
 }
 
 static inline void pt_begin_path_at(struct pt_call *c, unsigned op, int dirfd, const char *path, uint32_t aux)
@@ -42,8 +49,15 @@ static inline void pt_begin_path_at(struct pt_call *c, unsigned op, int dirfd, c
     struct pt_thread *t = pt_enter();
     c->thread = NULL;
     c->left_out = 0;
-    if (PT_LIKELY(t != NULL))
-        pt_begin(c, t, op, pt_path_at(dirfd, path), aux, -1, PT_SIZE_NONE);
+    if (PT_LIKELY(t != NULL)) {
+        struct pt_named name = pt_name_at(dirfd, path);
+        if (PT_LIKELY(!name.left_out))
+            pt_begin(c, t, op, name.id, aux, -1, PT_SIZE_NONE);
+        else
+            c->left_out = pt_left_out_entry(name.left_out);
+    } else {
+        c->left_out = pt_passed_by(op, -1);
+    }
 }
 
 static inline void pt_begin_paths_at(struct pt_call *c, unsigned op, int dir1, const char *path1, int dir2, const char *path2)
@@ -51,8 +65,22 @@ static inline void pt_begin_paths_at(struct pt_call *c, unsigned op, int dir1, c
     struct pt_thread *t = pt_enter();
     c->thread = NULL;
     c->left_out = 0;
-    if (PT_LIKELY(t != NULL))
-        pt_begin(c, t, op, pt_path_at(dir1, path1), pt_path_at(dir2, path2), -1, PT_SIZE_NONE);
+    if (PT_LIKELY(t != NULL)) {
+        struct pt_named one = pt_name_at(dir1, path1), two = pt_name_at(dir2, path2);
+        if (PT_LIKELY(!one.left_out || !two.left_out))
+            pt_begin(c, t, op, one.id, two.id, -1, PT_SIZE_NONE);
+        else
+            c->left_out = pt_left_out_entry(one.left_out);
+    } else {
+        c->left_out = pt_passed_by(op, -1);
+    }
+}
+
+/* The first recorded call after a gap finds out where the position is. */
+static inline void pt_position_gap_over(struct pt_thread *t, unsigned op, int fd, pt_fd_entry e)
+{
+    if ((e & (PT_FD_GAP | PT_FD_EXCLUDED)) == PT_FD_GAP && (pt.apart[op] == PT_RECORDED || pt.apart[op] == PT_BY_SIZE))
+        pt_position_found_slow(t, fd, e);
 }
 
 /* An operation on a descriptor.  offset: -1 where the call gives none. */
@@ -61,20 +89,31 @@ static inline void pt_begin_fd(struct pt_call *c, unsigned op, int fd, int64_t o
     struct pt_thread *t = pt_enter();
     c->thread = NULL;
     c->left_out = 0;
-    if (PT_UNLIKELY(t == NULL))
+    c->op = (uint8_t)op;
+    if (PT_UNLIKELY(t == NULL)) {
+        c->left_out = pt_passed_by(op, fd);
         return;
+    }
     pt_fd_entry e = pt_fd_get(t, fd);
-    if (PT_UNLIKELY(e & PT_FD_EXCLUDED)) {
-        c->left_out = e;
-        return;
+    if (PT_UNLIKELY(e & (PT_FD_EXCLUDED | PT_FD_GAP))) {
+        if (e & PT_FD_EXCLUDED) {
+            c->left_out = e;
+            return;
+        }
+        pt_position_gap_over(t, op, fd, e);
     }
     pt_begin(c, t, op, pt_entry_id(e), (uint32_t)fd, offset, size);
 }
 
 static inline void pt_end_untraced(struct pt_call *c, int64_t moved)
 {
-    if (c->left_out && pt_self)
-        pt_count_excluded(pt_self, c->left_out, moved);
+    if (c->left_out && pt_self) {
+        pt_count_left_out(pt_self, pt_entry_kind(c->left_out), moved);
+        if (pt_entry_kind(c->left_out) == PT_LEFT_PAUSED)
+            pt_has_passed_by(c->left_out);
+    }
+    if (moved > 0 && pt_self)
+        pt_count_unrecorded(c, moved);
 }
 
 /* For calls that return 0 or -1 with errno. */
@@ -112,18 +151,26 @@ static inline int pt_end_open(struct pt_call *c, int fd)
 {
     if (PT_UNLIKELY(c->thread == NULL)) {
         struct pt_thread *t = fd >= 0 ? pt_table_owner() : NULL;
-        if (t)
+        if (t && c->left_out && pt_entry_kind(c->left_out) != PT_LEFT_PAUSED)
+            pt_fd_set(t, fd, c->left_out);
+        else if (t)
             pt_fd_forget(t, fd); /* suppressed: whatever it is, it is new */
+        pt_end_untraced(c, 0);
         return fd;
     }
-    if (fd >= 0) {
-        struct pt_record *r = c->record;
-        uint32_t desc = pt_fd_opened(c->thread, fd, r ? r->desc : 0, r ? r->aux : 0, r ? pt_id_of(r) : 0);
-        if (r)
-            r->offset = desc;
-    }
+    if (fd >= 0 && c->apart == PT_LEFT_OUT && c->why == PT_LEFT_IMPORT)
+        pt_fd_set(c->thread, fd, pt_left_out_entry(PT_LEFT_IMPORT));
+    else if (fd >= 0)
+        c->record->offset = pt_fd_opened(c->thread, fd, c->record->desc, c->record->aux, pt_call_id(c));
     pt_end(c, fd, fd < 0 ? errno : 0);
     return fd;
 }
+
+/* For calls that open what no path names: the kernel's name for it is asked for. */
+int pt_end_open_unnamed_slow(struct pt_call *c, int fd);
+/* A number that a call has given out may stand for something else in the table, whose close has escaped us. */
+int pt_fd_taken(int fd);
+/* The working directory may be another one. */
+void pt_cwd_changed(void);
 
 #endif

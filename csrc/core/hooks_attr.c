@@ -34,6 +34,14 @@ int hook_fchmodat(int dirfd, const char *path, mode_t mode, int flags)
     return pt_end_int(&c, real_fchmodat(dirfd, path, mode, flags));
 }
 
+PT_HOOK_DECLARE(int, lchmod, const char *, mode_t);
+int hook_lchmod(const char *path, mode_t mode)
+{
+    struct pt_call c;
+    pt_begin_path(&c, PT_OP_CHMOD, path, mode);
+    return pt_end_int(&c, real_lchmod(path, mode));
+}
+
 PT_HOOK_DECLARE(int, chown, const char *, uid_t, gid_t);
 int hook_chown(const char *path, uid_t user, gid_t group)
 {
@@ -112,6 +120,17 @@ int hook_utimensat(int dirfd, const char *path, const struct timespec *times, in
     struct pt_call c;
     pt_begin_path_at(&c, PT_OP_UTIMENSAT, dirfd, path, (uint32_t)flags);
     return pt_end_int(&c, real_utimensat(dirfd, path, times, flags));
+}
+
+PT_HOOK_DECLARE(int, futimesat, int, const char *, const struct timeval *);
+int hook_futimesat(int dirfd, const char *path, const struct timeval *times)
+{
+    struct pt_call c;
+    if (path)
+        pt_begin_path_at(&c, PT_OP_UTIMENSAT, dirfd, path, 0);
+    else
+        pt_begin_fd(&c, PT_OP_FUTIME, dirfd, -1, PT_SIZE_NONE);
+    return pt_end_int(&c, real_futimesat(dirfd, path, times));
 }
 
 /* ---- extended attributes ---------------------------------------------------------- */

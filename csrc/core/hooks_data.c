@@ -1,9 +1,11 @@
 /* Hooks of the calls that move data or the position in a file. */
 #include "hooks.h"
 
+#include <fcntl.h>
+#include <stdarg.h>
+#include <sys/ioctl.h>
 #include <sys/sendfile.h>
 #include <sys/uio.h>
-#include <fcntl.h>
 #include <unistd.h>
 
 static uint64_t total(const struct iovec *v, int count)
@@ -114,7 +116,9 @@ PT_HOOK_DECLARE(off_t, lseek, int, off_t, int);
 off_t hook_lseek(int fd, off_t at, int whence)
 {
     struct pt_call c;
-    pt_begin_fd(&c, PT_OP_LSEEK, fd, at, (uint64_t)(unsigned)whence);
+    /* With a distance, the end sought is not the file's: its size does not follow. */
+    unsigned from_end = whence == SEEK_END && at != 0 ? PT_SEEK_DISTANCE : 0;
+    pt_begin_fd(&c, PT_OP_LSEEK, fd, at, (uint64_t)(unsigned)whence | from_end);
     off_t result = real_lseek(fd, at, whence);
     if (c.thread && c.record && result >= 0)
         c.record->offset = result;
@@ -133,12 +137,20 @@ static void begin_copy(struct pt_call *c, unsigned op, int in, int out, const in
     struct pt_thread *t = pt_enter();
     c->thread = NULL;
     c->left_out = 0;
-    if (!t)
+    c->op = (uint8_t)op;
+    if (!t) {
+        pt_passed_by(op, out);
+        c->left_out = pt_passed_by(op, in);
         return;
+    }
     pt_fd_entry from = pt_fd_get(t, in), to = pt_fd_get(t, out);
     if ((from & PT_FD_EXCLUDED) && (to & PT_FD_EXCLUDED)) {
         c->left_out = from;
         return;
+    }
+    if (PT_UNLIKELY((from | to) & PT_FD_GAP)) {
+        pt_position_gap_over(t, op, in, from);
+        pt_position_gap_over(t, op, out, to);
     }
     pt_begin(c, t, op, pt_entry_id(from), pt_entry_id(to), offset ? *offset : -1, size);
 }
@@ -173,6 +185,49 @@ ssize_t hook_tee(int in, int out, size_t n, unsigned flags)
     struct pt_call c;
     begin_copy(&c, PT_OP_TEE, in, out, NULL, n);
     return pt_end_bytes(&c, real_tee(in, out, n, flags));
+}
+
+PT_HOOK_DECLARE(ssize_t, vmsplice, int, const struct iovec *, size_t, unsigned);
+ssize_t hook_vmsplice(int fd, const struct iovec *v, size_t count, unsigned flags)
+{
+    struct pt_call c;
+    pt_begin_fd(&c, PT_OP_VMSPLICE, fd, -1, total(v, (int)count));
+    return pt_end_bytes(&c, real_vmsplice(fd, v, count, flags));
+}
+
+/* As linux/fs.h has them, which is too old in manylinux2014 and not there at all with Debian's musl-gcc. */
+struct clone_range {
+    int64_t src_fd;
+    uint64_t src_offset, src_length, dest_offset;
+};
+#define CLONE _IOW(0x94, 9, int)
+#define CLONE_RANGE _IOW(0x94, 13, struct clone_range)
+
+/* Files that share their blocks, made by ioctl: no byte moves, so none is counted. */
+static void begin_clone(struct pt_call *c, int to, unsigned long request, const void *argument)
+{
+    if (request == CLONE) {
+        begin_copy(c, PT_OP_FICLONE, (int)(intptr_t)argument, to, NULL, PT_SIZE_NONE);
+        return;
+    }
+    const struct clone_range *range = argument;
+    int64_t from = (int64_t)range->src_offset;
+    begin_copy(c, PT_OP_FICLONERANGE, (int)range->src_fd, to, &from, range->src_length);
+}
+
+/* Of all requests these two alone are about a file's data.  The third argument, if any, is passed on as a full word. */
+PT_HOOK_DECLARE(int, ioctl, int, unsigned long, ...);
+int hook_ioctl(int fd, unsigned long request, ...)
+{
+    va_list ap;
+    va_start(ap, request);
+    void *argument = va_arg(ap, void *);
+    va_end(ap);
+    if (PT_LIKELY((uint32_t)request != CLONE && (uint32_t)request != CLONE_RANGE))
+        return real_ioctl(fd, request, argument);
+    struct pt_call c;
+    begin_clone(&c, fd, (uint32_t)request, argument);
+    return pt_end_int(&c, real_ioctl(fd, request, argument));
 }
 
 /* ---- the size of a file, and its way to the disk ---------------------------- */
@@ -257,4 +312,16 @@ int hook_sync_file_range(int fd, off_t offset, off_t n, unsigned flags)
     struct pt_call c;
     pt_begin_fd(&c, PT_OP_SYNC_FILE_RANGE, fd, offset, (uint64_t)n);
     return pt_end_int(&c, real_sync_file_range(fd, offset, n, flags));
+}
+
+/* All file systems: a row that names none of them. */
+PT_HOOK_DECLARE(void, sync, void);
+void hook_sync(void)
+{
+    struct pt_call c = {0};
+    struct pt_thread *t = pt_enter();
+    if (t)
+        pt_begin(&c, t, PT_OP_SYNC, 0, (uint32_t)-1, -1, PT_SIZE_NONE);
+    real_sync();
+    pt_end_int(&c, 0);
 }

@@ -1,8 +1,8 @@
 /* Hooks of directory streams.
  *
  * readdir is called once an entry, while the system call behind it is made once
- * a few hundred entries: a stream's calls make one record of a run. */
-#include "hooks.h"
+ * a few hundred entries: a stream's calls make one record of a run (runs.h). */
+#include "runs.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -31,52 +31,51 @@ DIR *hook_fdopendir(int fd)
     return stream;
 }
 
-/* The descriptor too: another thread may have closed that stream, and a new one taken its place. */
-static bool run_goes_on(const struct pt_thread *t, DIR *stream)
-{
-    const struct pt_record *r = t->readdir_record;
-    return t->readdir_stream == stream && r->parent == t->parent && r->aux < UINT32_MAX &&
-           r->desc == pt_entry_id(pt_fd_peek(dirfd(stream)));
-}
-
+/* NULL is the usual end; errno tells only if it was 0 before. */
 PT_HOOK_DECLARE(struct dirent *, readdir, DIR *);
 struct dirent *hook_readdir(DIR *stream)
 {
-    struct pt_thread *t = pt_enter();
-    if (!t)
-        return real_readdir(stream);
-    if (run_goes_on(t, stream)) {
-        struct pt_record *r = t->readdir_record;
-        uint64_t begin = pt_ticks();
-        struct dirent *entry = real_readdir(stream);
-        uint64_t end = pt_ticks();
-        uint64_t duration = ((uint64_t)r->duration_hi << 32 | r->duration_lo) + (end - begin);
-        r->duration_lo = (uint32_t)duration;
-        r->duration_hi = (uint16_t)(duration >> 32);
-        r->offset = (int64_t)(end - r->begin);
-        r->aux++;
-        return entry;
-    }
-    struct pt_call c;
-    pt_begin_fd(&c, PT_OP_READDIR, dirfd(stream), 0, PT_SIZE_NONE);
+    struct pt_run_call c;
+    pt_run_begin_fd(&c, PT_OP_READDIR, stream, dirfd(stream), PT_SIZE_NONE);
     struct dirent *entry = real_readdir(stream);
-    if (c.thread && c.record) {
-        c.flags |= PT_COALESCED;
-        c.record->aux = 1;
-        c.record->offset = (int64_t)(pt_ticks() - c.begin);
-        t->readdir_stream = stream;
-        t->readdir_record = c.record;
-    }
-    pt_end_int(&c, 0); /* NULL is the usual end; errno tells only if it was 0 before */
+    pt_run_end(&c, -1, 0);
     return entry;
+}
+
+PT_HOOK_DECLARE(int, readdir_r, DIR *, struct dirent *, struct dirent **);
+int hook_readdir_r(DIR *stream, struct dirent *entry, struct dirent **result)
+{
+    struct pt_run_call c;
+    pt_run_begin_fd(&c, PT_OP_READDIR, stream, dirfd(stream), PT_SIZE_NONE);
+    int error = real_readdir_r(stream, entry, result);
+    pt_run_end(&c, -1, error);
+    return error;
+}
+
+static void begin_moving(struct pt_call *c, unsigned op, DIR *stream, int64_t offset)
+{
+    struct pt_thread *t = pt_enter();
+    if (t)
+        pt_runs_end(t, stream);
+    pt_begin_fd(c, op, dirfd(stream), offset, PT_SIZE_NONE);
 }
 
 PT_HOOK_DECLARE(void, rewinddir, DIR *);
 void hook_rewinddir(DIR *stream)
 {
     struct pt_call c;
-    pt_begin_fd(&c, PT_OP_REWINDDIR, dirfd(stream), -1, PT_SIZE_NONE);
+    begin_moving(&c, PT_OP_REWINDDIR, stream, -1);
     real_rewinddir(stream);
+    pt_end_int(&c, 0);
+}
+
+/* at: a cookie of telldir's, which the file system makes up; no place in bytes. */
+PT_HOOK_DECLARE(void, seekdir, DIR *, long);
+void hook_seekdir(DIR *stream, long at)
+{
+    struct pt_call c;
+    begin_moving(&c, PT_OP_SEEKDIR, stream, -1);
+    real_seekdir(stream, at);
     pt_end_int(&c, 0);
 }
 
@@ -90,7 +89,7 @@ int hook_closedir(DIR *stream)
         pt_fd_identify_before_close(fd);
     pt_begin_fd(&c, PT_OP_CLOSEDIR, fd, -1, PT_SIZE_NONE);
     if (t) {
-        t->readdir_stream = NULL;
+        pt_runs_end(t, stream);
         pt_fd_forget(t, fd);
     }
     return pt_end_int(&c, real_closedir(stream));
@@ -104,6 +103,26 @@ int hook_scandir(const char *path, struct dirent ***names, int (*filter)(const s
     struct pt_call c;
     pt_begin_path(&c, PT_OP_SCANDIR, path, 0);
     return pt_end_int(&c, real_scandir(path, names, filter, compare));
+}
+
+PT_HOOK_DECLARE(int, scandirat, int, const char *, struct dirent ***, int (*)(const struct dirent *),
+                int (*)(const struct dirent **, const struct dirent **));
+int hook_scandirat(int dirfd, const char *path, struct dirent ***names, int (*filter)(const struct dirent *),
+                   int (*compare)(const struct dirent **, const struct dirent **))
+{
+    struct pt_call c;
+    pt_begin_path_at(&c, PT_OP_SCANDIR, dirfd, path, 0);
+    return pt_end_int(&c, real_scandirat(dirfd, path, names, filter, compare));
+}
+
+PT_HOOK_DECLARE(ssize_t, getdirentries, int, char *, size_t, off_t *);
+ssize_t hook_getdirentries(int fd, char *out, size_t size, off_t *base)
+{
+    struct pt_call c;
+    pt_begin_fd(&c, PT_OP_GETDENTS, fd, -1, PT_SIZE_NONE);
+    ssize_t n = real_getdirentries(fd, out, size, base);
+    pt_end_int(&c, n < 0 ? -1 : 0);
+    return n;
 }
 
 PT_HOOK_DECLARE(ssize_t, getdents, int, void *, size_t);

@@ -126,6 +126,32 @@ int hook_fstatvfs(int fd, struct statvfs *st)
     return pt_end_int(&c, real_fstatvfs(fd, st));
 }
 
+PT_HOOK_DECLARE(long, pathconf, const char *, int);
+long hook_pathconf(const char *path, int name)
+{
+    struct pt_call c;
+    int saved = errno;
+    pt_begin_path(&c, PT_OP_PATHCONF, path, (uint32_t)name);
+    errno = 0; /* -1 is an answer too: no limit */
+    long result = real_pathconf(path, name);
+    pt_end_error(&c, result < 0 ? errno : 0);
+    errno = errno ? errno : saved;
+    return result;
+}
+
+PT_HOOK_DECLARE(long, fpathconf, int, int);
+long hook_fpathconf(int fd, int name)
+{
+    struct pt_call c;
+    int saved = errno;
+    pt_begin_fd(&c, PT_OP_FPATHCONF, fd, -1, PT_SIZE_NONE);
+    errno = 0;
+    long result = real_fpathconf(fd, name);
+    pt_end_error(&c, result < 0 ? errno : 0);
+    errno = errno ? errno : saved;
+    return result;
+}
+
 PT_HOOK_DECLARE(int, access, const char *, int);
 int hook_access(const char *path, int mode)
 {
@@ -258,6 +284,16 @@ char *hook_realpath(const char *path, char *out)
     return result;
 }
 
+PT_HOOK_DECLARE(char *, canonicalize_file_name, const char *);
+char *hook_canonicalize_file_name(const char *path)
+{
+    struct pt_call c;
+    pt_begin_path(&c, PT_OP_REALPATH, path, 0);
+    char *result = real_canonicalize_file_name(path);
+    pt_end_int(&c, result ? 0 : -1);
+    return result;
+}
+
 PT_HOOK_DECLARE(char *, realpath_chk, const char *, char *, size_t);
 char *hook_realpath_chk(const char *path, char *out, size_t room)
 {
@@ -344,13 +380,52 @@ int hook_mkfifoat(int dirfd, const char *path, mode_t mode)
     return pt_end_int(&c, real_mkfifoat(dirfd, path, mode));
 }
 
+PT_HOOK_DECLARE(int, mknod, const char *, mode_t, dev_t);
+int hook_mknod(const char *path, mode_t mode, dev_t device)
+{
+    struct pt_call c;
+    pt_begin_path(&c, PT_OP_MKNOD, path, mode);
+    return pt_end_int(&c, real_mknod(path, mode, device));
+}
+
+PT_HOOK_DECLARE(int, mknodat, int, const char *, mode_t, dev_t);
+int hook_mknodat(int dirfd, const char *path, mode_t mode, dev_t device)
+{
+    struct pt_call c;
+    pt_begin_path_at(&c, PT_OP_MKNOD, dirfd, path, mode);
+    return pt_end_int(&c, real_mknodat(dirfd, path, mode, device));
+}
+
+/* glibc before 2.33: behind its inline mknod. */
+PT_HOOK_DECLARE(int, xmknod, int, const char *, mode_t, dev_t *);
+int hook_xmknod(int version, const char *path, mode_t mode, dev_t *device)
+{
+    struct pt_call c;
+    pt_begin_path(&c, PT_OP_MKNOD, path, mode);
+    return pt_end_int(&c, real_xmknod(version, path, mode, device));
+}
+
+PT_HOOK_DECLARE(int, xmknodat, int, int, const char *, mode_t, dev_t *);
+int hook_xmknodat(int version, int dirfd, const char *path, mode_t mode, dev_t *device)
+{
+    struct pt_call c;
+    pt_begin_path_at(&c, PT_OP_MKNOD, dirfd, path, mode);
+    return pt_end_int(&c, real_xmknodat(version, dirfd, path, mode, device));
+}
+
 /* ---- the working directory: relative names start there --------------------------- */
+
+void pt_cwd_changed(void)
+{
+    struct pt_thread *t = pt_table_owner();
+    if (t && !t->borrowed_memory)
+        pt_cwd_refresh_slow();
+}
 
 static int end_chdir(struct pt_call *c, int result)
 {
-    struct pt_thread *t = pt_table_owner();
-    if (result == 0 && t && !t->borrowed_memory)
-        pt_cwd_refresh_slow();
+    if (result == 0)
+        pt_cwd_changed();
     return pt_end_int(c, result);
 }
 
@@ -368,4 +443,13 @@ int hook_fchdir(int fd)
     struct pt_call c;
     pt_begin_fd(&c, PT_OP_FCHDIR, fd, -1, PT_SIZE_NONE);
     return end_chdir(&c, real_fchdir(fd));
+}
+
+/* Absolute names start elsewhere too: docs/limits.md. */
+PT_HOOK_DECLARE(int, chroot, const char *);
+int hook_chroot(const char *path)
+{
+    struct pt_call c;
+    pt_begin_path(&c, PT_OP_CHROOT, path, 0);
+    return end_chdir(&c, real_chroot(path));
 }

@@ -2,9 +2,13 @@
 #include "hooks.h"
 
 #include <fcntl.h>
+#include <limits.h>
 #include <stdarg.h>
-#include <sys/socket.h>
 #include <unistd.h>
+
+#if !defined(O_TMPFILE) /* glibc 2.17 */
+#define O_TMPFILE (020000000 | O_DIRECTORY)
+#endif
 
 static int mode_argument(int flags, va_list ap)
 {
@@ -62,7 +66,7 @@ int hook_creat(const char *path, mode_t mode)
 /* The mkstemp family: the path is known only afterwards. */
 static int end_mkstemp(struct pt_call *c, int fd, const char *path)
 {
-    if (c->thread && c->record && fd >= 0)
+    if (c->thread && fd >= 0)
         c->record->desc = pt_path(path);
     return pt_end_open(c, fd);
 }
@@ -99,19 +103,105 @@ int hook_mkostemps(char *path, int suffix, int flags)
     return end_mkstemp(&c, real_mkostemps(path, suffix, flags), path);
 }
 
+/* ---- files that no path names, or another kind of name ------------------------- */
+
+int pt_end_open_unnamed_slow(struct pt_call *c, int fd)
+{
+    if (!c->thread || fd < 0)
+        return pt_end_open(c, fd);
+    pt_fd_forget(c->thread, fd);
+    uint32_t desc = pt_entry_id(pt_fd_resolve_slow(c->thread, fd));
+    if (desc && c->record) {
+        struct pt_desc *d = pt_at(desc);
+        d->opened_by = pt_call_id(c);
+        c->record->desc = d->path;
+        c->record->offset = desc;
+    }
+    pt_end(c, fd, 0);
+    return fd;
+}
+
+struct file_handle;
+PT_HOOK_DECLARE(int, open_by_handle_at, int, struct file_handle *, int);
+int hook_open_by_handle_at(int mount, struct file_handle *handle, int flags)
+{
+    struct pt_call c;
+    pt_begin_path(&c, PT_OP_OPEN_BY_HANDLE, NULL, (uint32_t)flags);
+    return pt_end_open_unnamed_slow(&c, real_open_by_handle_at(mount, handle, flags));
+}
+
+PT_HOOK_DECLARE(int, name_to_handle_at, int, const char *, struct file_handle *, int *, int);
+int hook_name_to_handle_at(int dirfd, const char *path, struct file_handle *handle, int *mount, int flags)
+{
+    struct pt_call c;
+    pt_begin_path_at(&c, PT_OP_NAME_TO_HANDLE, dirfd, path, (uint32_t)flags);
+    return pt_end_int(&c, real_name_to_handle_at(dirfd, path, handle, mount, flags));
+}
+
+/* glibc 2.43.  how: flags come first. */
+PT_HOOK_DECLARE(int, openat2, int, const char *, const uint64_t *, size_t);
+int hook_openat2(int dirfd, const char *path, const uint64_t *how, size_t size)
+{
+    struct pt_call c;
+    pt_begin_path_at(&c, PT_OP_OPENAT, dirfd, path, how && size >= sizeof *how ? (uint32_t)*how : 0);
+    return pt_end_open(&c, real_openat2(dirfd, path, how, size));
+}
+
+/* A shared memory object is a file of /dev/shm. */
+static void begin_shm(struct pt_call *c, unsigned op, const char *name, uint32_t flags)
+{
+    char path[9 + NAME_MAX + 1] = "/dev/shm/";
+    size_t n = 9;
+    while (*name == '/')
+        name++;
+    while (*name && n < sizeof path - 1)
+        path[n++] = *name++;
+    path[n] = 0;
+    pt_begin_path(c, op, path, flags);
+}
+
+PT_HOOK_DECLARE(int, shm_open, const char *, int, mode_t);
+int hook_shm_open(const char *name, int flags, mode_t mode)
+{
+    struct pt_call c;
+    begin_shm(&c, PT_OP_SHM_OPEN, name, (uint32_t)flags);
+    return pt_end_open(&c, real_shm_open(name, flags, mode));
+}
+
+PT_HOOK_DECLARE(int, shm_unlink, const char *);
+int hook_shm_unlink(const char *name)
+{
+    struct pt_call c;
+    begin_shm(&c, PT_OP_UNLINK, name, 0);
+    return pt_end_int(&c, real_shm_unlink(name));
+}
+
 /* ---- closing: the entry goes first, since the number is free at once -------- */
+
+static void begin_close(struct pt_call *c, int fd)
+{
+    struct pt_thread *t = pt_table_owner();
+    if (t)
+        pt_fd_identify_before_close(fd);
+    pt_begin_fd(c, PT_OP_CLOSE, fd, -1, PT_SIZE_NONE);
+    if (t)
+        pt_fd_forget(t, fd);
+}
 
 PT_HOOK_DECLARE(int, close, int);
 int hook_close(int fd)
 {
     struct pt_call c;
-    struct pt_thread *t = pt_table_owner();
-    if (t)
-        pt_fd_identify_before_close(fd);
-    pt_begin_fd(&c, PT_OP_CLOSE, fd, -1, PT_SIZE_NONE);
-    if (t)
-        pt_fd_forget(t, fd);
+    begin_close(&c, fd);
     return pt_end_int(&c, real_close(fd));
+}
+
+PT_HOOK_DECLARE(int, posix_close, int, int); /* musl's */
+int hook_posix_close(int fd, int flags)
+{
+    struct pt_call c;
+    begin_close(&c, fd);
+    return pt_end_int(&c, real_posix_close(fd, flags));
 }
 
 PT_HOOK_DECLARE(int, close_range, unsigned, unsigned, int);
@@ -147,12 +237,11 @@ static int end_dup(struct pt_call *c, int old, int fd)
         struct pt_thread *t = fd >= 0 ? pt_table_owner() : NULL;
         if (t)
             pt_fd_duplicated(t, old, fd, 0); /* suppressed, or of a kind that is left out */
+        pt_end_untraced(c, 0);
         return fd;
     }
     if (fd >= 0 && fd != old) {
-        uint32_t desc = pt_fd_duplicated(c->thread, old, fd, c->record ? pt_id_of(c->record) : 0);
-        if (c->record)
-            c->record->offset = desc;
+        c->record->offset = pt_fd_duplicated(c->thread, old, fd, pt_call_id(c));
     }
     pt_end(c, fd, fd < 0 ? errno : 0);
     return fd;
@@ -166,11 +255,19 @@ int hook_dup(int fd)
     return end_dup(&c, fd, real_dup(fd));
 }
 
+/* What `to` was is closed without a close. */
+static void begin_dup_over(struct pt_call *c, unsigned op, int fd, int to)
+{
+    if (fd != to && pt_table_owner())
+        pt_fd_identify_before_close(to);
+    pt_begin_fd(c, op, fd, 0, PT_SIZE_NONE);
+}
+
 PT_HOOK_DECLARE(int, dup2, int, int);
 int hook_dup2(int fd, int to)
 {
     struct pt_call c;
-    pt_begin_fd(&c, PT_OP_DUP2, fd, 0, PT_SIZE_NONE);
+    begin_dup_over(&c, PT_OP_DUP2, fd, to);
     return end_dup(&c, fd, real_dup2(fd, to));
 }
 
@@ -178,7 +275,7 @@ PT_HOOK_DECLARE(int, dup3, int, int, int);
 int hook_dup3(int fd, int to, int flags)
 {
     struct pt_call c;
-    pt_begin_fd(&c, PT_OP_DUP3, fd, 0, PT_SIZE_NONE);
+    begin_dup_over(&c, PT_OP_DUP3, fd, to);
     return end_dup(&c, fd, real_dup3(fd, to, flags));
 }
 
@@ -199,84 +296,4 @@ int hook_fcntl(int fd, int command, ...)
     int result = real_fcntl(fd, command, argument);
     pt_end_int(&c, result);
     return result;
-}
-
-/* ---- descriptors that are not files: a number taken by one is no longer what
- * the table says, should its close have escaped us ------------------------------- */
-
-static int taken(int fd)
-{
-    struct pt_thread *t = fd >= 0 ? pt_table_owner() : NULL;
-    if (t)
-        pt_fd_forget(t, fd);
-    return fd;
-}
-
-PT_HOOK_DECLARE(int, pipe, int *);
-int hook_pipe(int *fds)
-{
-    int result = real_pipe(fds);
-    if (result == 0) {
-        taken(fds[0]);
-        taken(fds[1]);
-    }
-    return result;
-}
-
-PT_HOOK_DECLARE(int, pipe2, int *, int);
-int hook_pipe2(int *fds, int flags)
-{
-    int result = real_pipe2(fds, flags);
-    if (result == 0) {
-        taken(fds[0]);
-        taken(fds[1]);
-    }
-    return result;
-}
-
-PT_HOOK_DECLARE(int, socket, int, int, int);
-int hook_socket(int domain, int type, int protocol)
-{
-    return taken(real_socket(domain, type, protocol));
-}
-
-PT_HOOK_DECLARE(int, socketpair, int, int, int, int *);
-int hook_socketpair(int domain, int type, int protocol, int *fds)
-{
-    int result = real_socketpair(domain, type, protocol, fds);
-    if (result == 0) {
-        taken(fds[0]);
-        taken(fds[1]);
-    }
-    return result;
-}
-
-PT_HOOK_DECLARE(int, accept, int, struct sockaddr *, socklen_t *);
-int hook_accept(int fd, struct sockaddr *address, socklen_t *length)
-{
-    return taken(real_accept(fd, address, length));
-}
-
-PT_HOOK_DECLARE(int, accept4, int, struct sockaddr *, socklen_t *, int);
-int hook_accept4(int fd, struct sockaddr *address, socklen_t *length, int flags)
-{
-    return taken(real_accept4(fd, address, length, flags));
-}
-
-PT_HOOK_DECLARE(int, memfd_create, const char *, unsigned);
-int hook_memfd_create(const char *name, unsigned flags)
-{
-    return taken(real_memfd_create(name, flags));
-}
-
-PT_HOOK_DECLARE(int, epoll_create1, int);
-int hook_epoll_create1(int flags)
-{
-    return taken(real_epoll_create1(flags));
-}
-
-PT_HOOK_DECLARE(int, eventfd, unsigned, int);
-int hook_eventfd(unsigned initial, int flags)
-{
-    return taken(real_eventfd(initial, flags));
 }

@@ -1,6 +1,7 @@
 /* Hooks of the calls by which processes begin and end, and of the dynamic
  * loader's dlsym, which like vfork needs a few lines of assembly. */
 #include "hooks.h"
+#include "measure.h"
 #include "process.h"
 
 #include <dlfcn.h>
@@ -25,7 +26,7 @@ pid_t hook_fork(void)
     struct pt_thread *t = pt_enter();
     if (t) {
         pt_begin(&c, t, PT_OP_FORK, 0, 0, -1, PT_SIZE_NONE);
-        t->forking = c.record ? pt_id_of(c.record) : 0;
+        t->forking = pt_call_id(&c);
     }
     pid_t pid = real_fork();
     if (pid < 0)
@@ -43,8 +44,9 @@ pid_t hook_fork_only(void)
     struct pt_thread *t = pt_enter();
     if (t) {
         pt_begin(&c, t, PT_OP_FORK, 0, 0, -1, PT_SIZE_NONE);
-        t->forking = c.record ? pt_id_of(c.record) : 0;
+        t->forking = pt_call_id(&c);
     }
+    pt_has_forked();
     pid_t pid = real_fork_only();
     if (pid == 0)
         pt_enter_forked_child();
@@ -73,12 +75,23 @@ __asm__(".text\n.globl hook_vfork\n.hidden hook_vfork\n.hidden real_vfork\n.hidd
 typedef int spawn_function(pid_t *, const char *, const posix_spawn_file_actions_t *, const posix_spawnattr_t *,
                            char *const *, char *const *);
 
-/* Are children of this environment in the run? */
-static bool names_run(char *const *env)
+/* Are Python children of this environment in the run? */
+bool pt_names_run(char *const *env)
 {
     for (; env && *env; env++)
         if (strncmp(*env, "PYIO_TRACE_LOG=", 15) == 0)
             return true;
+    return false;
+}
+
+/* And all others as well? */
+bool pt_preloads_us(char *const *env)
+{
+    if (!pt_names_run(env))
+        return false;
+    for (; *env; env++)
+        if (strncmp(*env, "LD_PRELOAD=", 11) == 0)
+            return strstr(*env, "/libpyio_trace.so") != NULL;
     return false;
 }
 
@@ -92,8 +105,8 @@ static int spawn(spawn_function *real, pid_t *pid, const char *path, const posix
     if (error == 0 && pid)
         *pid = child;
     if (error == 0 && c.thread) {
-        pt_spawned((uint32_t)child, c.record ? pt_id_of(c.record) : 0, path, argv);
-        if (!names_run(env))
+        pt_spawned((uint32_t)child, &c, path, argv, pt_preloads_us(env));
+        if (!pt_names_run(env))
             __atomic_fetch_add(&pt.header->unfollowed, 1, __ATOMIC_RELAXED);
     }
     return pt_end_error(&c, error);
@@ -124,13 +137,13 @@ struct exec_call {
 };
 
 /* What is known goes into the log before, since a success never returns. */
-static void exec_begins(struct exec_call *e, const char *path, char *const *argv, char *const *env)
+static void exec_begins_at(struct exec_call *e, int dirfd, const char *path, char *const *argv, char *const *env)
 {
-    pt_begin_path(&e->call, PT_OP_EXEC, path, 0);
+    pt_begin_path_at(&e->call, PT_OP_EXEC, dirfd, path, 0);
     struct pt_thread *t = e->call.thread;
     if (!t)
         return;
-    e->unfollowed = !names_run(env);
+    e->unfollowed = !pt_names_run(env);
     if (e->unfollowed)
         __atomic_fetch_add(&pt.header->unfollowed, 1, __ATOMIC_RELAXED);
     if (t->process_id) {
@@ -139,8 +152,15 @@ static void exec_begins(struct exec_call *e, const char *path, char *const *argv
         e->followed_before = t->process->followed;
         if (t->process->followed)
             t->process->followed = 2;
+        t->process->exec_by = e->call.record ? pt_id_of(e->call.record) : 0;
+        t->process->awaited = pt_preloads_us(env);
         pt_process_end(t->process, PT_END_EXEC, 0);
     }
+}
+
+static void exec_begins(struct exec_call *e, const char *path, char *const *argv, char *const *env)
+{
+    exec_begins_at(e, AT_FDCWD, path, argv, env);
 }
 
 static int exec_failed(struct exec_call *e, int result)
@@ -151,6 +171,7 @@ static int exec_failed(struct exec_call *e, int result)
         if (t->process_id) {
             t->process->end = 0;
             t->process->followed = e->followed_before; /* it is still what it was */
+            t->process->awaited = 0;
             __atomic_store_n(&t->process->end_kind, PT_END_UNKNOWN, __ATOMIC_RELEASE);
         }
         if (e->unfollowed)
@@ -242,6 +263,14 @@ int hook_fexecve(int fd, char *const *argv, char *const *env)
     return exec_failed(&e, real_fexecve(fd, argv, env));
 }
 
+PT_HOOK_DECLARE(int, execveat, int, const char *, char *const *, char *const *, int);
+int hook_execveat(int dirfd, const char *path, char *const *argv, char *const *env, int flags)
+{
+    struct exec_call e;
+    exec_begins_at(&e, dirfd, path, argv, env);
+    return exec_failed(&e, real_execveat(dirfd, path, argv, env, flags));
+}
+
 /* ---- ends ------------------------------------------------------------------------- */
 
 PT_HOOK_DECLARE(void, exit_now, int);
@@ -257,12 +286,43 @@ void hook_exit_now(int status)
     __builtin_unreachable();
 }
 
-/* The parent learns what the child could not write: which signal ended it. */
-static void waited(pid_t pid, int status)
+void pt_before_wait(struct pt_waiting *w)
 {
-    if (pt.gate || pid <= 0 || !(WIFEXITED(status) || WIFSIGNALED(status)))
+    w->known = false;
+    if ((pt.gate & PT_GATE_OFF) || !pt.process_id || !pt_measuring_affordable(PT_MEASURING_ALLOWANCE))
         return;
-    struct pt_process *p = pt_process_find((uint32_t)pid);
+    int64_t since = pt_now_ns();
+    w->known = pt_account_now_slow(&w->before);
+    pt_measuring_took(since);
+}
+
+static void account_for(const struct pt_process *child, const struct pt_waiting *w)
+{
+    static const struct pt_account nothing;
+    struct pt_account after;
+    if (!pt.process_id)
+        return;
+    /* Its own account is exact; the other way takes in what other threads did meanwhile. */
+    if (child && child->accounts & PT_ACCOUNT_END && (child->end_kind == PT_END_EXIT || child->end_kind == PT_END_UNKNOWN))
+        pt_account_of_child(&nothing, &child->end_account);
+    else if (w->known && pt_account_now_slow(&after))
+        pt_account_of_child(&w->before, &after);
+    else
+        __atomic_fetch_or(&pt.process->accounts, PT_ACCOUNT_MIXED, __ATOMIC_RELAXED);
+}
+
+/* The parent learns what the child could not write: which signal ended it. */
+static void waited(pid_t pid, int status, const struct pt_waiting *w)
+{
+    if (!(pt.gate & PT_GATE_OFF) && pid > 0)
+        pt_process_waited(pt_process_find((uint32_t)pid), status, w);
+}
+
+void pt_process_waited(struct pt_process *p, int status, const struct pt_waiting *w)
+{
+    if (!(WIFEXITED(status) || WIFSIGNALED(status)))
+        return;
+    account_for(p, w);
     if (!p || p->end_kind == PT_END_EXIT || p->end_kind == PT_END_SIGNAL)
         return;
     if (WIFSIGNALED(status))
@@ -275,9 +335,11 @@ PT_HOOK_DECLARE(pid_t, waitpid, pid_t, int *, int);
 pid_t hook_waitpid(pid_t pid, int *status, int options)
 {
     int own = 0;
+    struct pt_waiting w;
+    pt_before_wait(&w);
     pid_t ended = real_waitpid(pid, status ? status : &own, options);
     if (ended > 0)
-        waited(ended, status ? *status : own);
+        waited(ended, status ? *status : own, &w);
     return ended;
 }
 
@@ -285,9 +347,11 @@ PT_HOOK_DECLARE(pid_t, wait, int *);
 pid_t hook_wait(int *status)
 {
     int own = 0;
+    struct pt_waiting w;
+    pt_before_wait(&w);
     pid_t ended = real_wait(status ? status : &own);
     if (ended > 0)
-        waited(ended, status ? *status : own);
+        waited(ended, status ? *status : own, &w);
     return ended;
 }
 
@@ -295,9 +359,11 @@ PT_HOOK_DECLARE(pid_t, wait3, int *, int, struct rusage *);
 pid_t hook_wait3(int *status, int options, struct rusage *usage)
 {
     int own = 0;
+    struct pt_waiting w;
+    pt_before_wait(&w);
     pid_t ended = real_wait3(status ? status : &own, options, usage);
     if (ended > 0)
-        waited(ended, status ? *status : own);
+        waited(ended, status ? *status : own, &w);
     return ended;
 }
 
@@ -305,21 +371,25 @@ PT_HOOK_DECLARE(pid_t, wait4, pid_t, int *, int, struct rusage *);
 pid_t hook_wait4(pid_t pid, int *status, int options, struct rusage *usage)
 {
     int own = 0;
+    struct pt_waiting w;
+    pt_before_wait(&w);
     pid_t ended = real_wait4(pid, status ? status : &own, options, usage);
     if (ended > 0)
-        waited(ended, status ? *status : own);
+        waited(ended, status ? *status : own, &w);
     return ended;
 }
 
 PT_HOOK_DECLARE(int, waitid, idtype_t, id_t, siginfo_t *, int);
 int hook_waitid(idtype_t kind, id_t id, siginfo_t *info, int options)
 {
+    struct pt_waiting w;
+    pt_before_wait(&w);
     int result = real_waitid(kind, id, info, options);
     if (result == 0 && info && !(options & WNOWAIT)) {
         if (info->si_code == CLD_EXITED)
-            waited(info->si_pid, (info->si_status & 0xff) << 8);
+            waited(info->si_pid, (info->si_status & 0xff) << 8, &w);
         else if (info->si_code == CLD_KILLED || info->si_code == CLD_DUMPED)
-            waited(info->si_pid, info->si_status & 0x7f);
+            waited(info->si_pid, info->si_status & 0x7f, &w);
     }
     return result;
 }
@@ -362,6 +432,8 @@ long hook_syscall(long number, long a, long b, long c, long d, long e, long f)
     uint32_t blind = number == SYS_io_uring_setup ? PT_BLIND_IO_URING : moves_files(number) ? PT_BLIND_SYSCALL : 0;
     if (t && blind && t->process_id)
         __atomic_fetch_or(&t->process->blind, blind, __ATOMIC_RELAXED);
+    if (PT_UNLIKELY(forks(number, a)))
+        pt_has_forked();
     long result = real_syscall(number, a, b, c, d, e, f);
     if (PT_UNLIKELY(result == 0 && forks(number, a)))
         pt_enter_forked_child();
@@ -380,7 +452,7 @@ void *pt_dlsym_answer(void *handle, const char *name);
 /* A hooked name gets our function; anything else NULL: jump to the real one. */
 void *pt_dlsym_answer(void *handle, const char *name)
 {
-    if (pt.gate)
+    if ((pt.gate & PT_GATE_OFF))
         return NULL;
     pt_got_patch_new();
     struct pt_hook *h = handle != RTLD_NEXT && name ? pt_hook_find(name) : NULL;

@@ -16,7 +16,7 @@
 struct slot {
     uint64_t hash; /* 0: free */
     uint32_t id;   /* 0: being filled in */
-    uint32_t reserved;
+    uint32_t left_out; /* of a path: see struct pt_named */
 };
 
 #define TABLES 6
@@ -40,17 +40,25 @@ static struct slot *probe(struct slot *table, uint32_t bits, uint64_t hash, bool
     return NULL;
 }
 
-uint32_t pt_intern_find(uint64_t hash)
+static struct pt_named find(uint64_t hash)
 {
     for (int i = 0; i < TABLES; i++) {
         struct slot *table = __atomic_load_n(&tables[i], __ATOMIC_ACQUIRE);
         if (!table)
-            return 0;
+            break;
         struct slot *s = probe(table, table_bits(i), hash, false);
-        if (s)
-            return __atomic_load_n(&s->id, __ATOMIC_ACQUIRE);
+        if (s) {
+            uint32_t id = __atomic_load_n(&s->id, __ATOMIC_ACQUIRE);
+            /* Before the id is there, the rest is not. */
+            return (struct pt_named){id, id ? __atomic_load_n(&s->left_out, __ATOMIC_RELAXED) : 0};
+        }
     }
-    return 0;
+    return (struct pt_named){0, 0};
+}
+
+uint32_t pt_intern_find(uint64_t hash)
+{
+    return find(hash).id;
 }
 
 static struct slot *table_at_slow(int i)
@@ -69,7 +77,7 @@ static struct slot *table_at_slow(int i)
     return none;
 }
 
-void pt_intern_add(uint64_t hash, uint32_t id)
+static void add(uint64_t hash, uint32_t id, uint32_t left_out)
 {
     for (int i = 0; i < TABLES; i++) {
         struct slot *table = table_at_slow(i);
@@ -85,12 +93,18 @@ void pt_intern_add(uint64_t hash, uint32_t id)
             if (__atomic_load_n(&s->hash, __ATOMIC_RELAXED) == hash)
                 return;
             if (__atomic_compare_exchange_n(&s->hash, &free_hash, hash, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) {
+                __atomic_store_n(&s->left_out, left_out, __ATOMIC_RELAXED);
                 __atomic_store_n(&s->id, id, __ATOMIC_RELEASE);
                 __atomic_fetch_add(&used[i], 1, __ATOMIC_RELAXED);
                 return;
             }
         }
     }
+}
+
+void pt_intern_add(uint64_t hash, uint32_t id)
+{
+    add(hash, id, 0);
 }
 
 /* A new log: ids of the old one mean nothing there.  The tables stay mapped:
@@ -127,6 +141,18 @@ uint64_t pt_hash_bytes(const void *data, size_t length, uint64_t seed)
 
 #define LONGEST (1u << 20) /* what no path and no sane detail reaches; a longer one is cut */
 
+static uint32_t write_string(const char *bytes, size_t length, uint32_t base)
+{
+    struct pt_string *s = pt_heap_alloc_slow((uint32_t)(sizeof *s + length + 1));
+    if (!s)
+        return 0;
+    s->base = base;
+    s->length = (uint32_t)length;
+    memcpy(s + 1, bytes, length);
+    pt_heap_publish(s, PT_HEAP_STRING);
+    return pt_id_of(s);
+}
+
 uint32_t pt_string(const char *bytes, size_t length, uint32_t base)
 {
     if (PT_UNLIKELY(length > LONGEST))
@@ -135,34 +161,49 @@ uint32_t pt_string(const char *bytes, size_t length, uint32_t base)
     uint32_t id = pt_intern_find(hash);
     if (PT_LIKELY(id))
         return id;
-    struct pt_string *s = pt_heap_alloc_slow((uint32_t)(sizeof *s + length + 1));
-    if (!s)
-        return 0;
-    s->base = base;
-    s->length = (uint32_t)length;
-    memcpy(s + 1, bytes, length);
-    pt_heap_publish(s, PT_HEAP_STRING);
-    id = pt_id_of(s);
-    pt_intern_add(hash, id);
+    id = write_string(bytes, length, base);
+    if (id)
+        pt_intern_add(hash, id);
     return id;
 }
 
-uint32_t pt_path(const char *path)
+/* A path is judged when it is first met. */
+static struct pt_named name_of(const char *path, size_t length, uint32_t base)
 {
-    if (!path)
-        return 0;
-    return pt_string(path, strlen(path), path[0] == '/' ? 0 : pt.cwd);
+    if (PT_UNLIKELY(length > LONGEST))
+        length = LONGEST;
+    uint64_t hash = pt_hash_bytes(path, length, 0x5054480000000000ull ^ base);
+    struct pt_named name = find(hash);
+    if (PT_LIKELY(name.id))
+        return name;
+    name.left_out = pt_select_path_slow(path, length, base);
+    name.id = write_string(path, length, base);
+    if (name.id)
+        add(hash, name.id, name.left_out);
+    return name;
 }
 
-uint32_t pt_path_at(int dirfd, const char *path)
+struct pt_named pt_name(const char *path)
+{
+    if (!path)
+        return (struct pt_named){0, 0};
+    return name_of(path, strlen(path), path[0] == '/' ? 0 : pt.cwd);
+}
+
+struct pt_named pt_name_at(int dirfd, const char *path)
 {
     if (!path || path[0] == '/' || dirfd == AT_FDCWD)
-        return pt_path(path);
+        return pt_name(path);
     pt_fd_entry e = pt_fd_peek(dirfd);
     if (!e && pt_self)
         e = pt_fd_resolve_slow(pt_self, dirfd);
+    if (PT_UNLIKELY(e & PT_FD_EXCLUDED)) {
+        if (pt_entry_kind(e) == PT_LEFT_PATH && pt_select_includes()) /* the folder is, what is in it need not be */
+            return name_of(path, strlen(path), pt_fd_path_slow(dirfd));
+        return (struct pt_named){0, pt_entry_kind(e)};
+    }
     uint32_t base = pt_entry_id(e) ? ((struct pt_desc *)pt_at(pt_entry_id(e)))->path : 0;
-    return pt_string(path, strlen(path), base);
+    return name_of(path, strlen(path), base);
 }
 
 void pt_cwd_refresh_slow(void)

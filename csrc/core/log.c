@@ -20,7 +20,7 @@
 #define MADV_POPULATE_WRITE 23
 #endif
 
-static const struct pt_op_row operation_table[PT_MAX_OPS] = {
+const struct pt_op_row pt_operation_table[PT_MAX_OPS] = {
 #define OP(id, name_, layer_, klass_, shape_) \
     [PT_OP_##id] = {.name = name_, .layer = PT_##layer_, .klass = PT_##klass_, .shape = PT_SHAPE_##shape_},
 #include "operations.def"
@@ -32,18 +32,29 @@ static uint64_t claims_end;       /* atomic, of this process: end of the last ch
 
 const char *pt_op_name(unsigned op)
 {
-    return op < PT_OP_COUNT ? operation_table[op].name : "";
+    return op < PT_OP_COUNT ? pt_operation_table[op].name : "";
+}
+
+/* Whether its result is bytes moved, and not a descriptor or a process id: as Vocabulary.moves of the reader. */
+bool pt_op_moves(unsigned op)
+{
+    const struct pt_op_row *row = &pt_operation_table[op];
+    bool sized = row->shape == PT_SHAPE_FD || row->shape == PT_SHAPE_FD2 || row->shape == PT_SHAPE_FD2_AT ||
+                 row->shape == PT_SHAPE_SPAN || row->shape == PT_SHAPE_PATH;
+    return sized && row->klass != PT_OPEN && row->klass != PT_CLOSE && row->klass != PT_PROCESS;
 }
 
 /* Reserves [at, at+size) of the mapping.  False: there is no room for it. */
 static bool reserve(char *at, uint64_t size)
 {
-    long r = pt_sys(SYS_madvise, at, size, MADV_POPULATE_WRITE);
+    uintptr_t page = pt_kernel_page(), low = (uintptr_t)at & ~(page - 1);
+    uintptr_t high = ((uintptr_t)at + size + page - 1) & ~(page - 1);
+    long r = pt_sys(SYS_madvise, low, high - low, MADV_POPULATE_WRITE);
     if (r == 0)
         return true;
-    if (r != -EINVAL)
+    if (r != -EINVAL && r != -EPERM && r != -EACCES && r != -ENOSYS)
         return false;
-    /* Before Linux 5.14: through a descriptor that lives for this call only. */
+    /* Before Linux 5.14, or where a filter forbids it: through a descriptor that lives for this call only. */
     long fd = pt_sys(SYS_openat, AT_FDCWD, pt.path, O_RDWR | O_CLOEXEC, 0);
     if (fd < 0)
         return false;
@@ -93,7 +104,7 @@ static void write_header(uint64_t budget, uint32_t full_reason)
     struct pt_header *h = pt.header;
     struct utsname names;
     memset(h, 0, sizeof *h);
-    memcpy(pt.base + PT_OPTABLE_OFFSET, operation_table, sizeof operation_table);
+    memcpy(pt.base + PT_OPTABLE_OFFSET, pt_operation_table, sizeof pt_operation_table);
     h->version = PT_LOG_VERSION;
     h->first_chunk = PT_FIRST_CHUNK;
     h->budget = budget;
@@ -132,6 +143,9 @@ int pt_log_create(const char *path, uint64_t budget)
     int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     if (fd < 0)
         return -errno;
+    struct stat made;
+    if (fstat(fd, &made) == 0 && (made.st_mode & 0600) != 0600)
+        fchmod(fd, (made.st_mode & 0777) | 0600); /* a umask that leaves its owner nothing: the run's processes have to open it */
     int error = 0;
     /* Growing past RLIMIT_FSIZE would be a SIGXFSZ; a mapping within it never is. */
     if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY && budget > limit.rlim_cur)
@@ -156,27 +170,49 @@ int pt_log_create(const char *path, uint64_t budget)
     return 0;
 }
 
-int pt_log_join(const char *path)
+static bool is_cut(int fd, uint64_t budget)
 {
     struct stat st;
+    return fstat(fd, &st) != 0 || (uint64_t)st.st_size < budget;
+}
+
+/* Until this process has entered itself (pt_log_joined), nobody may take the
+ * run for ended and cut the file: it counts as a fork that is under way. */
+int pt_log_join(const char *path)
+{
     struct pt_header head;
     int fd = open(path, O_RDWR | O_CLOEXEC);
     if (fd < 0)
         return -errno;
     int error = 0;
+    char *base_before = pt.base;
+    uint64_t mapped_before = pt.mapped;
     if (pread(fd, &head, sizeof head, 0) != (ssize_t)sizeof head || memcmp(head.magic, PT_LOG_MAGIC, 8) != 0 ||
         head.version != PT_LOG_VERSION || head.first_chunk != PT_FIRST_CHUNK)
         error = -EPROTO;
-    else if (fstat(fd, &st) != 0 || (uint64_t)st.st_size < head.budget)
+    else if (is_cut(fd, head.budget))
         error = -ESTALE; /* the run was finished: its file is cut to size */
     else if (!map_log(fd, head.budget))
         error = -ENOMEM;
+    if (!error) {
+        __atomic_fetch_add(&pt.header->forks_pending, 1, __ATOMIC_SEQ_CST);
+        if (is_cut(fd, head.budget)) { /* just now */
+            pt_log_joined();
+            unmap_log(base_before, mapped_before);
+            error = -ESTALE;
+        }
+    }
     close(fd);
     if (!error) {
         pt.tick_kind = pt.header->tick_kind;
         claims_end = 0;
     }
     return error;
+}
+
+void pt_log_joined(void)
+{
+    __atomic_fetch_sub(&pt.header->forks_pending, 1, __ATOMIC_ACQ_REL);
 }
 
 static void mark_full(uint32_t reason)
@@ -201,18 +237,30 @@ static void note_end(uint64_t end)
         continue;
 }
 
+/* Records stop before the log is full: the sums that go on then (profile.c) need room. */
+static uint64_t limit_of(uint32_t kind)
+{
+    uint64_t budget = pt.header->budget;
+    return kind == PT_CHUNK_OPS ? budget - budget / 8 / PT_PAGE * PT_PAGE : budget;
+}
+
 static struct pt_chunk *claim(uint32_t kind, uint64_t size, uint32_t process, uint32_t tid, uint32_t sequence)
 {
     struct pt_header *h = pt.header;
     for (;;) {
-        if (__atomic_load_n(&h->full_reason, __ATOMIC_RELAXED) || out_of_reach)
+        uint32_t full = __atomic_load_n(&h->full_reason, __ATOMIC_RELAXED);
+        if (out_of_reach || (full && (kind == PT_CHUNK_OPS || full == PT_FULL_DISK)))
             return NULL;
+        if (!(pt.gate & PT_GATE_OFF) && __atomic_load_n(&h->next, __ATOMIC_RELAXED) + size > limit_of(kind)) {
+            mark_full(budget_reason());
+            return NULL;
+        }
         /* A thread still in a hook when tracing stopped: the file may be cut already. */
-        if (pt.gate && __atomic_load_n(&h->next, __ATOMIC_SEQ_CST) + size > __atomic_load_n(&pt.mapped, __ATOMIC_SEQ_CST))
+        if ((pt.gate & PT_GATE_OFF) && __atomic_load_n(&h->next, __ATOMIC_SEQ_CST) + size > __atomic_load_n(&pt.mapped, __ATOMIC_SEQ_CST))
             return NULL;
         uint64_t at = __atomic_fetch_add(&h->next, size, __ATOMIC_RELAXED);
         if (at + size > __atomic_load_n(&pt.mapped, __ATOMIC_ACQUIRE)) {
-            if (pt.gate)
+            if (pt.gate & PT_GATE_OFF)
                 return NULL; /* a thread that was in a hook when tracing stopped */
             if (at + size > h->budget) {
                 mark_full(budget_reason());
@@ -226,7 +274,7 @@ static struct pt_chunk *claim(uint32_t kind, uint64_t size, uint32_t process, ui
         }
         struct pt_chunk *c = (struct pt_chunk *)(pt.base + at);
         if (!reserve((char *)c, size)) {
-            if (pt.gate)
+            if (pt.gate & PT_GATE_OFF)
                 return NULL;
             if (size > PT_PAGE && kind == PT_CHUNK_OPS) {
                 size = PT_PAGE; /* a nearly full disk may still have a page */
@@ -284,7 +332,8 @@ void pt_log_shrink(uint64_t limit)
     if (__atomic_load_n(&claims_under_way, __ATOMIC_SEQ_CST))
         return; /* somebody may be writing beyond */
     uint64_t last = __atomic_load_n(&claims_end, __ATOMIC_SEQ_CST);
-    keep = last > keep ? (last + PT_PAGE - 1) / PT_PAGE * PT_PAGE : keep;
+    uint64_t page = pt_kernel_page();
+    keep = ((last > keep ? last : keep) + page - 1) / page * page;
     if (keep < mapped)
         pt_sys(SYS_munmap, pt.base + keep, mapped - keep);
 }
@@ -321,29 +370,42 @@ void pt_log_finish(void)
 }
 
 #define HEAP_CHUNK (64u * 1024u)
+#define FIRST_HEAP_CHUNK (16u * 1024u) /* many processes live for a few milliseconds only */
+#define HEAP_MOST (1ull << 36) /* no place in any log is beyond */
 
-void *pt_heap_alloc_slow(uint32_t size)
+static void *alloc_slow(struct pt_chunk **current, uint32_t kind, uint32_t size)
 {
-    size = (size + 15u) & ~15u;
     for (;;) {
-        struct pt_chunk *c = __atomic_load_n(&pt.heap, __ATOMIC_ACQUIRE);
+        struct pt_chunk *c = __atomic_load_n(current, __ATOMIC_ACQUIRE);
         if (c) {
             uint64_t at = __atomic_fetch_add(&c->cursor, size, __ATOMIC_RELAXED);
-            if (at + size <= c->size) {
+            /* Anybody may write into the file: its numbers are believed as far as the mapping goes. */
+            if (at < HEAP_MOST && at + size <= c->size && (uint64_t)((char *)c - pt.base) + at + size <= pt.mapped) {
                 struct pt_heap *object = (struct pt_heap *)((char *)c + at);
                 object->size = size;
                 return object;
             }
         }
-        uint64_t want = pt.header->budget < 16 * HEAP_CHUNK ? PT_PAGE : HEAP_CHUNK;
+        uint64_t want = pt.header->budget < 16 * HEAP_CHUNK ? PT_PAGE : c ? HEAP_CHUNK : FIRST_HEAP_CHUNK;
         while (want < (uint64_t)size + PT_HEAP_START)
             want *= 2;
-        struct pt_chunk *fresh = pt_chunk_claim_slow(PT_CHUNK_HEAP, want, pt.process_id, 0, 0);
+        struct pt_chunk *fresh = pt_chunk_claim_slow(kind, want, pt.process_id, 0, 0);
         if (!fresh)
             return NULL;
         /* A thread that loses this race tries the winner's chunk; its own stays empty. */
-        __atomic_compare_exchange_n(&pt.heap, &c, fresh, false, __ATOMIC_RELEASE, __ATOMIC_RELAXED);
+        __atomic_compare_exchange_n(current, &c, fresh, false, __ATOMIC_RELEASE, __ATOMIC_RELAXED);
     }
+}
+
+void *pt_heap_alloc_slow(uint32_t size)
+{
+    return alloc_slow(&pt.heap, PT_CHUNK_HEAP, (size + 15u) & ~15u);
+}
+
+struct pt_profile *pt_sums_alloc_slow(bool data)
+{
+    return data ? alloc_slow(&pt.sums[1], PT_CHUNK_SUMS_DATA, PT_PROFILE_DATA_SIZE)
+                : alloc_slow(&pt.sums[0], PT_CHUNK_SUMS, PT_PROFILE_SIZE);
 }
 
 void pt_heap_publish(void *object, uint32_t kind)

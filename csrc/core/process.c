@@ -5,6 +5,7 @@
  * go to a state of its own and the parent's tables are left alone.  How a
  * process ended is written by itself (exit, _exit) or by the parent that
  * waited for it. */
+#include "measure.h"
 #include "process.h"
 
 #include <errno.h>
@@ -16,6 +17,7 @@
 #include <unistd.h>
 
 static struct pt_process unlisted; /* when there was no room for an entry */
+bool pt_ever_forked;
 
 /* A field of /proc/PID/stat, by its number in proc(5); 0 if it cannot be read. */
 static uint64_t stat_field(const char *path, int wanted)
@@ -41,19 +43,26 @@ static uint64_t start_time_of_self(void)
     return stat_field("/proc/self/stat", 22);
 }
 
+static bool has_ended(const struct pt_process *p)
+{
+    return p->end_kind == PT_END_EXIT || p->end_kind == PT_END_SIGNAL;
+}
+
 /* The entry that a joining process came from: its own, from before an exec, or
  * that of the nearest ancestor in the run (a shell may stand between). */
-static uint32_t entry_it_came_from(void)
+static struct pt_process *entry_it_came_from(void)
 {
     struct pt_process *p = pt_process_find(pt.pid);
     uint32_t pid = pt.pid;
+    if (p && has_ended(p))
+        p = NULL; /* the number was another process's before */
     for (int i = 0; !p && pid > 1 && i < 64; i++) {
         char path[32];
         snprintf(path, sizeof path, "/proc/%u/stat", pid);
         pid = (uint32_t)stat_field(path, 4);
         p = pid > 1 ? pt_process_find(pid) : NULL;
     }
-    return p ? pt_id_of(p) : 0;
+    return p;
 }
 
 static void link_process(uint32_t id, struct pt_process *p)
@@ -93,26 +102,49 @@ void pt_process_end(struct pt_process *p, uint32_t kind, int status)
 {
     if (!p)
         return;
+    if (p == pt.process && p != &unlisted && (uint32_t)pt_sys6(SYS_getpid, 0, 0, 0, 0, 0, 0) == p->pid) {
+        bool all = kind != PT_END_EXEC || p->start != PT_START_FORK; /* fork and exec: it has used nothing of its parent's */
+        pt_account_ends(p);
+        pt_mappings_end(all);
+        if (!(p->blind & PT_BLIND_IO_URING) && pt_ring_open_slow())
+            __atomic_fetch_or(&p->blind, PT_BLIND_IO_URING, __ATOMIC_RELAXED);
+    }
     p->end_status = status;
     p->end_clock = pt_clock_pair();
     p->end = p->end_clock.ticks;
     __atomic_store_n(&p->end_kind, kind, __ATOMIC_RELEASE);
 }
 
-/* The newest entry of a pid.  The list is walked newest first, and bounded:
- * it lives in a file that anybody may have written to. */
+/* The process list, newest first.  Bounded: it lives in a file that anybody may have written to. */
+static struct pt_process *at_process(uint32_t id)
+{
+    return id && ((uint64_t)id << PT_ID_SHIFT) + sizeof(struct pt_process) <= pt.mapped ? pt_at(id) : NULL;
+}
+#define PT_EACH_PROCESS(p)                                                                                       \
+    struct pt_process *p = at_process(__atomic_load_n(&pt.header->processes, __ATOMIC_ACQUIRE));                 \
+    for (int walked = 0; p && walked < 1000000; p = at_process(p->previous), walked++)
+
+/* The newest entry of a pid. */
 struct pt_process *pt_process_find(uint32_t pid)
 {
-    uint32_t id = __atomic_load_n(&pt.header->processes, __ATOMIC_ACQUIRE);
-    for (int i = 0; id && i < 1000000; i++) {
-        if (((uint64_t)id << PT_ID_SHIFT) + sizeof(struct pt_process) > pt.mapped)
-            return NULL;
-        struct pt_process *p = pt_at(id);
+    PT_EACH_PROCESS(p)
         if (p->pid == pid)
             return p;
-        id = p->previous;
-    }
     return NULL;
+}
+
+/* The process that an operation has started, if it has entered itself. */
+struct pt_process *pt_process_started_by(uint32_t record)
+{
+    PT_EACH_PROCESS(p)
+        if (p->started_by == record)
+            return p;
+    return NULL;
+}
+
+static bool exists(const struct pt_process *p)
+{
+    return pt_sys(SYS_kill, p->pid, 0) != -ESRCH; /* -EPERM: it has become another user's */
 }
 
 /* Does another process of the run still write to the log? */
@@ -120,27 +152,40 @@ bool pt_process_others_live(void)
 {
     if (__atomic_load_n(&pt.header->forks_pending, __ATOMIC_ACQUIRE))
         return true;
-    uint32_t id = __atomic_load_n(&pt.header->processes, __ATOMIC_ACQUIRE);
-    for (int i = 0; id && i < 1000000; i++) {
-        if (((uint64_t)id << PT_ID_SHIFT) + sizeof(struct pt_process) > pt.mapped)
-            return true; /* not to be known from here */
-        struct pt_process *p = pt_at(id);
-        if (p->pid != pt.pid && p->followed == 1 && p->end_kind == PT_END_UNKNOWN &&
-            pt_sys(SYS_kill, p->pid, 0) != -ESRCH) /* -EPERM: it has become another user's */
+    uint32_t last = 0;
+    PT_EACH_PROCESS(p) {
+        if (p->pid != pt.pid && p->followed == 1 && p->end_kind == PT_END_UNKNOWN && exists(p))
             return true;
-        id = p->previous;
+        last = p->previous;
     }
+    return last != 0; /* beyond what this process maps: not to be known from here */
+}
+
+/* Is there a program that was started with all it needs to join the run, and has not done so yet? */
+bool pt_process_others_awaited(void)
+{
+    PT_EACH_PROCESS(p)
+        if (p->awaited && p->pid != pt.pid && !has_ended(p) && pt_process_find(p->pid) == p && exists(p))
+            return true;
     return false;
 }
 
 /* ---- fork --------------------------------------------------------------- */
+
+/* A fork's child shares its positions with its parent: neither follows the other. */
+void pt_has_forked(void)
+{
+    pt_ever_forked = true;
+    pt_profile_all_shared();
+}
 
 /* Until the child has entered itself, nobody may take the run for ended: its
  * parent may be gone before it first runs. */
 static void before_fork(void)
 {
     pt_got_before_fork();
-    if (pt.base && !pt.gate)
+    pt_has_forked(); /* before the child can move what both share */
+    if (pt.base && !(pt.gate & PT_GATE_OFF))
         __atomic_fetch_add(&pt.header->forks_pending, 1, __ATOMIC_ACQ_REL);
 }
 
@@ -156,7 +201,7 @@ static void after_fork_in_parent(void)
 
 void pt_fork_failed(void)
 {
-    if (pt.base && !pt.gate)
+    if (pt.base && !(pt.gate & PT_GATE_OFF))
         fork_is_entered();
 }
 
@@ -165,11 +210,13 @@ void pt_enter_forked_child(void)
     pt_got_after_fork(true);
     if (!pt.base)
         return;
+    pt_has_forked();
     uint32_t parent = pt.process_id;
     uint32_t pid = (uint32_t)pt_sys6(SYS_getpid, 0, 0, 0, 0, 0, 0);
     struct pt_process *from = pt.process;
     pt.pid = pid;
-    if (pt.gate) { /* stopped: nothing of the child is traced */
+    pt.owns_run = false;
+    if ((pt.gate & PT_GATE_OFF)) { /* stopped: nothing of the child is traced */
         pt_threads_after_fork();
         return;
     }
@@ -179,6 +226,8 @@ void pt_enter_forked_child(void)
                                  : (struct pt_counter *)((char *)p + PT_COUNTERS_OFFSET);
     if (p != &unlisted && from != &unlisted) {
         p->start_time = start_time_of_self();
+        pt_account_begins(p, true);
+        pt_mappings_forked();
         p->followed = 1;
         p->stack_state = from->stack_state;
         p->blind = from->blind;
@@ -194,7 +243,7 @@ void pt_enter_forked_child(void)
 static void in_forked_child(void)
 {
     pt_enter_forked_child();
-    if (pt.base && !pt.gate)
+    if (pt.base && !(pt.gate & PT_GATE_OFF))
         fork_is_entered();
 }
 
@@ -208,8 +257,8 @@ void pt_before_vfork(void)
         struct pt_call c;
         pt_begin(&c, t, PT_OP_VFORK, 0, 0, -1, PT_SIZE_NONE);
         pt_end(&c, -1, 0); /* what follows happens in two processes at once */
-        t->forking = c.record ? pt_id_of(c.record) : 0;
-    } else if (pt.gate || !(t = pt_self)) {
+        t->forking = pt_call_id(&c);
+    } else if ((pt.gate & PT_GATE_OFF) || !(t = pt_self)) {
         return;
     } else {
         t->forking = 0; /* suppressed: not recorded, but its child must not be taken for us */
@@ -241,12 +290,14 @@ PT_COLD struct pt_thread *pt_vfork_child_slow(struct pt_thread *t, uint32_t pid)
 }
 
 /* A child that posix_spawn made: known by its pid and arguments only. */
-void pt_spawned(uint32_t pid, uint32_t record, const char *path, char *const *argv)
+void pt_spawned(uint32_t pid, const struct pt_call *call, const char *path, char *const *argv, bool awaited)
 {
     struct pt_process *p;
     uint32_t id;
-    if (!pt_process_enter(PT_START_SPAWN, record, pid, pt.process_id, &p, &id))
+    if (!pt_process_enter(PT_START_SPAWN, pt_call_id(call), pid, pt.process_id, &p, &id))
         return;
+    p->begin = call->begin; /* it may have joined by itself before the call returned */
+    p->awaited = awaited;
     pt_process_describe(p, path, argv);
 }
 
@@ -267,31 +318,10 @@ void pt_process_describe(struct pt_process *p, const char *path, char *const *ar
     p->argv_length = at;
 }
 
-void pt_process_setup_once(void)
+/* As the options tell it. */
+void pt_process_describe_self(const struct pt_options *o)
 {
-    static bool done;
-    if (done)
-        return;
-    done = true;
-    pthread_atfork(before_fork, after_fork_in_parent, in_forked_child);
-    pt_finish_setup_once();
-}
-
-/* This process, as pt_start finds it. */
-void pt_process_begin(const struct pt_options *o)
-{
-    uint32_t start = o->create ? PT_START_TOP : PT_START_JOINED;
-    uint32_t parent = o->create ? 0 : entry_it_came_from();
-    pt_process_enter(start, 0, pt.pid, parent, &pt.process, &pt.process_id);
     struct pt_process *p = pt.process;
-    pt.counters = p == &unlisted ? (struct pt_counter *)(pt.base + PT_OVERFLOW_OFFSET)
-                                 : (struct pt_counter *)((char *)p + PT_COUNTERS_OFFSET);
-    if (p == &unlisted)
-        return;
-    p->start_time = start_time_of_self();
-    p->followed = 1;
-    pt_cwd_refresh_slow();
-    p->cwd = pt.cwd;
     p->stack_state = o->stacks;
     if (o->version)
         strncpy(p->version, o->version, sizeof p->version - 1);
@@ -300,4 +330,45 @@ void pt_process_begin(const struct pt_options *o)
     p->argv_length = o->argv_length < sizeof p->argv ? o->argv_length : sizeof p->argv;
     if (o->argv)
         memcpy(p->argv, o->argv, p->argv_length);
+}
+
+void pt_process_setup_once(void)
+{
+    static bool done;
+    if (done)
+        return;
+    done = true;
+    pt_atfork(before_fork, after_fork_in_parent, in_forked_child);
+    pt_finish_setup_once();
+}
+
+/* This process, as pt_start finds it. */
+void pt_process_begin(const struct pt_options *o)
+{
+    uint32_t start = o->create ? PT_START_TOP : PT_START_JOINED;
+    struct pt_process *from = o->create ? NULL : entry_it_came_from();
+    uint32_t started_by = 0;
+    bool same = from && from->pid == pt.pid; /* exec, or a spawn that has noted itself already */
+    if (same)
+        started_by = from->exec_by;
+    else if (from)
+        started_by = pt_shell_of(from, o);
+    pt_process_enter(start, started_by, pt.pid, from ? pt_id_of(from) : 0, &pt.process, &pt.process_id);
+    struct pt_process *p = pt.process;
+    pt.counters = p == &unlisted ? (struct pt_counter *)(pt.base + PT_OVERFLOW_OFFSET)
+                                 : (struct pt_counter *)((char *)p + PT_COUNTERS_OFFSET);
+    if (p != &unlisted) {
+        p->start_time = start_time_of_self();
+        p->followed = 1;
+    }
+    if (same)
+        from->awaited = 0;
+    if (!o->create)
+        pt_log_joined();
+    if (p == &unlisted)
+        return;
+    pt_cwd_refresh_slow();
+    p->cwd = pt.cwd;
+    pt_process_describe_self(o);
+    pt_account_begins(p, false);
 }

@@ -6,7 +6,30 @@
 #define PYIO_TRACE_SYS_H
 
 #include <stdint.h>
+#include <stdlib.h>
 #include <sys/syscall.h>
+
+/* Younger than the headers of manylinux2014 (Linux 3.10). */
+#if defined(__x86_64__)
+#define PT_BY_ARCH(x86_64, aarch64) x86_64
+#else
+#define PT_BY_ARCH(x86_64, aarch64) aarch64
+#endif
+#if !defined(SYS_io_uring_setup)
+#define SYS_io_uring_setup 425
+#endif
+#if !defined(SYS_clone3)
+#define SYS_clone3 435
+#endif
+#if !defined(SYS_renameat2)
+#define SYS_renameat2 PT_BY_ARCH(316, 276)
+#endif
+#if !defined(SYS_copy_file_range)
+#define SYS_copy_file_range PT_BY_ARCH(326, 285)
+#endif
+#if !defined(SYS_statx)
+#define SYS_statx PT_BY_ARCH(332, 291)
+#endif
 
 static inline long pt_sys6(long n, long a, long b, long c, long d, long e, long f)
 {
@@ -34,6 +57,21 @@ static inline long pt_sys6(long n, long a, long b, long c, long d, long e, long 
 #error "pyio_trace's core supports x86-64 and aarch64"
 #endif
 }
+
+/* glibc's own, which no other libc has.  Weak: a reference that musl's loader
+ * cannot resolve would end the musl program that we are preloaded into.
+ * (preload.c starts nothing there.) */
+#if defined(__GLIBC__)
+extern int on_exit(void (*)(int, void *), void *) __attribute__((weak));
+extern int __register_atfork(void (*)(void), void (*)(void), void (*)(void), void *) __attribute__((weak));
+extern void *__dso_handle;
+static inline int pt_atfork(void (*before)(void), void (*parent)(void), void (*child)(void))
+{
+    return __register_atfork(before, parent, child, __dso_handle);
+}
+#else
+#define pt_atfork pthread_atfork
+#endif
 
 #define pt_sys(n, ...) PT_SYS_PICK(__VA_ARGS__, 6, 5, 4, 3, 2, 1)(n, __VA_ARGS__)
 #define PT_SYS_PICK(a, b, c, d, e, f, count, ...) PT_SYS_CAT(pt_sys_, count)

@@ -10,9 +10,10 @@
 #include <sys/mman.h>
 #include <errno.h>
 
-PT_TLS struct pt_thread *pt_self;
+PT_THREAD_LOCAL struct pt_thread *pt_self;
 
 static struct pt_thread *all_threads; /* atomic; entries are never freed */
+static uint32_t states; /* atomic: how many there are */
 static pthread_key_t exit_key;
 static bool exit_key_made;
 
@@ -31,11 +32,13 @@ static void thread_ended(void *state)
 {
     struct pt_thread *t = state;
     pt_self = NULL;
+    pt_ring_release(t);
     t->next = t->end = 0;
     __atomic_store_n(&t->in_use, 0, __ATOMIC_RELEASE);
 }
 
-__attribute__((constructor)) static void make_key(void)
+/* Before the constructor that starts tracing (preload.c). */
+__attribute__((constructor(101))) static void make_key(void)
 {
     exit_key_made = pthread_key_create(&exit_key, thread_ended) == 0;
 }
@@ -66,8 +69,11 @@ static struct pt_thread *take_new(void)
         return NULL;
     struct pt_thread *slab = (struct pt_thread *)at;
     size_t count = SLAB_BYTES / sizeof *slab;
-    for (size_t i = 0; i + 1 < count; i++)
-        slab[i].all_next = &slab[i + 1];
+    uint32_t number = __atomic_fetch_add(&states, (uint32_t)count, __ATOMIC_RELAXED);
+    for (size_t i = 0; i < count; i++) {
+        slab[i].number = number + (uint32_t)i + 1;
+        slab[i].all_next = i + 1 < count ? &slab[i + 1] : NULL;
+    }
     slab[0].in_use = 1;
     add_to_list(&slab[0], &slab[count - 1]);
     return &slab[0];
@@ -79,7 +85,9 @@ static void assign(struct pt_thread *t)
     struct pt_thread *child = t->vfork_child;
     memset(t, 0, offsetof(struct pt_thread, in_use));
     memset(t->runs, 0, sizeof t->runs);
-    t->readdir_stream = NULL;
+    memset(t->sums, 0, sizeof t->sums);
+    memset(t->streams, 0, sizeof t->streams);
+    t->ring_chunk = NULL;
     t->stack_hash = 0;
     t->borrowed_memory = false;
     t->all_next = next;
@@ -103,7 +111,7 @@ struct pt_thread *pt_thread_new_slow(void)
 /* A thread's first hook, a closed gate, or the first hook after a vfork. */
 PT_COLD struct pt_thread *pt_enter_slow(void)
 {
-    if (pt.gate)
+    if (pt.gate & PT_GATE_OFF)
         return NULL;
     struct pt_thread *t = pt_self;
     if (!t) {
@@ -122,16 +130,17 @@ PT_COLD struct pt_thread *pt_enter_slow(void)
         uint32_t pid = (uint32_t)pt_sys6(SYS_getpid, 0, 0, 0, 0, 0, 0);
         if (pid != pt.pid) {
             struct pt_thread *child = pt_vfork_child_slow(t, pid);
-            return child && child->gate & PT_GATE_SUPPRESSED ? NULL : child;
+            return (child && child->gate & PT_GATE_SUPPRESSED) || pt.gate ? NULL : child;
         }
         t->gate &= ~(uint32_t)PT_GATE_VFORK; /* back in the parent */
     }
-    return t->gate & PT_GATE_SUPPRESSED ? NULL : t;
+    return (t->gate & PT_GATE_SUPPRESSED) || pt.gate ? NULL : t;
 }
 
 /* A new chunk for this thread.  A signal handler may come in anywhere: it then
  * finds end == 0 and claims a chunk of its own; since chunks only go upward in
- * the file, the stale pair that is left always reads as "no room". */
+ * the file, the stale pair that is left always reads as "no room".  (Those of a
+ * ring do not: there the handler after next writes to this chunk, which is its thread's.) */
 PT_COLD struct pt_record *pt_claim_slow(struct pt_thread *t)
 {
     if (t->epoch != pt.epoch) { /* tracing was started again, to another log */
@@ -142,7 +151,10 @@ PT_COLD struct pt_record *pt_claim_slow(struct pt_thread *t)
         t->parent = 0;
     }
     t->end = 0;
-    struct pt_chunk *c = pt_chunk_claim_slow(PT_CHUNK_OPS, chunk_size(t->sequence), t->process_id, t->tid, t->sequence);
+    pt_ring_release(t);
+    struct pt_chunk *c = pt.mode == PT_MODE_RING ? pt_ring_claim_slow(t) : NULL;
+    if (!c)
+        c = pt_chunk_claim_slow(PT_CHUNK_OPS, chunk_size(t->sequence), t->process_id, t->tid, t->sequence);
     if (!c)
         return NULL;
     t->sequence++;
@@ -162,6 +174,7 @@ void pt_threads_after_fork(void)
     struct pt_thread *self = pt_self;
     for (struct pt_thread *t = all_threads; t; t = t->all_next) {
         t->next = t->end = 0;
+        t->ring_chunk = NULL; /* the parent's */
         if (t == self || (self && t == self->vfork_child))
             continue;
         t->vfork_child = NULL; /* in this list itself: a state belongs to one thread */
@@ -176,8 +189,9 @@ void pt_threads_after_fork(void)
     self->sequence = 0;
     self->epoch = ++pt.epoch; /* what the parent was in the middle of is the parent's to complete */
     self->gate &= ~(uint32_t)PT_GATE_VFORK;
-    self->readdir_stream = NULL;
     memset(self->runs, 0, sizeof self->runs);
+    memset(self->sums, 0, sizeof self->sums);
+    memset(self->streams, 0, sizeof self->streams);
 }
 
 /* Tracing stops or starts: no state may go on writing to its old chunk, or in
@@ -186,14 +200,15 @@ void pt_threads_forget_chunks(void)
 {
     for (struct pt_thread *t = __atomic_load_n(&all_threads, __ATOMIC_ACQUIRE); t; t = t->all_next) {
         t->end = 0;
+        t->ring_chunk = NULL;
         t->epoch = pt.epoch;
         t->process = pt.process;
         t->process_id = pt.process_id;
         t->sequence = 0;
         t->parent = 0;
-        t->readdir_stream = NULL;
         t->stack_hash = 0;
+        memset(t->sums, 0, sizeof t->sums);
         for (int i = 0; i < PT_RUNS; i++)
-            t->runs[i].record = NULL;
+            t->runs[i].record = t->streams[i].record = NULL;
     }
 }

@@ -161,22 +161,22 @@ static inline bool run_goes_on(struct pt_run *run, const struct pt_thread *t, Py
                                uint64_t now)
 {
     bool same_site = pt_frames_same_site(run->site); /* first: it also notes the new site */
-    return same_site && run->record && run->object == file && run->op == op && run->parent == t->parent &&
+    return same_site && run->record && run->record->begin == run->first && run->object == file && run->op == op && run->parent == t->parent &&
            run->record->desc == desc && now - run->last < RUN_PAUSE && run->record->aux < UINT32_MAX && run->record->size < 0xf0000000u && run->record->result < 0xf0000000u;
 }
 
-static inline void open_span(struct pt_file_call *c, struct pt_thread *t, const struct pt_record *r,
+static inline void open_span(struct pt_file_call *c, struct pt_thread *t, uint32_t id, uint32_t stack,
                              const void *const site[2])
 {
     c->parent_before = t->parent;
     c->link_before = t->link;
     c->epoch = t->epoch;
-    if (r) {
-        t->parent = pt_id_of(r);
+    if (PT_LIKELY(id)) {
+        t->parent = id;
         t->link = PT_LINK_THREAD;
-        t->call_stack = r->stack;
+        t->call_stack = stack;
     }
-    t->call_site[0] = r ? site[0] : NULL;
+    t->call_site[0] = id ? site[0] : NULL;
     t->call_site[1] = site[1];
     t->depth++;
 }
@@ -211,7 +211,7 @@ void pt_file_begin(struct pt_file_call *c, PyObject *file, enum pt_file_kind kin
         c->begin = pt_ticks();
         if (PT_LIKELY(run_goes_on(c->run, t, file, op, desc, c->begin))) {
             c->joins = true;
-            open_span(c, t, c->run->record, c->run->site);
+            open_span(c, t, pt_id_of(c->run->record), c->run->record->stack, c->run->site);
             return;
         }
         c->run->record = NULL; /* set when its first call is done */
@@ -223,23 +223,26 @@ void pt_file_begin(struct pt_file_call *c, PyObject *file, enum pt_file_kind kin
     c->begin = c->call.begin;
     const void *site[2];
     pt_frames_innermost(site);
-    open_span(c, t, c->call.record, site);
+    open_span(c, t, pt_call_id(&c->call), c->call.record->stack, site);
 }
 
 static void first_of_run(struct pt_file_call *c, int64_t moved, int error)
 {
     struct pt_record *r = c->call.record;
     uint64_t now = pt_ticks();
-    if (r && !error) {
+    bool run = c->call.apart == PT_RECORDED && !error;
+    if (run) {
         c->call.flags |= PT_COALESCED;
         r->aux = 1;
         r->offset = (int64_t)(now - c->begin);
         r->size = c->asked == PT_ASKED_NONE ? (uint32_t)(moved < 0 ? 0 : moved) : (uint32_t)c->asked;
+    }
+    pt_end(&c->call, moved < 0 ? 0 : moved, error);
+    if (run && c->call.apart == PT_RECORDED) { /* not dropped as too small */
         c->run->record = r;
         c->run->first = c->begin;
         c->run->last = now;
     }
-    pt_end(&c->call, moved < 0 ? 0 : moved, error);
 }
 
 static void next_of_run(struct pt_file_call *c, int64_t moved)
@@ -265,9 +268,7 @@ static PT_COLD void failed_in_run(struct pt_file_call *c, int64_t moved, int err
     uint32_t fd = desc ? (uint32_t)((struct pt_desc *)pt_at(desc))->fd : UINT32_MAX;
     c->run->record = NULL;
     pt_begin(&c->call, c->thread, c->run->op, desc, fd, -1, c->asked == PT_ASKED_NONE ? PT_SIZE_NONE : c->asked);
-    c->call.begin = c->begin;
-    if (c->call.record)
-        c->call.record->begin = c->begin;
+    c->call.begin = c->call.record->begin = c->begin;
     pt_end(&c->call, moved, error);
 }
 
@@ -289,6 +290,8 @@ void pt_file_end(struct pt_file_call *c, int64_t moved, bool failed)
         pt_end(&c->call, moved, error);
     else if (!c->joins)
         first_of_run(c, moved, error);
+    else if (PT_UNLIKELY(!c->run->record || c->run->record->begin != c->run->first))
+        c->run->record = NULL; /* a ring has come round to it */
     else if (PT_UNLIKELY(error))
         failed_in_run(c, moved, error);
     else

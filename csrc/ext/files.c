@@ -80,7 +80,7 @@ static void end_call(const struct method *m, struct pt_file_call *c, PyObject *r
 {
     if (!c->thread)
         return;
-    if (m->asks == ASK_SEEK && result && PyLong_CheckExact(result) && c->call.record)
+    if (m->asks == ASK_SEEK && result && PyLong_CheckExact(result) && !c->run)
         c->call.record->offset = PyLong_AsLongLong(result);
     pt_file_end(c, moved_by(m, c, result), result == NULL);
 }

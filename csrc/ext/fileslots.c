@@ -18,6 +18,13 @@ static objobjargproc original_mmap_set;
 
 /* ---- opening --------------------------------------------------------------------- */
 
+static uint32_t named(PyObject *bytes)
+{
+    struct pt_named name = pt_name(PyBytes_AS_STRING(bytes));
+    return name.left_out ? UINT32_MAX : name.id; /* counted beneath */
+}
+
+/* The string of the path that is opened; UINT32_MAX: nothing is to be recorded. */
 static uint32_t path_argument(PyObject *args, PyObject *kwargs)
 {
     PyObject *file = PyTuple_GET_SIZE(args) > 0 ? PyTuple_GET_ITEM(args, 0) : NULL;
@@ -27,11 +34,11 @@ static uint32_t path_argument(PyObject *args, PyObject *kwargs)
     if (file && PyUnicode_CheckExact(file)) {
         PyObject *bytes = PyUnicode_EncodeFSDefault(file);
         if (bytes)
-            id = pt_string(PyBytes_AS_STRING(bytes), (size_t)PyBytes_GET_SIZE(bytes), PyBytes_AS_STRING(bytes)[0] == '/' ? 0 : pt.cwd);
+            id = named(bytes);
         Py_XDECREF(bytes);
         PyErr_Clear();
     } else if (file && PyBytes_CheckExact(file)) {
-        id = pt_string(PyBytes_AS_STRING(file), (size_t)PyBytes_GET_SIZE(file), PyBytes_AS_STRING(file)[0] == '/' ? 0 : pt.cwd);
+        id = named(file);
     } else if (file && PyLong_CheckExact(file)) {
         int overflow;
         long fd = PyLong_AsLongAndOverflow(file, &overflow);
@@ -52,20 +59,21 @@ static int file_init(PyObject *self, PyObject *args, PyObject *kwargs)
     struct pt_call c;
     pt_begin(&c, t, PT_OP_A_OPEN, path, 0, 0, PT_SIZE_NONE);
     uint32_t parent = t->parent, link = t->link;
-    if (c.record) {
-        t->parent = pt_id_of(c.record);
+    if (pt_call_id(&c)) {
+        t->parent = pt_call_id(&c);
         t->link = PT_LINK_THREAD;
     }
-    if (c.record)
-        t->call_stack = c.record->stack;
+    t->call_stack = c.record->stack;
     pt_frames_innermost(t->call_site);
+    if (!pt_call_id(&c))
+        t->call_site[0] = NULL; /* its stack was not asked for */
     t->depth++;
     int result = original_init(self, args, kwargs);
     t->depth--;
     t->parent = parent;
     t->link = link;
     int fd = result == 0 ? pt_file_descriptor(self, PT_KIND_RAW) : -1;
-    if (c.record && fd >= 0) {
+    if (fd >= 0) {
         uint32_t desc = pt_entry_id(pt_fd_get(t, fd));
         c.record->offset = desc;
         c.record->aux = desc ? ((struct pt_desc *)pt_at(desc))->open_flags : 0;
@@ -115,11 +123,14 @@ static PyObject *mmap_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
     long fd = file && PyLong_CheckExact(file) ? PyLong_AsLongAndOverflow(file, &overflow) : -1;
     if (!t || t->depth || fd < 0 || overflow || fd > INT32_MAX)
         return original_mmap_new(type, args, kwargs);
+    pt_fd_entry e = pt_fd_get(t, (int)fd);
+    if (e & PT_FD_EXCLUDED)
+        return original_mmap_new(type, args, kwargs);
     struct pt_call c;
-    pt_begin(&c, t, PT_OP_A_MMAP_OPEN, pt_entry_id(pt_fd_get(t, (int)fd)), (uint32_t)fd, -1, PT_SIZE_NONE);
+    pt_begin(&c, t, PT_OP_A_MMAP_OPEN, pt_entry_id(e), (uint32_t)fd, -1, PT_SIZE_NONE);
     uint32_t parent = t->parent, link = t->link;
-    if (c.record) {
-        t->parent = pt_id_of(c.record);
+    if (pt_call_id(&c)) {
+        t->parent = pt_call_id(&c);
         t->link = PT_LINK_THREAD;
     }
     PyObject *result = original_mmap_new(type, args, kwargs);

@@ -180,10 +180,41 @@ static bool is_shim(const PyCodeObject *code)
 #endif
 }
 
+static bool named(PyObject *text, const char *start)
+{
+    size_t n = strlen(start);
+    return text && PyUnicode_Check(text) && PyUnicode_IS_COMPACT_ASCII(text) &&
+           (size_t)PyUnicode_GET_LENGTH(text) >= n && memcmp(PyUnicode_DATA(text), start, n) == 0;
+}
+
+/* Is it the import machinery that asks for this, or site at the start?  Then the
+ * innermost frames are theirs, but for helpers such as os.path; a loader that
+ * hands out a data file (get_data called from outside) is not importing. */
+static bool is_import(struct _PyInterpreterFrame *f)
+{
+    bool importing = false, data = false;
+    for (; f; f = f->previous) {
+        PyCodeObject *code = code_of(f);
+        if (!code || is_shim(code))
+            continue;
+        PyObject *file = code->co_filename;
+        bool machinery = named(file, "<frozen importlib") || named(file, "<frozen zipimport") || named(file, "<frozen site");
+        if (!machinery && (importing || !named(file, "<frozen ")))
+            break;
+        importing |= machinery;
+        data = named(code->co_name, "get_data");
+    }
+    return importing && !data;
+}
+
 static uint32_t write_stack(struct _PyInterpreterFrame *f, uint64_t hash)
 {
     struct pt_frame frames[DEEPEST];
     uint32_t n = 0;
+    if (pt.left_out_kinds >> PT_LEFT_IMPORT & 1 && is_import(f)) {
+        pt_intern_add(hash, PT_STACK_IMPORT);
+        return PT_STACK_IMPORT;
+    }
     for (; f && n < depth_limit; f = f->previous) {
         PyCodeObject *code = code_of(f);
         if (!code || is_shim(code))
@@ -196,6 +227,13 @@ static uint32_t write_stack(struct _PyInterpreterFrame *f, uint64_t hash)
     }
     if (!n)
         return 0;
+    /* Several instructions can be of one line: a loop's condition, a finally block. */
+    uint64_t lines = pt_hash_bytes(frames, n * sizeof *frames, 0x4c494e4500000000ull + (f != NULL));
+    uint32_t known = pt_intern_find(lines);
+    if (known) {
+        pt_intern_add(hash, known);
+        return known;
+    }
     struct pt_stack *s = pt_heap_alloc_slow((uint32_t)(sizeof *s + n * sizeof *frames));
     if (!s)
         return 0;
@@ -204,6 +242,7 @@ static uint32_t write_stack(struct _PyInterpreterFrame *f, uint64_t hash)
     memcpy(s + 1, frames, n * sizeof *frames);
     pt_heap_publish(s, PT_HEAP_STACK);
     uint32_t id = pt_id_of(s);
+    pt_intern_add(lines, id);
     pt_intern_add(hash, id);
     return id;
 }

@@ -6,6 +6,7 @@
 #include "files.h"
 #include "frames.h"
 #include "spans.h"
+#include "unseen.h"
 
 #include <errno.h>
 #include <string.h>
@@ -16,16 +17,21 @@ static PyObject *raise_error(int error, const char *path)
     return PyErr_SetFromErrnoWithFilename(PyExc_OSError, path);
 }
 
-/* start(path, create, budget, stacks, version, executable, argv) */
+/* start(path, create, budget, stacks, version, executable, argv, mode, ring, include, exclude, min_duration, min_size) */
 static PyObject *start(PyObject *module, PyObject *args)
 {
     (void)module;
     const char *path, *version, *executable, *argv;
     int create, stacks;
-    unsigned long long budget;
+    unsigned int mode;
+    unsigned long long budget, ring, min_duration, min_size;
+    struct pt_selection selection;
     Py_ssize_t argv_length;
-    if (!PyArg_ParseTuple(args, "ypKisyy#", &path, &create, &budget, &stacks, &version, &executable, &argv, &argv_length))
+    if (!PyArg_ParseTuple(args, "ypKisyy#IKyyKK", &path, &create, &budget, &stacks, &version, &executable, &argv,
+                          &argv_length, &mode, &ring, &selection.include, &selection.exclude, &min_duration, &min_size))
         return NULL;
+    selection.min_duration = min_duration;
+    selection.min_size = min_size;
     const char *why_not = pt_frames_unsupported();
     if (why_not && stacks != PT_STACKS_OFF)
         stacks = PT_STACKS_NONE;
@@ -34,7 +40,8 @@ static PyObject *start(PyObject *module, PyObject *args)
     pt.stack_function = walk ? pt_frames_stack_no_gil : NULL;
     struct pt_options options = {.path = path, .budget = budget, .stacks = (uint32_t)stacks, .create = create,
                                  .version = version, .executable = executable, .argv = argv,
-                                 .argv_length = (uint32_t)argv_length};
+                                 .argv_length = (uint32_t)argv_length, .mode = mode, .ring = ring,
+                                 .selection = &selection};
     int error = pt_start(&options);
     if (error)
         return raise_error(error, path);
@@ -85,7 +92,8 @@ static PyObject *state(PyObject *module, PyObject *unused)
     (void)unused;
     static const char *const clocks[] = {"CLOCK_MONOTONIC", "TSC", "CNTVCT"};
     const char *why_not = pt_frames_unsupported();
-    return Py_BuildValue("{s:O,s:N,s:s,s:z,s:z,s:I}", "active", pt.gate ? Py_False : Py_True, "path",
+    return Py_BuildValue("{s:O,s:O,s:O,s:I,s:N,s:s,s:z,s:z,s:I}", "active", pt.gate & PT_GATE_OFF ? Py_False : Py_True,
+                         "preloaded", pt.preloaded ? Py_True : Py_False, "paused", pt.gate & PT_GATE_PAUSED ? Py_True : Py_False, "mode", pt.mode, "path",
                          PyUnicode_DecodeFSDefault(pt.path), "clock",
                          clocks[pt.tick_kind], "no_stacks", why_not, "no_file_objects", pt_files_unsupported(), "pid", pt.pid);
 }
@@ -96,9 +104,87 @@ static PyObject *note(PyObject *module, PyObject *text)
     const char *bytes = PyUnicode_AsUTF8(text);
     if (!bytes)
         return NULL;
-    if (!pt.gate && pt.process_id)
+    if (!(pt.gate & PT_GATE_OFF) && pt.process_id)
         strncpy(pt.process->note, bytes, sizeof pt.process->note - 1);
     Py_RETURN_NONE;
+}
+
+/* pause(on): nothing of this process is recorded until pause(False) */
+static PyObject *pause_tracing(PyObject *module, PyObject *on)
+{
+    (void)module;
+    int yes = PyObject_IsTrue(on);
+    if (yes < 0)
+        return NULL;
+    pt_pause(yes);
+    Py_RETURN_NONE;
+}
+
+/* set_mode(number): enum pt_mode, of this process */
+static PyObject *set_mode(PyObject *module, PyObject *number)
+{
+    (void)module;
+    unsigned long mode = PyLong_AsUnsignedLong(number);
+    if (PyErr_Occurred())
+        return NULL;
+    if (mode > PT_MODE_RING) {
+        PyErr_SetString(PyExc_ValueError, "no such mode");
+        return NULL;
+    }
+    pt_switch((uint32_t)mode);
+    Py_RETURN_NONE;
+}
+
+/* dump(path): a copy of the log as it is now */
+static PyObject *dump(PyObject *module, PyObject *path)
+{
+    (void)module;
+    const char *bytes = PyBytes_AsString(path);
+    if (!bytes)
+        return NULL;
+    int error;
+    Py_BEGIN_ALLOW_THREADS
+    error = pt_log_dump(bytes);
+    Py_END_ALLOW_THREADS
+    if (error)
+        return raise_error(error, bytes);
+    Py_RETURN_NONE;
+}
+
+/* dump_on_signal(number): 0: on none any more */
+static PyObject *dump_on_signal(PyObject *module, PyObject *number)
+{
+    (void)module;
+    long signal = PyLong_AsLong(number);
+    if (PyErr_Occurred())
+        return NULL;
+    int error = pt_dump_on_signal((int)signal);
+    if (error)
+        return raise_error(error, NULL);
+    Py_RETURN_NONE;
+}
+
+/* traces(name): whether --include and --exclude want a process of this name */
+static PyObject *traces(PyObject *module, PyObject *name)
+{
+    (void)module;
+    const char *bytes = PyBytes_AsString(name);
+    return bytes ? PyBool_FromLong(pt_select_process(bytes)) : NULL;
+}
+
+/* operations() -> their names */
+static PyObject *operations(PyObject *module, PyObject *unused)
+{
+    (void)module;
+    (void)unused;
+    PyObject *names = PyList_New(0);
+    for (unsigned op = 1; names && op < PT_OP_COUNT; op++) {
+        PyObject *name = PyUnicode_FromString(pt_op_name(op));
+        if (!name || PyList_Append(names, name) < 0)
+            Py_CLEAR(names);
+        Py_XDECREF(name);
+    }
+    return names;
 }
 
 /* The GOT slots of hooked names and what they hold: {address: value}. */
@@ -127,14 +213,44 @@ static PyObject *got_snapshot(PyObject *module, PyObject *unused)
     return result;
 }
 
+/* The functions that are hooked, by each of their spellings. */
+static PyObject *hook_names(PyObject *module, PyObject *unused)
+{
+    (void)module;
+    (void)unused;
+    PyObject *result = PyList_New(0);
+    const char *name;
+    for (unsigned i = 0; result && (name = pt_hook_name(i)); i++) {
+        PyObject *text = PyUnicode_FromString(name);
+        if (!text || PyList_Append(result, text) < 0)
+            Py_CLEAR(result);
+        Py_XDECREF(text);
+    }
+    return result;
+}
+
+/* Resolved when this module is loaded, and by a core of the same interface only. */
+static const char *const interface __attribute__((used)) = PT_INTERFACE;
+
 static PyMethodDef methods[] = {
-    {"start", start, METH_VARARGS, "start(path, create, budget, stacks, version, executable, argv) -> is this the run's owner"},
+    {"start", start, METH_VARARGS, "start(path, create, budget, stacks, version, executable, argv, mode, ring, include, exclude, min_duration, min_size)"
+     " -> is this the run's owner"},
     {"stop", stop, METH_NOARGS, "stop(): every slot as it was"},
     {"finish_with", finish_with, METH_O, "finish_with(argv): the command run when the run's first process has ended"},
     {"state", state, METH_NOARGS, "state() -> dict"},
     {"note", note, METH_O, "note(text): why something is off, for the process table"},
+    {"pause", pause_tracing, METH_O, "pause(on)"},
+    {"set_mode", set_mode, METH_O, "set_mode(0 trace, 1 profile, 2 ring)"},
+    {"dump", dump, METH_O, "dump(path): a copy of the log as it is now"},
+    {"dump_on_signal", dump_on_signal, METH_O, "dump_on_signal(number); 0: on none any more"},
+    {"traces", traces, METH_O, "traces(name): is a process of this name to be traced"},
+    {"operations", operations, METH_NOARGS, "operations() -> [name, ...]"},
     {"got_snapshot", got_snapshot, METH_NOARGS, "got_snapshot() -> {slot: value} of hooked names"},
-    {"carry", pt_carry, METH_O, "carry(function): run it elsewhere under this thread's span"},
+    {"hook_names", hook_names, METH_NOARGS, "hook_names() -> [name]"},
+    {"finder", (PyCFunction)(void (*)(void))pt_finder, METH_FASTCALL, "finder(watched, itself, prepare) -> a find_spec()"},
+    {"loading", (PyCFunction)(void (*)(void))pt_loading, METH_FASTCALL, "loading(before, exec_module, after) -> an exec_module()"},
+    {"handing_over", pt_handing_over, METH_O, "handing_over(__init__) -> one that notes this thread's span"},
+    {"taking_over", pt_taking_over, METH_O, "taking_over(method) -> one that runs under the span that was noted"},
     {"suppress", pt_suppress, METH_O, "suppress(on)"},
     {"files_install", pt_files_install, METH_NOARGS, "files_install() -> None, or why not"},
     {"files_install_mmap", pt_files_install_mmap, METH_O, "files_install_mmap(mmap.mmap)"},
@@ -148,7 +264,7 @@ static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, .m_name = "_captu
 PyMODINIT_FUNC PyInit__capture(void)
 {
     PyObject *module = PyModule_Create(&definition);
-    if (!module || PyModule_AddType(module, &pt_span_type) < 0 || PyType_Ready(&pt_carried_type) < 0) {
+    if (!module || PyModule_AddType(module, &pt_span_type) < 0 || PyType_Ready(&pt_unseen_type) < 0) {
         Py_XDECREF(module);
         return NULL;
     }

@@ -1,8 +1,5 @@
-/* Spans opened from Python, suppression, and context handed to other threads.
- *
- * A Span is open between begin() and end() on one thread.  A carried function
- * runs with the span that was open where it was handed over; it is a C object
- * so that no frame of ours shows in the program's tracebacks. */
+/* Spans opened from Python, and suppression.  A Span is open between begin()
+ * and end() on one thread. */
 #include "spans.h"
 
 #include <structmember.h>
@@ -56,7 +53,7 @@ static PyObject *span_begin(struct span *self, PyObject *const *args, Py_ssize_t
     uint32_t path = n > 2 ? intern_text(args[2], true) : 0;
     uint32_t detail = n > 3 ? intern_text(args[3], false) : 0;
     pt_begin(&self->call, t, op_of_layer[layer], path, name, detail, PT_SIZE_NONE);
-    self->id = self->call.record ? pt_id_of(self->call.record) : 0;
+    self->id = pt_call_id(&self->call);
     self->parent_before = t->parent;
     self->link_before = t->link;
     if (self->id) {
@@ -86,9 +83,9 @@ static PyObject *span_end(struct span *self, PyObject *const *args, Py_ssize_t n
         t->parent = self->parent_before;
         t->link = self->link_before;
     }
-    if (self->call.process_id != pt.process_id || pt.gate)
+    if (self->call.process_id != pt.process_id || (pt.gate & PT_GATE_OFF))
         Py_RETURN_NONE;
-    if (moved >= 0 && self->call.record)
+    if (moved >= 0)
         self->call.record->size = moved >= (int64_t)PT_NO_BYTES ? PT_NO_BYTES : (uint32_t)moved;
     struct pt_call end = self->call;
     end.thread = t;
@@ -116,76 +113,6 @@ PyTypeObject pt_span_type = {
     .tp_methods = span_methods,
     .tp_members = span_members,
 };
-
-/* ---- context handed over --------------------------------------------------------- */
-
-struct carried {
-    PyObject_HEAD
-    PyObject *function; /* Owned */
-    uint32_t parent;
-};
-
-static PyObject *carried_call(struct carried *self, PyObject *args, PyObject *kwargs)
-{
-    struct pt_thread *t = pt_enter();
-    if (!t || !self->parent)
-        return PyObject_Call(self->function, args, kwargs);
-    uint32_t parent = t->parent, link = t->link;
-    t->parent = self->parent;
-    t->link = PT_LINK_CONTEXT;
-    PyObject *result = PyObject_Call(self->function, args, kwargs);
-    if (t->parent == self->parent) {
-        t->parent = parent;
-        t->link = link;
-    }
-    return result;
-}
-
-static void carried_dealloc(struct carried *self)
-{
-    PyObject_GC_UnTrack(self);
-    Py_CLEAR(self->function);
-    PyObject_GC_Del(self);
-}
-
-static int carried_traverse(struct carried *self, visitproc visit, void *arg)
-{
-    Py_VISIT(self->function);
-    return 0;
-}
-
-static int carried_clear(struct carried *self)
-{
-    Py_CLEAR(self->function);
-    return 0;
-}
-
-PyTypeObject pt_carried_type = {
-    PyVarObject_HEAD_INIT(NULL, 0)
-    .tp_name = "pyio_trace.native._capture.Carried",
-    .tp_basicsize = sizeof(struct carried),
-    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
-    .tp_call = (ternaryfunc)carried_call,
-    .tp_dealloc = (destructor)carried_dealloc,
-    .tp_traverse = (traverseproc)carried_traverse,
-    .tp_clear = (inquiry)carried_clear,
-};
-
-/* carry(function): the function, or one that runs it under this thread's span. */
-PyObject *pt_carry(PyObject *module, PyObject *function)
-{
-    (void)module;
-    struct pt_thread *t = pt_enter();
-    if (!t || !t->parent)
-        return Py_NewRef(function);
-    struct carried *c = PyObject_GC_New(struct carried, &pt_carried_type);
-    if (!c)
-        return NULL;
-    c->function = Py_NewRef(function);
-    c->parent = t->parent;
-    PyObject_GC_Track(c);
-    return (PyObject *)c;
-}
 
 /* suppress(True) before, suppress(False) after: nothing of this thread is recorded. */
 PyObject *pt_suppress(PyObject *module, PyObject *on)

@@ -1,4 +1,4 @@
-/* Spans opened from Python, suppression, and context handed to other threads. */
+/* Spans opened from Python, and suppression. */
 #ifndef PYIO_TRACE_SPANS_H
 #define PYIO_TRACE_SPANS_H
 
@@ -6,8 +6,7 @@
 
 #include "core.h"
 
-extern PyTypeObject pt_span_type, pt_carried_type;
-PyObject *pt_carry(PyObject *module, PyObject *function);
+extern PyTypeObject pt_span_type;
 PyObject *pt_suppress(PyObject *module, PyObject *on);
 
 #endif

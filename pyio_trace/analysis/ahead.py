@@ -1,13 +1,17 @@
-"""Reading one batch while another is being worked on: decoding and adding up share two cores."""
+"""Reading one batch while another is being worked on, and adding one up in two ways at once: two cores share it."""
 
 from __future__ import annotations
 
 import queue
 import threading
-from collections.abc import Generator, Iterator
-from typing import TypeVar
+from collections import deque
+from collections.abc import Callable, Generator, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from types import TracebackType
+from typing import ParamSpec, TypeVar
 
 T = TypeVar("T")
+P = ParamSpec("P")
 
 
 def read_ahead(items: Iterator[T], depth: int = 4) -> Generator[T, None, None]:
@@ -49,3 +53,30 @@ def read_ahead(items: Iterator[T], depth: int = 4) -> Generator[T, None, None]:
     finally:
         stopped.set()
         thread.join()
+
+
+class Beside:
+    """Calls made in a thread of its own, in their order, at most `depth` of them behind; all are done at the end.
+
+    What one of them raises is raised by a later one, or at the end.
+    """
+
+    def __init__(self, depth: int = 4) -> None:
+        self._pool = ThreadPoolExecutor(1, "pyio_trace-beside")
+        self._depth = depth
+        self._waiting: deque[Future[object]] = deque()
+
+    def __enter__(self) -> Beside:
+        return self
+
+    def __call__(self, function: Callable[P, object], *args: P.args, **kwargs: P.kwargs) -> None:
+        self._waiting.append(self._pool.submit(function, *args, **kwargs))
+        if len(self._waiting) > self._depth:
+            self._waiting.popleft().result()
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+        try:
+            while self._waiting and kind is None:
+                self._waiting.popleft().result()
+        finally:
+            self._pool.shutdown(cancel_futures=True)

@@ -8,12 +8,14 @@ sums stay far below 2**53.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from pyio_trace.analysis.ahead import Beside
 from pyio_trace.analysis.intervals import BusyTime, ByteRanges
 from pyio_trace.analysis.nesting import DATA, USER
 from pyio_trace.analysis.rows import OPEN, POSIX, PROCESS, READ, USER_LAYER, WRITE, RowReader, Rows
@@ -28,6 +30,7 @@ NLAYERS, NCLASSES = len(LAYERS), len(CLASSES)
 READS, WRITES, OPENS, OTHERS, HIGHER = range(5)
 NROLES = 5
 IN_FLIGHT_SHOWN = 20
+_FARTHEST = 1 << 62  # no byte of a file is further in
 
 
 class Sums:
@@ -47,10 +50,11 @@ class Sums:
                 grown[: len(old)] = old
                 setattr(self, name, grown)
         self.count[:size] += _sums(keys, size, count) if count is not None else np.bincount(keys, minlength=size)
-        if time is not None:
-            self.time[:size] += _sums(keys, size, time)
-        if moved is not None:
-            self.moved[:size] += _sums(keys, size, moved)
+        for total, weights in ((self.time, time), (self.moved, moved)):
+            if weights is not None:
+                total[:size] += _sums(keys, size, weights)
+                if int(total.min(initial=0)) < 0:  # of a damaged log: more than 63 bits
+                    total[total < 0] = np.iinfo(np.int64).max
 
 
 def _sums(keys: Ints, size: int, weights: Weights) -> Ints:
@@ -102,13 +106,22 @@ class Collector:
         self.below = np.zeros(2, np.int64)  # bytes read, written by POSIX within calls above it
         self.read_ranges, self.write_ranges = ByteRanges(), ByteRanges()
         self.read_sizes, self.write_sizes = AccessSizes(), AccessSizes()
+        self.summed = 0  # POSIX transfers that have no row of their own
         self.pending: list[Pending] = []
         self.pending_count = 0
 
-    def add(self, batch: pa.RecordBatch) -> None:
-        """Enter a batch with the columns of rows.COLUMNS."""
-        if not batch.num_rows:
-            return
+    def add_all(self, batches: Iterable[pa.RecordBatch]) -> Iterator[int]:
+        """Enter batches with the columns of rows.COLUMNS; yields the rows of each.
+
+        The unions of time are made in a thread beside, batch after batch: half of the work.
+        """
+        with Beside() as beside:
+            for batch in batches:
+                if batch.num_rows:
+                    self._add(batch, beside)
+                yield batch.num_rows
+
+    def _add(self, batch: pa.RecordBatch, beside: Beside) -> None:
         rows, imported = self.reader.read(batch)
         self.rows += len(rows)
         self.calls += int(rows.count.sum())
@@ -118,9 +131,9 @@ class Collector:
             if not len(rows):
                 return
         count = rows.count if int(rows.count.max()) > 1 else None
+        beside(self._time, rows, count)
         self._by_operation(rows, count)
         self._by_place(rows, count)
-        self._time(rows, count)
         self._bytes(rows)
         self._unusual(rows)
 
@@ -176,24 +189,22 @@ class Collector:
             keys = rows.process[many] * NLAYERS + rows.layer[many]
             self.coalesced += _sums(keys, self.processes * NLAYERS, rows.duration[many]).reshape(-1, NLAYERS)
             single &= count <= 1
-        end = rows.time + rows.duration
-        all_outer = bool(rows.outer.all())
+        starts, ends = self.busy.on_axis(rows.process, rows.time, rows.time + rows.duration)
         for layer in np.flatnonzero(np.bincount(rows.layer, minlength=NLAYERS)).tolist():
             mask = single & (rows.layer == layer)
-            if layer != USER_LAYER and all_outer:
-                self._busy_on((layer, NLAYERS), rows, mask, end)
-                continue
-            self._busy_on((layer,), rows, mask, end)
-            if layer != USER_LAYER:
-                self._busy_on((NLAYERS,), rows, mask & rows.outer, end)
+            outer = mask & rows.outer
+            if layer == USER_LAYER:
+                self._busy_on((layer,), mask, starts, ends)
+            elif np.array_equal(mask, outer):
+                self._busy_on((layer, NLAYERS), mask, starts, ends)
+            else:
+                self._busy_on((layer,), mask, starts, ends)
+                self._busy_on((NLAYERS,), outer, starts, ends)
         self.busy.settle(int(rows.time.min()))
 
-    def _busy_on(self, channels: tuple[int, ...], rows: Rows, mask: NDArray[np.bool_], end: Ints) -> None:
-        if mask.all():
-            self.busy.add(channels, rows.process, rows.time, end)
-        else:
-            at = np.flatnonzero(mask)
-            self.busy.add(channels, rows.process[at], rows.time[at], end[at])
+    def _busy_on(self, channels: tuple[int, ...], mask: NDArray[np.bool_], starts: Ints, ends: Ints) -> None:
+        at = np.flatnonzero(mask)
+        self.busy.add(channels, starts.take(at), ends.take(at))
 
     def _bytes(self, rows: Rows) -> None:
         """What was asked for above POSIX, what POSIX moved for it, which bytes, and in which sizes."""
@@ -212,11 +223,16 @@ class Collector:
             at = np.flatnonzero(posix & mask & (rows.errno == 0) & ~rows.in_flight)
             if not len(at):
                 continue
+            if int(rows.count[at].max()) > 1:  # sums of transfers: their sizes are in their details
+                self.summed += int(rows.count[at[rows.count[at] > 1]].sum())
+                at = at[rows.count[at] == 1]
             moved = rows.moved[at]
+            if not len(at):
+                continue
             sizes.add(moved)
             offset, file = rows.offset[at], rows.file[at]
-            if int(offset.min()) < 0 or int(file.min()) == 0 or int(moved.min()) == 0:
-                known = np.flatnonzero((offset >= 0) & (file > 0) & (moved > 0))
+            if int(offset.min()) < 0 or int(file.min()) == 0 or int(moved.min()) == 0 or int(offset.max()) > _FARTHEST:
+                known = np.flatnonzero((offset >= 0) & (offset <= _FARTHEST) & (file > 0) & (moved > 0))
                 offset, file, moved = offset[known], file[known], moved[known]
             ranges.add(file, offset, offset + moved)
 

@@ -6,7 +6,7 @@ Summary.to_dict(); a None says "not known" or "does not apply".
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 
@@ -164,7 +164,8 @@ class InFlight:
 
 @dataclass(frozen=True)
 class Process:
-    """One process.  read, written: bytes moved by POSIX calls; calls: at all layers."""
+    """One process.  read, written: bytes moved by POSIX calls; calls: at all layers; site: the line of Python that
+    started it."""
 
     index: int
     pid: int
@@ -177,6 +178,18 @@ class Process:
     read: int
     written: int
     ended: str
+    site: str | None = None
+
+
+@dataclass(frozen=True)
+class Mapped:
+    """Mappings of one file, over all processes; bytes, estimated (docs/blind-spots.md)."""
+
+    path: str
+    count: int
+    touched: int
+    at_least: int
+    written: int
 
 
 @dataclass(frozen=True)
@@ -185,13 +198,14 @@ class Unseen:
 
     losses: as Log.losses(); blind: way of doing I/O that is not traced -> processes
     that used it; excluded: kind of descriptor -> (calls, bytes) left out by choice;
-    notes: what is off in single processes.
+    notes: what is off in single processes; mapped: the mapped files that were touched most.
     """
 
     losses: dict[str, Any]
     blind: dict[str, int]
     excluded: dict[str, tuple[int, int]]
     notes: list[str]
+    mapped: list[Mapped] = field(default_factory=list)
 
 
 @dataclass(frozen=True)

@@ -59,17 +59,25 @@ class BusyTime:
         self._totals = np.zeros((channels, processes), np.int64)
         self._last = np.zeros(processes, np.int64)
 
-    def add(self, channels: tuple[int, ...], process: Ints, starts: Ints, ends: Ints) -> None:
-        """Enter intervals on channels: process index of each, and [start, end) of each; in any order."""
+    def on_axis(self, process: Ints, starts: Ints, ends: Ints) -> tuple[Ints, Ints]:
+        """Intervals [start, end) of processes (indexes) on the axis of all."""
+        self._seen[process] = True
+        bottom: int | Ints = 0 if self._floor is None else self._floor.take(process)
+        base = process * self._stretch
+        placed = []
+        for times in (starts, ends):
+            on_axis = times >> self._shift
+            np.maximum(on_axis, bottom, out=on_axis)
+            np.minimum(on_axis, self._stretch - 1, out=on_axis)
+            on_axis += base
+            placed.append(on_axis)
+        return placed[0], placed[1]
+
+    def add(self, channels: tuple[int, ...], starts: Ints, ends: Ints) -> None:
+        """Enter intervals of the common axis on channels, in any order; the arrays are taken over."""
         if not len(starts):
             return
-        self._seen[process] = True
-        bottom = 0 if self._floor is None else self._floor[process]
-        top = self._stretch - 1
-        base = process * self._stretch
-        merged = merge(
-            base + np.clip(starts >> self._shift, bottom, top), base + np.clip(ends >> self._shift, bottom, top)
-        )
+        merged = merge(starts, ends)
         for channel in channels:
             self._pending[channel].append(merged)
         self._count += len(merged[0]) * len(channels)
@@ -156,10 +164,14 @@ class ByteRanges:
             self._limit = max(self._limit, 2 * len(self._merged()[0]))
 
     def _add_aside(self, file: Ints, starts: Ints, ends: Ints) -> None:
-        for one in np.unique(file).tolist():
+        order = np.argsort(file, kind="stable")
+        file, starts, ends = file[order], starts[order], ends[order]
+        firsts = np.flatnonzero(np.diff(file, prepend=-1))
+        for one, first, last in zip(
+            file[firsts].tolist(), firsts.tolist(), [*firsts[1:].tolist(), len(file)], strict=True
+        ):
             before = self._aside.get(one, (starts[:0], ends[:0]))
-            of = file == one
-            self._aside[one] = merge(np.append(before[0], starts[of]), np.append(before[1], ends[of]))
+            self._aside[one] = merge(np.append(before[0], starts[first:last]), np.append(before[1], ends[first:last]))
 
     def update(self, other: ByteRanges) -> None:
         """Enter everything that another one has."""

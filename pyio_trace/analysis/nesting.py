@@ -19,6 +19,10 @@ _DEPTH = 64  # of user spans within each other in one batch; deeper ones are tak
 
 
 _HIGH = 32  # ids of one log stay below 2**32; those of merged logs differ above
+#: A table is no longer than this, and so much for each row seen: a log's ids lie close together.
+_ROOM, _ROOM_A_ROW = 1 << 26, 64
+#: Logs that the rows of one batch can be of, and of a folder.
+_MOST_AT_ONCE, _MOST_LOGS = 16, 4096
 
 
 class Nesting:
@@ -26,21 +30,40 @@ class Nesting:
 
     def __init__(self) -> None:
         self._tables: dict[int, NDArray[np.uint8]] = {}
+        self._seen = 0
+        self._far: dict[int, int] = {}  # what has ids so far apart that no table would do: a damaged or foreign log
 
     def enter(self, ids: NDArray[np.int64], kinds: NDArray[np.uint8]) -> None:
         """Remember rows that can be parents: DATA, OTHER or USER for each id."""
+        self._seen += len(ids)
+        room = _ROOM + _ROOM_A_ROW * self._seen
         for high, at in _by_log(ids):
-            low = ids[at] & ((1 << _HIGH) - 1)
-            self._room(high, int(low.max()) + 1)[low] = kinds[at]
+            own, own_kinds = ids[at], kinds[at]
+            low = own & ((1 << _HIGH) - 1)
+            far = low >= room
+            if high not in self._tables and len(self._tables) >= _MOST_LOGS:
+                high = None
+            if high is None or far.any():
+                far |= high is None
+                self._far.update(zip(own[far].tolist(), own_kinds[far].tolist(), strict=True))
+                low, own_kinds = low[~far], own_kinds[~far]
+            if high is not None and len(low):
+                self._table(high, int(low.max()) + 1)[low] = own_kinds
 
     def around(self, parents: NDArray[np.int64]) -> NDArray[np.uint8]:
         """What each row is in, by the id of its parent (0: none).  NOTHING also for parents that are not in the log."""
         result = np.zeros(len(parents), np.uint8)
-        for high, at in _by_log(parents):
-            table = self._tables.get(high)
+        logs = _by_log(parents)
+        if logs and logs[0][0] is None:
+            logs = [(high, np.flatnonzero(parents >> _HIGH == high)) for high in self._tables]
+        for high, at in logs:
+            table = self._tables.get(high or 0)
             if table is not None:
                 low = parents[at] & ((1 << _HIGH) - 1)
                 result[at] = table.take(np.where(low < len(table), low, 0))
+        if self._far:
+            far = np.array([self._far.get(parent, NOTHING) for parent in parents.tolist()], np.uint8)
+            result = np.where(far != NOTHING, far, result)
         return result
 
     def enter_user_spans(self, ids: NDArray[np.int64], parents: NDArray[np.int64]) -> None:
@@ -53,7 +76,7 @@ class Nesting:
                 return
             kinds = inside
 
-    def _room(self, high: int, need: int) -> NDArray[np.uint8]:
+    def _table(self, high: int, need: int) -> NDArray[np.uint8]:
         table = self._tables.get(high)
         if table is None or len(table) < need:
             grown = np.zeros(max(need, 1 << 20 if table is None else 2 * len(table)), np.uint8)
@@ -63,12 +86,15 @@ class Nesting:
         return table
 
 
-def _by_log(ids: NDArray[np.int64]) -> list[tuple[int, slice | NDArray[np.int64]]]:
-    """(log, where its ids are); 0, no id, goes with any."""
+def _by_log(ids: NDArray[np.int64]) -> list[tuple[int | None, slice | NDArray[np.int64]]]:
+    """(log, where its ids are); 0, no id, goes with any; None: of too many to be any."""
     if not len(ids):
         return []
     high = int(ids.max()) >> _HIGH
     if high == 0 or bool(((ids >> _HIGH == high) | (ids == 0)).all()):
         return [(high, slice(None))]
     highs = ids >> _HIGH
-    return [(int(one), np.flatnonzero(highs == one)) for one in np.unique(highs)]
+    distinct = np.unique(highs).tolist()
+    if len(distinct) > _MOST_AT_ONCE:
+        return [(None, slice(None))]
+    return [(one, np.flatnonzero(highs == one)) for one in distinct]

@@ -72,6 +72,7 @@ class FileNumbers:
 
     def __init__(self) -> None:
         self.size = 1
+        self._direct = 1 << 16  # grows with the rows seen: sums are as long as the highest number
         self._table: dict[int, int] | None = None
 
     def of(self, files: pa.Array) -> NDArray[np.int64]:
@@ -79,8 +80,9 @@ class FileNumbers:
         raw = numbers(files)
         if self._table is None:
             folded = (raw << 1) ^ (raw >> 63)
-            highest = int(folded.max(initial=0))
-            if highest < self._DIRECT:
+            lowest, highest = int(folded.min(initial=0)), int(folded.max(initial=0))
+            self._direct = min(self._direct + 2 * len(raw), self._DIRECT)
+            if lowest >= 0 and highest < self._direct:
                 self.size = max(self.size, highest + 1)
                 return folded
             self._table = {(n >> 1) ^ -(n & 1): n for n in range(self.size)}
@@ -115,7 +117,7 @@ class RowReader:
             self.ops = batch.column("op").dictionary.to_pylist()
             self.sites = batch.column("site").dictionary.to_pylist()
             self.paths = batch.column("path").dictionary
-        time = numbers(batch.column("time")) - self._start
+        time = _within(numbers(batch.column("time")) - self._start)
         process = numbers(batch.column("process"), -1).astype(np.int64)
         process[process < 0] = len(self._ends) - 1
         duration, in_flight = self._durations(batch.column("duration"), time, process)
@@ -128,7 +130,7 @@ class RowReader:
             id=ids, time=time, duration=duration, in_flight=in_flight, layer=layer, kind=kind,
             op=codes(batch.column("op")), process=process, path=codes(batch.column("path")),
             file=self.files.of(batch.column("file")), offset=numbers(batch.column("offset"), -1),
-            moved=numbers(moved), errno=numbers(batch.column("errno")), site=codes(batch.column("site")),
+            moved=addable(numbers(moved)), errno=numbers(batch.column("errno")), site=codes(batch.column("site")),
             count=numbers(batch.column("count")), inside=inside, outer=inside <= USER,
         )  # fmt: skip
         imported = batch.column("imported")
@@ -143,7 +145,7 @@ class RowReader:
             in_flight = column.is_null().to_numpy(zero_copy_only=False)
             until = np.maximum(self._ends[process] - time, 0)
             duration = np.where(in_flight, until, duration)
-        return duration, in_flight
+        return addable(duration), in_flight
 
     def _nest(
         self,
@@ -165,6 +167,34 @@ class RowReader:
                 around = np.zeros(len(spans), np.int64) if parent is None else parent[spans]
                 self.nesting.enter_user_spans(ids[spans], around)
         return np.zeros(len(ids), np.uint8) if parent is None else self.nesting.around(parent)
+
+
+#: No time since the start of a run is further away, ns: 73 years.
+_FARTHEST = 1 << 61
+#: What the times or sizes of one batch come to at most: 4 years of calls, 128 PiB.
+_MOST = 1 << 57
+
+
+def _within(times: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Times such that a duration can be added to them."""
+    if len(times) and (int(times.min()) < -_FARTHEST or int(times.max()) > _FARTHEST):
+        return np.clip(times, -_FARTHEST, _FARTHEST)
+    return times
+
+
+def addable(values: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Values whose sum fits: those of a damaged log are cut, so that nothing else of it comes out negative."""
+    if not len(values):
+        return values
+    least, most = int(values.min()), int(values.max())
+    if least >= 0 and (most <= _MOST // len(values) or float(values.sum(dtype=np.float64)) <= _MOST):
+        return values
+    return np.clip(values, 0, _MOST // len(values))
+
+
+def int64(number: int) -> int:
+    """The nearest number that fits into 64 bits."""
+    return min(max(number, -(1 << 63)), (1 << 63) - 1)
 
 
 def numbers(column: pa.Array, missing: int = 0) -> NDArray[np.int64]:

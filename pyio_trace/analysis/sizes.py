@@ -20,6 +20,7 @@ BINS: tuple[tuple[str, int | None], ...] = (
 COMMON = 4
 _TABLE = (256 << 10) + 1
 _MANY = 1 << 16
+_MOST = 1 << 62  # transfers: of a damaged log
 
 
 class AccessSizes:
@@ -29,6 +30,7 @@ class AccessSizes:
         self._table = np.zeros(_TABLE, np.int64)
         self._large: Counter[int] = Counter()  # sizes beyond the table, the rarest forgotten past _MANY
         self._large_bins = np.zeros(len(BINS), np.int64)
+        self._partial = False
 
     def add(self, sizes: NDArray[np.int64]) -> None:
         """Enter transfers by their size in bytes, none negative."""
@@ -46,6 +48,16 @@ class AccessSizes:
         if len(self._large) > _MANY:
             self._large = Counter(dict(self._large.most_common(_MANY // 2)))
 
+    def add_sum(self, bins: dict[str, int], common: dict[str, int]) -> None:
+        """Enter transfers by how many are in which bin, and how many have which size (as text, of JSON).
+
+        A sum keeps the first few distinct sizes it meets; where there were more, the most common ones are not known.
+        """
+        self._partial |= sum(common.values()) < sum(bins.values())
+        for position, (label, _) in enumerate(BINS):
+            self._large_bins[position] = min(int(self._large_bins[position]) + bins.get(label, 0), _MOST)
+        self._large.update({int(size): count for size, count in common.items() if size.isdecimal() and len(size) < 19})
+
     def bins(self) -> list[tuple[str, int]]:
         """(label, transfers) of each of the ten bins."""
         sizes = np.flatnonzero(self._table)
@@ -53,9 +65,14 @@ class AccessSizes:
         return [(label, int(count)) for (label, _), count in zip(BINS, counts, strict=True)]
 
     def common(self) -> list[tuple[int, int]]:
-        """(size, transfers) of the four most common sizes, the most common first, larger ones first among equals."""
+        """(size, transfers) of the four most common sizes, the most common first, larger ones first among equals.
+
+        Empty where that is not known.
+        """
+        if self._partial:
+            return []
         counts = Counter(self._large)
-        top = np.argsort(self._table, kind="stable")[-COMMON:]
+        top = np.argsort(self._table, kind="stable")[-2 * COMMON :]
         counts.update({int(size): int(self._table[size]) for size in top if self._table[size]})
         return sorted(counts.items(), key=lambda pair: (-pair[1], -pair[0]))[:COMMON]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno as errno_names
+import json
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +14,7 @@ from pyio_trace.analysis import cost, facts
 from pyio_trace.analysis.ahead import read_ahead
 from pyio_trace.analysis.collector import NCLASSES, NLAYERS, NROLES, OPENS, READS, WRITES, Collector
 from pyio_trace.analysis.intervals import ByteRanges
-from pyio_trace.analysis.rows import COLUMNS, POSIX, USER_LAYER
+from pyio_trace.analysis.rows import COLUMNS, POSIX, USER_LAYER, int64
 from pyio_trace.events import CLASSES, LAYERS
 
 if TYPE_CHECKING:
@@ -37,14 +38,13 @@ def summarize(log: Log, top: int = TOP, progress: Callable[[int], None] | None =
     processes = log.processes().to_pylist()
     start = int(info["start"])
     last_known = max([p["end"] for p in processes if p["end"] is not None] + [info["end"] or start, start])
-    ends = np.array([(p["end"] or last_known) - start for p in processes], np.int64)
+    ends = np.array([int64((p["end"] or last_known) - start) for p in processes], np.int64)
     # Nothing in the log is later than this; a bound on times only, so generous where the end is not known.
     limit = max(last_known - start, 0) + (1 << 50)
     collector = Collector(start, ends, limit)
-    for batch in read_ahead(log.batches(COLUMNS)):
-        collector.add(batch)
+    for rows in collector.add_all(read_ahead(log.batches(COLUMNS))):
         if progress is not None:
-            progress(batch.num_rows)
+            progress(rows)
     return _Reading(log, info, processes, collector, top).summary()
 
 
@@ -72,7 +72,7 @@ class _Reading:
         for index, process in enumerate(self._table):
             end = process["end"]
             last = int(self._last[index]) + self._start
-            walls[index] = max((last if end is None else end) - process["begin"], 0)
+            walls[index] = int64(max((last if end is None else end) - process["begin"], 0))
         return walls
 
     def summary(self) -> facts.Summary:
@@ -80,6 +80,8 @@ class _Reading:
         files, sites, operations, errors = self._files(), self._sites(), self._operations(), self._errors()
         wall = int(self._walls.sum())
         counters = self._log.counters()
+        if collector.summed:
+            self._add_sums()
         return facts.Summary(
             run=self._run(),
             time=facts.Time(int(self._busy.sum()), wall, _share(int(self._busy.sum()), wall)),
@@ -102,6 +104,18 @@ class _Reading:
             sites_count=self._sites_count,
             failed_count=sum(collector.op_errors.values()),
         )
+
+    def _add_sums(self) -> None:
+        """The sizes of transfers that have no row of their own stand in their sums' details."""
+        import pyarrow.compute as pc
+
+        sizes = {"read": self._c.read_sizes, "write": self._c.write_sizes}
+        for batch in self._log.batches(("layer", "op_class", "count", "detail")):
+            found = batch.filter(pc.greater(batch["count"], 1)).to_pylist()
+            for row in found:
+                detail = _object(row["detail"])
+                if row["layer"] == "posix" and row["op_class"] in sizes:
+                    sizes[row["op_class"]].add_sum(_numbers(detail.get("sizes")), _numbers(detail.get("common_sizes")))
 
     def _run(self) -> facts.Run:
         info = self._info
@@ -248,22 +262,30 @@ class _Reading:
         ]
 
     def _processes(self) -> list[facts.Process]:
-        return [
-            facts.Process(
-                index=index,
-                pid=process["pid"],
-                host=process["host"],
-                command=process["argv"] or [process["executable"]],
-                wall=int(self._walls[index]),
-                busy=int(self._busy[index]),
-                share=_share(int(self._busy[index]), int(self._walls[index])),
-                calls=int(self._count[index].sum()),
-                read=int(self._moved[index, POSIX, _READ].sum()),
-                written=int(self._moved[index, POSIX, _WRITE].sum()),
-                ended=process["ended"],
+        gone_on = {child["parent"] for child in self._table if _is_continued(self._table, child)}
+        rows = []
+        for index, process in enumerate(self._table):
+            if index in gone_on:
+                continue  # told with what it became
+            entries = _entries(self._table, index)
+            wall, busy = int(self._walls[entries].sum()), int(self._busy[entries].sum())
+            rows.append(
+                facts.Process(
+                    index=index,
+                    pid=process["pid"],
+                    host=process["host"],
+                    command=process["argv"] or [process["executable"]],
+                    wall=wall,
+                    busy=busy,
+                    share=_share(busy, wall),
+                    calls=int(self._count[entries].sum()),
+                    read=int(self._moved[entries, POSIX, _READ].sum()),
+                    written=int(self._moved[entries, POSIX, _WRITE].sum()),
+                    ended=process["ended"],
+                    site=process["site"],
+                )
             )
-            for index, process in enumerate(self._table)
-        ]
+        return rows
 
     def _unseen(self, counters: pa.Table) -> facts.Unseen:
         blind: dict[str, int] = {}
@@ -276,12 +298,42 @@ class _Reading:
                 calls, size = excluded.get(row["kind"], (0, 0))
                 excluded[row["kind"]] = (calls + (row["count"] or 0), size + (row["bytes"] or 0))
         notes = sorted({process["note"] for process in self._table if process["note"]})
-        return facts.Unseen(self._log.losses(), blind, excluded, notes)
+        if self._c.summed:
+            notes.append(f"{self._c.summed:,} transfers are in sums of like ones: which bytes they touched is not kept")
+        return facts.Unseen(self._log.losses(), blind, excluded, notes, self._mapped())
+
+    def _mapped(self) -> list[facts.Mapped]:
+        files: dict[str, list[int]] = {}
+        for row in self._log.mappings().to_pylist():
+            if row["path"] is not None and (row["touched"] or row["written"]):
+                sums = files.setdefault(row["path"], [0, 0, 0, 0])
+                for at, name in enumerate(("count", "touched", "at_least", "written")):
+                    sums[at] += row[name] or 0
+        largest = sorted(files.items(), key=lambda one: -one[1][1])[: self._top]
+        return [facts.Mapped(path, *sums) for path, sums in largest]
 
     def _cost(self, counters: pa.Table, wall: int) -> facts.Cost:
         counted = sum(row["count"] or 0 for row in counters.to_pylist() if row["why"] == "counted")
         time = cost.estimate(self._c.rows, self._c.calls - self._c.rows, counted)
         return facts.Cost(time, _share(time, wall))
+
+
+def _is_continued(table: list[dict[str, Any]], child: dict[str, Any]) -> bool:
+    """Whether the entry before this one is of the same program, on its way from the fork or spawn to its own start."""
+    parent = None if child["parent"] is None else table[child["parent"]]
+    return (
+        parent is not None
+        and (parent["pid"], parent["host"], parent["argv"]) == (child["pid"], child["host"], child["argv"])
+        and parent["start"] != "top"
+    )
+
+
+def _entries(table: list[dict[str, Any]], index: int) -> list[int]:
+    """The entries of one program: its own, and those that only led to it."""
+    entries = [index]
+    while _is_continued(table, table[index]) and (index := table[index]["parent"]) not in entries:
+        entries.append(index)
+    return entries
 
 
 def _worst(time: Ints, there: NDArray[np.bool_], top: int) -> list[int]:
@@ -295,6 +347,21 @@ def _worst(time: Ints, there: NDArray[np.bool_], top: int) -> list[int]:
 def _at(paths: pa.Array, index: int) -> str | None:
     text: str | None = paths[index].as_py() if index >= 0 else None
     return text
+
+
+def _object(text: str | None) -> dict[str, Any]:
+    """A JSON object; of what is none, an empty one."""
+    try:
+        found = json.loads(text or "{}")
+    except (ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _numbers(counts: object) -> dict[str, int]:
+    """The part of a JSON object that counts something."""
+    pairs = counts.items() if isinstance(counts, dict) else ()
+    return {name: value for name, value in pairs if isinstance(value, int) and 0 <= value < 1 << 62}
 
 
 def _share(part: int, whole: int) -> float | None:

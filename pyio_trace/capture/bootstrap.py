@@ -56,8 +56,12 @@ def _start() -> None:
         final = _final_of(settings, live) if owner else None
     else:
         settings = configuration.load()
-        live, final = configuration.output_paths(settings, _script())
+        live, final = configuration.output_paths(settings, online.script_name())
         owner = online.start(settings, live, create=True)
+    if configuration.HOLD_VARIABLE in os.environ:
+        from pyio_trace.capture.hold import hold_at_exit
+
+        hold_at_exit()
     if owner:
         finish_at_exit(live, final, quiet=settings.quiet)
 
@@ -67,7 +71,8 @@ def _traced_already(live: str) -> bool:
     from pyio_trace import native
 
     if native.core is not None:
-        return bool(native.core.state()["active"])
+        state = native.core.state()
+        return bool(state["active"]) and not state["preloaded"]
     from pyio_trace.output import _maps
 
     return _maps(os.getpid(), live)
@@ -81,23 +86,11 @@ def _final_of(settings: object, live: str) -> str | None:
     return live.removesuffix(".pyio") + ".parquet"
 
 
-def _script() -> str:
-    """What is being run, for the log's name: sys.argv is not complete yet."""
-    words = sys.orig_argv[1:]
-    while words and words[0].startswith("-"):
-        word = words.pop(0)
-        if word in ("-c", "-m") or word in ("-X", "-W"):
-            value = words.pop(0) if words else ""
-            if word == "-c":
-                return "command"
-            if word == "-m":
-                return value
-    return words[0] if words else "python"
-
-
 def _leave_alone() -> bool:
     """Helpers of the standard library that do no I/O of the program's, and pyio_trace's own commands."""
-    if os.path.basename(_script()) in ("pyio_trace", "pyio-trace"):
+    from pyio_trace.capture import online
+
+    if os.path.basename(online.script_name()) in ("pyio_trace", "pyio-trace"):
         return True
     return any("multiprocessing.resource_tracker import" in word for word in sys.orig_argv)
 

@@ -2,7 +2,9 @@
 
 A small meta-path finder of our own, because this runs in every traced
 process: wrapt's post-import hooks would bring in inspect and cost several
-milliseconds of start-up.
+milliseconds of start-up.  What the import system calls is in C
+(csrc/ext/unseen.c), so that no frame of ours is in the program's tracebacks,
+and no line in its profile.
 """
 
 from __future__ import annotations
@@ -10,14 +12,18 @@ from __future__ import annotations
 import os
 import sys
 
+from pyio_trace import native
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
     from importlib.machinery import ModuleSpec
     from types import ModuleType
     from typing import Any
 
     Action = Callable[[ModuleType], object]
+
+_actions: dict[str, list[Action]] = {}
 
 
 def watch(name: str, action: Action) -> None:
@@ -26,14 +32,19 @@ def watch(name: str, action: Action) -> None:
     if module is not None and not _being_imported(module):
         _run(action, module)
         return
-    _finder.actions.setdefault(name, []).append(action)
+    _actions.setdefault(name, []).append(action)
     if _finder not in sys.meta_path:
         sys.meta_path.insert(0, _finder)
 
 
+def watched(name: str) -> bool:
+    """Whether something is still to run once `name` is imported."""
+    return bool(_actions.get(name))
+
+
 def unwatch() -> None:
     """Forget what has not happened yet."""
-    _finder.actions.clear()
+    _actions.clear()
     if _finder in sys.meta_path:
         sys.meta_path.remove(_finder)
 
@@ -53,68 +64,50 @@ def _run(action: Action, module: ModuleType) -> None:
 
 
 class _Finder:
-    """Finds watched modules the usual way, and runs their actions after loading."""
+    """Finds watched modules the usual way, and sees to it that their actions run after loading."""
 
     def __init__(self) -> None:
-        self.actions: dict[str, list[Action]] = {}
+        if native.core is not None:
+            self.find_spec = native.core.finder(_actions, self, _prepare)
 
-    def find_spec(
-        self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
-    ) -> ModuleSpec | None:
-        if not self.actions.get(name):
-            return None
-        spec = self._find_elsewhere(name, path, target)
-        if spec is None or spec.loader is None or not hasattr(spec.loader, "exec_module"):
-            return spec
-        if isinstance(spec.loader, type):  # BuiltinImporter, FrozenImporter: one class for all their modules
-            spec.loader = _Once(spec.loader, self)  # type: ignore[assignment]
-            return spec
-        load = spec.loader.exec_module
 
-        def exec_module(module: ModuleType) -> None:
-            # The instance attribute goes first: the module's loader is as it always was.
-            del spec.loader.exec_module  # type: ignore[union-attr]
-            load(module)
-            self.imported(module)
+def _prepare(spec: ModuleSpec) -> None:
+    """A watched module has been found: its loading is going to be noticed."""
+    assert native.core is not None  # the finder is its
+    loader: Any = spec.loader
+    if not hasattr(loader, "exec_module"):
+        return
+    if isinstance(loader, type):  # BuiltinImporter, FrozenImporter: one class for all their modules
+        spec.loader = _Once(loader)  # type: ignore[assignment]
+        return
+    try:
+        # The instance attribute goes before the module is loaded: its loader is as it always was.
+        loader.exec_module = native.core.loading(
+            lambda module: loader.__dict__.pop("exec_module", None), loader.exec_module, _imported
+        )
+    except AttributeError:
+        pass  # a loader that takes no attributes: seen by POSIX only
 
-        try:
-            spec.loader.exec_module = exec_module  # type: ignore[method-assign]
-        except AttributeError:
-            pass  # a loader that takes no attributes: seen by POSIX only
-        return spec
 
-    def imported(self, module: ModuleType) -> None:
-        """Only now: a spec may be asked for and never loaded (importlib.util.find_spec)."""
-        for action in self.actions.pop(module.__name__, ()):
-            _run(action, module)
-
-    def _find_elsewhere(self, name: str, path: Sequence[str] | None, target: ModuleType | None) -> ModuleSpec | None:
-        for finder in list(sys.meta_path):
-            if finder is self or not hasattr(finder, "find_spec"):
-                continue
-            spec = finder.find_spec(name, path, target)
-            if spec is not None:
-                return spec
-        return None
+def _imported(module: ModuleType) -> None:
+    """Only now: a spec may be asked for and never loaded (importlib.util.find_spec)."""
+    for action in _actions.pop(module.__name__, ()):
+        _run(action, module)
 
 
 class _Once:
     """Stands for a loader that is a class, for one import: a Python that has mmap built in."""
 
-    def __init__(self, loader: Any, finder: _Finder) -> None:
-        self._loader = loader
-        self._finder = finder
+    def __init__(self, loader: Any) -> None:
+        assert native.core is not None
 
-    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
-        module: ModuleType | None = self._loader.create_module(spec)
-        return module
+        def put_back(module: ModuleType) -> None:
+            if module.__spec__ is not None:
+                module.__spec__.loader = loader
+            module.__loader__ = loader
 
-    def exec_module(self, module: ModuleType) -> None:
-        if module.__spec__ is not None:
-            module.__spec__.loader = self._loader
-        module.__loader__ = self._loader
-        self._loader.exec_module(module)
-        self._finder.imported(module)
+        self.create_module = loader.create_module
+        self.exec_module = native.core.loading(put_back, loader.exec_module, _imported)
 
 
 _finder = _Finder()

@@ -9,14 +9,18 @@ import os
 import sys
 
 from pyio_trace import native
-from pyio_trace.capture import imports, threads
-from pyio_trace.errors import CaptureError
+from pyio_trace.capture import imports, preload, threads
+from pyio_trace.config import did_you_mean
+from pyio_trace.errors import CaptureError, ConfigError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from types import ModuleType
+
     from pyio_trace.config import Config
 
 LOG_VARIABLE = "PYIO_TRACE_LOG"  # the live log of the run; also named in csrc/core/hooks_process.c
+MODES = ("trace", "profile", "ring")  # enum pt_mode, by number
 _STACKS = {"full": 1, "site": 2, "off": 3}  # enum pt_stack_state
 
 _environment_before: dict[str, str | None] | None = None
@@ -35,9 +39,11 @@ def start(config: Config, live: str, *, create: bool) -> bool:
     """
     if native.core is None:
         raise CaptureError("no-core", f"tracing is not possible here: {native.reason}")
-    if native.core.state()["active"]:
-        path = native.core.state()["path"]
+    state = native.core.state()
+    if state["active"] and (create or not state["preloaded"]):
+        path = state["path"]
         raise CaptureError("already-tracing", f"this process is already being traced, into {path!r}")
+    check_rules(config)
     why_no_files = native.core.files_install()  # before the core: looking at the io types opens /dev/null
     try:
         owner = native.core.start(
@@ -48,16 +54,59 @@ def start(config: Config, live: str, *, create: bool) -> bool:
             "{}.{}.{}".format(*sys.version_info),
             os.fsencode(sys.executable or ""),
             b"\0".join(os.fsencode(word) for word in sys.orig_argv) + b"\0",
+            MODES.index(config.mode),
+            config.ring_size,
+            os.fsencode(config.include),
+            os.fsencode(config.exclude),
+            config.min_duration,
+            config.min_size,
         )
     except OSError as problem:
         native.core.files_uninstall()
         raise _explained(problem, live) from None
+    if not native.core.traces(os.fsencode(script_name())):
+        native.core.pause(True)
+        native.core.note("left out by --include or --exclude (process:...)")
+    if config.dump_signal:
+        import signal
+
+        native.core.dump_on_signal(signal.Signals[config.dump_signal])
     if why_no_files:
         native.core.note(f"file objects are not instrumented: {why_no_files}")
     threads.install()
     imports.watch("mmap", lambda module: native.core and native.core.files_install_mmap(module.mmap))
     _tell_children(config, live)
+    if config.follow == "all":
+        preload.add(complain=owner)
     return owner
+
+
+def script_name() -> str:
+    """What is being run, for the log's name and process:NAME rules: sys.argv may not be complete yet."""
+    words = sys.orig_argv[1:]
+    while words and words[0].startswith("-"):
+        word = words.pop(0)
+        if word in ("-c", "-m") or word in ("-X", "-W"):
+            value = words.pop(0) if words else ""
+            if word == "-c":
+                return "command"
+            if word == "-m":
+                return value
+    return words[0] if words else "python"
+
+
+def check_rules(config: Config) -> None:
+    """Raises ConfigError for an op:NAME that is no operation."""
+    words = f"{config.include},{config.exclude}".split(",")
+    names = [word.removeprefix("op:") for word in words if word.startswith("op:")]
+    if not names or native.core is None:
+        return
+    from fnmatch import fnmatchcase
+
+    known = native.core.operations()
+    for name in names:
+        if not any(fnmatchcase(operation, name) for operation in known):
+            raise ConfigError("bad-rule", f"op:{name}: there is no such operation{did_you_mean(name, known)}")
 
 
 def stop() -> None:
@@ -68,15 +117,65 @@ def stop() -> None:
     threads.uninstall()
     native.core.stop()
     native.core.files_uninstall()
+    preload.remove()
     _restore_environment()
+
+
+def mode() -> str:
+    """The mode of this process: one of MODES."""
+    return MODES[_core().state()["mode"]]
+
+
+def switch(mode: str) -> None:
+    """Set the mode of this process.  Raises ConfigError, CaptureError."""
+    if mode not in MODES:
+        raise ConfigError("bad-value", f"mode: {mode!r} is not one of {', '.join(MODES)}{did_you_mean(mode, MODES)}")
+    _core().set_mode(MODES.index(mode))
+
+
+def paused() -> bool:
+    """Whether tracing is paused in this process."""
+    return bool(_core().state()["paused"])
+
+
+def pause(on: bool) -> None:
+    """Stop recording, or go on.  Raises CaptureError."""
+    _core().pause(on)
+
+
+def live_path() -> str:
+    """The live log of this process's run."""
+    return str(_core().state()["path"])
+
+
+def dump(path: str | None) -> str:
+    """Write a copy of the live log as it is; returns its path.  Raises CaptureError."""
+    live, core = live_path(), _core()
+    names = [path] if path is not None else [f"{live.removesuffix('.pyio')}-dump-{n}.pyio" for n in range(1, 10_000)]
+    for name in names:
+        try:
+            core.dump(os.fsencode(name))
+        except FileExistsError:
+            continue
+        except OSError as problem:
+            raise CaptureError("unwritable-log", f"the dump {name!r} cannot be written: {problem.strerror}") from None
+        return name
+    raise CaptureError("unwritable-log", f"the dump {names[-1]!r} cannot be written: the name is taken")
+
+
+def _core() -> ModuleType:
+    if native.core is None or not native.core.state()["active"]:
+        raise CaptureError("not-tracing", "this process is not being traced; start with pyio_trace.trace()")
+    return native.core
 
 
 def _explained(problem: OSError, live: str) -> CaptureError:
     """The user's words for what the core's errno means here."""
-    from errno import EFBIG, ENOMEM, ENOSPC, EPROTO, ESTALE
+    from errno import E2BIG, EFBIG, ENOMEM, ENOSPC, EPROTO, ESTALE
 
     elsewhere = "name another place with -o"
     reasons = {
+        E2BIG: ("too-many-rules", "more rules than there is room for (256, 16 KiB): use fewer, wider patterns"),
         EPROTO: ("not-a-log", f"{live!r} is not a live log of this version of pyio_trace"),
         ESTALE: ("run-ended", f"the run of {live!r} has ended"),
         ENOSPC: ("log-disk-full", f"no room for the log {live!r}: the disk is full; {elsewhere}"),

@@ -13,7 +13,42 @@ if TYPE_CHECKING:
     from typing import Self
 
 
-class Trace:
+class Run:
+    """The run that this process is part of: to pause, to switch, to dump.  path: where its log is."""
+
+    path: str | None = None
+
+    @property
+    def mode(self) -> str:
+        """ "trace", "profile" or "ring"; setting it switches this process, and what it forks from then on, at once."""
+        return online.mode()
+
+    @mode.setter
+    def mode(self, mode: str) -> None:
+        online.switch(mode)
+
+    @property
+    def paused(self) -> bool:
+        """Whether nothing is being recorded: after pause()."""
+        return online.paused()
+
+    def pause(self) -> None:
+        """Record nothing of this process until resume(); what passes by is counted."""
+        online.pause(True)
+
+    def resume(self) -> None:
+        """Record again after pause()."""
+        online.pause(False)
+
+    def dump(self, path: str | os.PathLike[str] | None = None) -> str:
+        """Write a copy of the log as it is now, and return its path.
+
+        path: a name that is not taken; default: the live log's with -dump-N.  Raises CaptureError.
+        """
+        return online.dump(None if path is None else os.fspath(path))
+
+
+class Trace(Run):
     """One traced stretch.  path: where its log is (the live log until stop(), then the final one)."""
 
     def __init__(self, config: Config, script: str = "trace") -> None:
@@ -22,7 +57,6 @@ class Trace:
         self._live: str | None = None
         self._final: str | None = None
         self._owner = os.getpid()
-        self.path: str | None = None
 
     def start(self) -> Self:
         """Begin.  Raises ConfigError or CaptureError; then nothing has changed."""
@@ -60,6 +94,13 @@ def trace(
     stacks: str | None = None,
     follow: str | None = None,
     max_log_size: int | str | None = None,
+    mode: str | None = None,
+    include: str | None = None,
+    exclude: str | None = None,
+    min_duration: int | str | None = None,
+    min_size: int | str | None = None,
+    ring_size: int | str | None = None,
+    dump_signal: str | None = None,
 ) -> Trace:
     """A context manager that traces what happens inside it, in all threads and children.
 
@@ -73,5 +114,21 @@ def trace(
         "stacks": stacks,
         "follow": follow,
         "max_log_size": max_log_size,
+        "mode": mode,
+        "include": include,
+        "exclude": exclude,
+        "min_duration": min_duration,
+        "min_size": min_size,
+        "ring_size": ring_size,
+        "dump_signal": dump_signal,
     }
     return Trace(load({name: str(value) for name, value in said.items() if value is not None}))
+
+
+def current_run() -> Run | None:
+    """The run that traces this process, or None: to switch it at run time, as in ``run.pause()``."""
+    if not online.active():
+        return None
+    run = Run()
+    run.path = online.live_path()
+    return run

@@ -1,9 +1,12 @@
-"""Context goes with the work: a function submitted to a ThreadPoolExecutor runs
+"""Context goes with the work: what is submitted to a ThreadPoolExecutor runs
 under the span that submitted it (asyncio.to_thread and run_in_executor go
 through the same door).
 
-The executor's module is watched for, not imported: a program without it pays
-nothing.
+The public classes are left alone. An executor makes one private object for
+each piece of work, where it is submitted, and runs that in a thread of its
+own: its two methods are exchanged for ones that note the span and take it up
+(csrc/ext/unseen.c). The executor's module is watched for, not imported: a
+program without it pays nothing.
 """
 
 from __future__ import annotations
@@ -13,16 +16,19 @@ from pyio_trace.capture import imports
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from types import ModuleType
-    from typing import Any
 
 _undo: list[tuple[type, str, object, object]] = []  # owner, name, original, ours
 
 
 def install() -> None:
-    """Wrap ThreadPoolExecutor.submit, now or when it is imported."""
-    imports.watch("concurrent.futures.thread", _wrap)
+    """Instrument the executor's pieces of work, now or when its module is imported."""
+    imports.watch("concurrent.futures.thread", _instrument)
+
+
+def installed() -> bool:
+    """Whether the executor is instrumented."""
+    return bool(_undo)
 
 
 def uninstall() -> None:
@@ -33,23 +39,12 @@ def uninstall() -> None:
             setattr(owner, name, original)
 
 
-def _wrap(module: ModuleType) -> None:
-    owner = module.ThreadPoolExecutor
-    original = owner.__dict__["submit"]
-    replacement = _carrying(original)
-    owner.submit = replacement
-    _undo.append((owner, "submit", original, replacement))
-
-
-def _carrying(original: Callable[..., Any]) -> Callable[..., Any]:
-    def submit(self: Any, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-        core = native.core
-        return original(self, core.carry(fn) if core is not None else fn, *args, **kwargs)
-
-    from functools import WRAPPER_ASSIGNMENTS  # the executor's module has imported it already
-
-    for name in WRAPPER_ASSIGNMENTS:
-        if hasattr(original, name):
-            setattr(submit, name, getattr(original, name))
-    submit.__wrapped__ = original  # type: ignore[attr-defined]
-    return submit
+def _instrument(module: ModuleType) -> None:
+    if native.core is None:
+        return
+    owner = module._WorkItem
+    for name, wrap in (("__init__", native.core.handing_over), ("run", native.core.taking_over)):
+        original = owner.__dict__[name]
+        ours = wrap(original)
+        setattr(owner, name, ours)
+        _undo.append((owner, name, original, ours))

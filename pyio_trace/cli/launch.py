@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 
-from pyio_trace.config import BY_NAME, OPTIONS, Option, did_you_mean, load
+from pyio_trace.config import BY_NAME, OPTIONS, RULES, Option, did_you_mean, load
 from pyio_trace.errors import ConfigError
 
 _BY_FLAG = {flag: option for option in OPTIONS for flag in option.flags}
@@ -78,6 +78,9 @@ def _option(word: str, arguments: list[str], at: int, options: dict[str, str]) -
 
 def _enter(options: dict[str, str], option: Option, flag: str, value: str) -> None:
     before = options.get(option.name)
+    if before and option.name in RULES:
+        options[option.name] = f"{before},{value}"
+        return
     if before is not None and before != value:
         raise ConfigError("contradictory-options", f"{flag} is given as {before!r} and as {value!r}; give it once")
     options[option.name] = value

@@ -8,10 +8,11 @@ whatever folder one stands; a script of such a name is written ./summary.
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 
-from pyio_trace.errors import PyioTraceError
+from pyio_trace.errors import LogError, PyioTraceError
 
 #: Command -> what it is for.  `run` is the launch itself; "finish" is for the traced process, not for people.
 COMMANDS = {
@@ -37,6 +38,10 @@ def main(argv: list[str] | None = None) -> int:
         return _dispatch(arguments)
     except PyioTraceError as error:
         sys.stderr.write(f"pyio-trace: {error}\n")
+        return 2
+    except MemoryError:
+        short = LogError("no-memory", "there is not enough memory for this log; try a larger machine")
+        sys.stderr.write(f"pyio-trace: {short}\n")
         return 2
     except BrokenPipeError:
         # The reader of our output has seen enough (| head).  Python would complain again when it flushes at exit.
@@ -72,6 +77,8 @@ def _command(name: str, arguments: list[str]) -> int:
 
     from pyio_trace.cli.parser import Parser
 
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # a name that the terminal's encoding does not have
     module = import_module(f"pyio_trace.cli.commands.{name}")
     parser = Parser(f"pyio-trace {name}", module.__doc__)
     module.arguments(parser)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyio_trace import events
 from pyio_trace.join.losses import counters_table
+from pyio_trace.join.mappings import mappings_table
 from pyio_trace.join.processes import table_of
 from pyio_trace.join.source import Source
 
@@ -61,13 +62,22 @@ class Log:
 
     def processes(self) -> pa.Table:
         """One row a process: index, host, pid, ppid, parent (index), start, begin, end (ns since the epoch; end
-        null: not seen), ended, status, argv, executable, version, followed, cwd, lost, blind, stack_state, note.
+        null: not seen), ended, status, argv, executable, version, followed, cwd, lost, blind, stack_state, note,
+        started_by (id of the operation), site, stack (the line of Python that led to it, also through programs that
+        are not Python),
+        and what passed it by (pyio_trace.join.processes.Process): kernel_read, kernel_written, storage_read,
+        storage_written, major_faults, unseen_read, unseen_written, mapped_touched, mapped_written.
 
         ended: "exit N", "signal N (NAME)", "exec", "running", "stopped tracing",
         "lost (killed or crashed; not seen)", or "not followed": a child that
         did not trace itself and whose end was not seen either.
         """
         return table_of(self._source.processes())
+
+    def mappings(self) -> pa.Table:
+        """What went through file mappings, estimated: one row for those of a process that are alike.  Columns: see
+        pyio_trace.join.mappings.Mapping."""
+        return mappings_table(self._source.mappings())
 
     def counters(self) -> pa.Table:
         """Exact counters of what has no row: process, pid, why (counted, excluded), layer, op_class, op,

@@ -37,8 +37,9 @@ class Paths:
         if raw is None:
             return -1
         text = raw.decode("utf-8", "backslashreplace")
-        at = self._index.setdefault(text, len(self.texts))
-        if at == len(self.texts):
+        at = self._index.get(text, -1)
+        if at < 0 and self._heap.room_for("paths", len(text)):
+            at = self._index[text] = len(self.texts)
             self.texts.append(text)
         return at
 
@@ -70,7 +71,8 @@ class Files:
     """Tables by heap slot for the objects in use: path (index or -1), file (identity or 0), fd, root.
 
     paths: the Paths; path_file: identity by path index.  By root number:
-    root_start (first position or UNKNOWN), root_flags (how it was opened), root_file.
+    root_start (first position or UNKNOWN), root_flags (how it was opened), root_file,
+    root_lost (positions moved where nothing was recorded, and cannot be told).
     """
 
     def __init__(self, heap: Heap, slots: HeapSlots, objects: NDArray[np.int64]) -> None:
@@ -120,6 +122,9 @@ class Files:
         self.root_start = np.where(start < 0, UNKNOWN, start)
         self.root_flags = rows["open_flags"][first].astype(np.uint32)
         self.root_file = desc_file[first]
+        # A note of where a position was is of one descriptor only.
+        gap, descriptors = rows["gap"][first], np.bincount(number, minlength=len(roots))
+        self.root_lost = (gap >= layout.GAP_LOST) | ((gap == layout.GAP_RESUMED) & (descriptors > 1))
 
 
 def _identities(
@@ -133,8 +138,23 @@ def _identities(
     by_path = -1 - np.arange(paths, dtype=np.int64)
     result = np.zeros(len(rows), np.int64)
     result[looked_at] = number + 1
+    result, looked_at = _shared(rows["root"], result, looked_at)
     both = looked_at & (path >= 0)
     by_path[path[both]] = result[both]  # of several files that had this name, the latest
     rest = ~looked_at & (path >= 0)
     result[rest] = by_path[path[rest]]
     return result, by_path
+
+
+def _shared(
+    root: NDArray[np.uint32], file: NDArray[np.int64], looked_at: NDArray[np.bool_]
+) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """The identities with those of copies: what was looked at through one descriptor of a description goes for all."""
+    if looked_at.all():
+        return file, looked_at
+    roots, at = np.unique(root, return_inverse=True)
+    of_root = np.zeros(len(roots), np.int64)
+    of_root[at[looked_at]] = file[looked_at]
+    of_root[roots == 0] = 0
+    file = np.where(looked_at, file, of_root[at])
+    return file, file != 0

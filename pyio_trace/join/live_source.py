@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -17,18 +17,22 @@ from numpy.typing import NDArray
 
 from pyio_trace import events
 from pyio_trace.join import parallel
+from pyio_trace.join.accounts import account_of
 from pyio_trace.join.appends import Offsets
 from pyio_trace.join.details import Details
 from pyio_trace.join.files import Files
 from pyio_trace.join.losses import read_counters, read_info, read_losses
-from pyio_trace.join.processes import process_ids, read_processes
+from pyio_trace.join.mappings import read_mappings
+from pyio_trace.join.processes import Process, process_ids, read_processes
+from pyio_trace.join.ring import Ring
 from pyio_trace.join.rows import Rows
 from pyio_trace.join.stacks import Stacks
+from pyio_trace.join.starts import add_lines
 from pyio_trace.join.survey import BLOCK_ROWS, Survey
 from pyio_trace.join.vocabulary import Vocabulary
-from pyio_trace.log import layout
-from pyio_trace.log.heap import Heap, HeapSlots
-from pyio_trace.log.live import Block, LiveLog
+from pyio_trace.log.heap import Heap
+from pyio_trace.log.live import LiveLog
+from pyio_trace.log.runs import Run
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -52,12 +56,14 @@ class LiveSource:
         self._values: dict[str, pa.Array] = {}
         self.clock = self._log.clock
         self.words = Vocabulary(self._log.op_rows)
-        self.slots = HeapSlots(self._log)
+        self.slots = self._heap.slots
         self._processes = read_processes(self._log, self._heap)
         self.pids = np.array([process.pid for process in self._processes] or [0], np.int32)
-        self.process_of_page = np.full(len(self._log.data) // layout.PAGE + 2, -1, np.int32)
         pages = process_ids(self._log) >> 8
+        self.process_of_page = np.full(int(pages.max(initial=0)) + 2, -1, np.int32)
         self.process_of_page[pages] = np.arange(len(pages), dtype=np.int32)
+        #: by process: ticks before which its interpreter was starting up (--follow=all)
+        self.python_since = self._log.processes()["python_since"] if self._processes else np.zeros(1, np.uint64)
 
     # ---- the parts, each made once
 
@@ -74,6 +80,12 @@ class LiveSource:
         return Stacks(self._heap, self.slots, self.survey.stacks)
 
     @cached_property
+    def process_rows(self) -> list[dict[str, Any]]:
+        processes = self._accounted
+        add_lines(processes, self._log, self._heap, self.slots, self.words)
+        return [asdict(process) for process in processes]
+
+    @cached_property
     def offsets(self) -> Offsets:
         survey = self.survey
         offsets = Offsets(self._log, self.words, self.slots, self.files, survey.moves, survey.ext)
@@ -82,7 +94,14 @@ class LiveSource:
 
     @cached_property
     def details(self) -> Details:
-        return Details(self._heap, self.slots, self.survey, self.files, self.clock)
+        return Details(self._heap, self.slots, self.survey, self.files, self.clock, self._log.sums())
+
+    @cached_property
+    def ring(self) -> Ring | None:
+        """Of a log whose room was used again; else None."""
+        if not self._log.header["ring_slots"]:
+            return None
+        return Ring(list(self._log.blocks(BLOCK_ROWS)), self.words)
 
     @cached_property
     def names(self) -> Names:
@@ -131,10 +150,11 @@ class LiveSource:
         schema = events.arrow_schema(columns)
         self._prepare(columns)
 
-        def batch(block: Block) -> pa.RecordBatch:
+        def batch(portion: list[Run]) -> pa.RecordBatch:
+            block = self._log.load(portion)
             return pa.RecordBatch.from_arrays(Rows(self, block).arrays(columns), schema=schema)
 
-        for part in parallel.in_order(batch, self._log.blocks(min(rows, BLOCK_ROWS))):
+        for part in parallel.in_order(batch, self._log.portions(min(rows, BLOCK_ROWS))):
             if len(part):
                 yield part
 
@@ -147,17 +167,43 @@ class LiveSource:
             self.files  # noqa: B018
         if "offset" in columns:
             self.offsets  # noqa: B018
+        if "parent" in columns:
+            self.ring  # noqa: B018
         if "imported" in columns:
             self.stacks  # noqa: B018
 
     def processes(self) -> list[dict[str, Any]]:
-        return [asdict(process) for process in self._processes]
+        return list(self.process_rows)
+
+    def mappings(self) -> list[dict[str, Any]]:
+        return self._mappings
+
+    @cached_property
+    def _mappings(self) -> list[dict[str, Any]]:
+        return read_mappings(self._log, self._heap, self._processes)
+
+    @cached_property
+    def _accounted(self) -> list[Process]:
+        """The process table with what the kernel says; that takes a look over all records."""
+        mapped: dict[int, tuple[int, int]] = {}
+        for row in self._mappings:
+            touched, written = mapped.get(row["process"], (0, 0))
+            mapped[row["process"]] = (min(touched + row["touched"], 1 << 62), min(written + row["written"], 1 << 62))
+        entries = zip(self._processes, self._log.processes(), process_ids(self._log).tolist(), strict=True)
+        result = []
+        for process, raw, identity in entries:
+            account = account_of(self._log, raw, identity, self.words, self.survey.moved)
+            known = {} if account is None else asdict(account)
+            if process.index in mapped:
+                known |= dict(zip(("mapped_touched", "mapped_written"), mapped[process.index], strict=True))
+            result.append(replace(process, **known))
+        return result
 
     def counters(self) -> list[dict[str, Any]]:
         return read_counters(self._log, self.words, self._processes)
 
     def losses(self) -> dict[str, Any]:
-        return read_losses(self._log, self._processes)
+        return read_losses(self._log, self._accounted, self._mappings)
 
     def info(self) -> dict[str, Any]:
         return read_info(self._log, self._processes, self.rows())

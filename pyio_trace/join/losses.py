@@ -93,13 +93,17 @@ def _left_alone(process: Process) -> bool:
     return any("multiprocessing.resource_tracker import" in word for word in process.argv)
 
 
-def read_losses(log: LiveLog, processes: list[Process]) -> dict[str, Any]:
+def read_losses(log: LiveLog, processes: list[Process], mappings: list[dict[str, Any]]) -> dict[str, Any]:
     """What is known to be missing; empty if nothing.
 
     operations_counted_only, since (ns since the epoch), reason: the log was
     full; unfollowed_children: command lines of children that did not trace
     themselves; unfollowed: how many there were in all; torn: bytes of the log
     that are not there or not readable; tracer_faults: of pyio_trace itself.
+    unseen_read, unseen_written: bytes moved by calls that passed the hooks by
+    (estimated; of the processes where they are more than 64 KiB and 1 %);
+    mapped_touched, mapped_at_least, mapped_written: bytes of pages of mapped
+    files (estimated); mappings_unmeasured: how many more mappings there were.
     """
     header = log.header
     losses: dict[str, Any] = {}
@@ -131,7 +135,24 @@ def read_losses(log: LiveLog, processes: list[Process]) -> dict[str, Any]:
         losses["torn"] = log.torn
     if int(header["fault_count"]):
         losses["tracer_faults"] = _signed(header["fault_count"])
-    return losses
+    return losses | passed_by(processes) | _mapped(mappings)
+
+
+def passed_by(processes: list[Process]) -> dict[str, int]:
+    """Sums of what passed the hooks by, of the processes where it is more than the method's error."""
+    sums = {}
+    for unseen, kernel in (("unseen_read", "kernel_read"), ("unseen_written", "kernel_written")):
+        figures = [(getattr(process, unseen) or 0, getattr(process, kernel) or 0) for process in processes]
+        bytes_ = sum(size for size, moved in figures if size > 65536 and size * 100 > moved)
+        if bytes_:
+            sums[unseen] = bytes_
+    return sums
+
+
+def _mapped(mappings: list[dict[str, Any]]) -> dict[str, int]:
+    sums = {f"mapped_{name}": sum(row[name] for row in mappings) for name in ("touched", "at_least", "written")}
+    sums["mappings_unmeasured"] = sum(row["unmeasured"] for row in mappings)
+    return {name: value for name, value in sums.items() if value}
 
 
 def read_info(log: LiveLog, processes: list[Process], rows: int) -> dict[str, Any]:
@@ -139,7 +160,7 @@ def read_info(log: LiveLog, processes: list[Process], rows: int) -> dict[str, An
     runs), mode, format, version, records, bytes (of the log) and bytes_per_operation."""
     header = log.header
     mode = int(header["mode"])
-    used = min(int(header["next"]), len(log.data))
+    used = min(int(header["next"]), log.file.whole)
     ends = [process.end for process in processes if process.end is not None]
     running = any(process.ended == "running" for process in processes)
     return {

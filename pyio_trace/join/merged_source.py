@@ -23,8 +23,10 @@ _APART = 1 << 40
 class MergedSource:
     """See pyio_trace.join.source.Source; the logs' rows one after the other."""
 
-    def __init__(self, sources: Sequence[Source]) -> None:
+    def __init__(self, sources: Sequence[Source], unreadable: Sequence[str] = ()) -> None:
+        """unreadable: why further logs of the folder could not be read."""
         self._sources = list(sources)
+        self._unreadable = list(unreadable)
         self._unified: dict[str, Unified] = {}
         counts = [len(source.processes()) for source in self._sources]
         self._first_process = [sum(counts[:position]) for position in range(len(counts))]
@@ -48,16 +50,27 @@ class MergedSource:
 
     def processes(self) -> list[dict[str, Any]]:
         return [
-            row | {"index": row["index"] + first, "parent": None if row["parent"] is None else row["parent"] + first}
-            for source, first in zip(self._sources, self._first_process, strict=True)
+            row
+            | {
+                "index": row["index"] + first,
+                "parent": None if row["parent"] is None else row["parent"] + first,
+                "started_by": None if row["started_by"] is None else row["started_by"] + position * _APART,
+            }
+            for position, (source, first) in enumerate(zip(self._sources, self._first_process, strict=True))
             for row in source.processes()
         ]
 
+    def mappings(self) -> list[dict[str, Any]]:
+        return self._of_processes([source.mappings() for source in self._sources])
+
     def counters(self) -> list[dict[str, Any]]:
+        return self._of_processes([source.counters() for source in self._sources])
+
+    def _of_processes(self, tables: list[list[dict[str, Any]]]) -> list[dict[str, Any]]:
         return [
             row | {"process": None if row["process"] is None else row["process"] + first}
-            for source, first in zip(self._sources, self._first_process, strict=True)
-            for row in source.counters()
+            for table, first in zip(tables, self._first_process, strict=True)
+            for row in table
         ]
 
     def losses(self) -> dict[str, Any]:
@@ -65,6 +78,8 @@ class MergedSource:
         for losses in (source.losses() for source in self._sources):
             for name, value in losses.items():
                 result[name] = _both(name, result.get(name), value)
+        if self._unreadable:
+            result["unreadable_logs"] = result.get("unreadable_logs", []) + self._unreadable
         return result
 
     def info(self) -> dict[str, Any]:

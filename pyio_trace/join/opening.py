@@ -19,7 +19,8 @@ def open_log(path: str | os.PathLike[str]) -> Log:
     """The log at path: a live log, a Parquet log, or a folder of them.
 
     In a folder, files that are no logs are passed over, and of a live log and
-    the Parquet log packed from it only the latter is read.
+    the Parquet log packed from it only the latter is read.  Logs that cannot
+    be read are among the losses, unless it is all of them.
     Raises LogError: no-such-log, not-a-log, log-unreadable, log-truncated,
     log-version, log-damaged.
     """
@@ -43,21 +44,26 @@ def _folder(folder: Path) -> Source:
     # Parquet first, so that the live log it was packed from is known when it comes.
     files = [path for path in sorted(folder.iterdir()) if path.is_file()]
     found: dict[tuple[str, str], Source] = {}
+    refused: list[LogError] = []
     for kind, source in ((is_parquet, ParquetSource), (is_live_log, LiveSource)):
         for path in files:
-            if kind(path):
-                _add(found, source, path)
+            try:
+                if kind(path):
+                    _add(found, source(path))
+            except LogError as error:
+                if error.slug != "not-a-log":  # somebody's own Parquet file
+                    refused.append(error)
+            except OSError as error:
+                refused.append(LogError("log-unreadable", f"{path}: cannot be read: {error.strerror}"))
+    if not found and refused:
+        raise refused[0]
     if not found:
         raise LogError("not-a-log", f"{folder}: a folder without a log in it; name a log or a folder of logs")
-    return next(iter(found.values())) if len(found) == 1 else MergedSource(list(found.values()))
+    if len(found) == 1 and not refused:
+        return next(iter(found.values()))
+    return MergedSource(list(found.values()), [str(error) for error in refused])
 
 
-def _add(found: dict[tuple[str, str], Source], kind: type[ParquetSource] | type[LiveSource], path: Path) -> None:
-    try:
-        source = kind(path)
-    except LogError as error:
-        if error.slug == "not-a-log":  # somebody's own Parquet file
-            return
-        raise
+def _add(found: dict[tuple[str, str], Source], source: Source) -> None:
     info = source.info()
     found.setdefault((info["run"], info["host"]), source)

@@ -93,7 +93,11 @@ def _writer(source: Source, path: Path) -> pq.ParquetWriter:
     import pyarrow.parquet as pq
 
     description = description_of(
-        source.info(), processes=source.processes(), losses=source.losses(), counters=source.counters()
+        source.info(),
+        processes=source.processes(),
+        losses=source.losses(),
+        counters=source.counters(),
+        mappings=source.mappings(),
     )
     return pq.ParquetWriter(
         path,

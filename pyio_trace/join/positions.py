@@ -45,6 +45,11 @@ class Entries(NamedTuple):
     kind: NDArray[np.uint8]
 
 
+def opened_of(block: Block, rows: NDArray[np.int64], slots: NDArray[np.int32]) -> list[Entries]:
+    """Openings as entries that set the position to the start; slots: of what was opened, by record."""
+    return [_entries(block, rows, slots, np.zeros(len(rows), np.int64), np.full(len(rows), SETS, np.uint8))]
+
+
 def entries_of(
     block: Block, traits: NDArray[np.uint8], slots: NDArray[np.int32], numbering: HeapSlots
 ) -> list[Entries]:
@@ -67,6 +72,15 @@ def entries_of(
         kind = np.full(len(out), ADVANCES | WRITES, np.uint8)
         found.append(_entries(block, out, numbering.of(records["aux"]), value, kind))
     return found
+
+
+def resumed_of(block: Block, traits: NDArray[np.uint8], numbering: HeapSlots) -> list[Entries]:
+    """Where positions were after a while in which nothing was recorded: entries that set them."""
+    both = vocabulary.HIDDEN | vocabulary.SEEKS
+    rows = np.flatnonzero((traits & both) == both)
+    offset = block.records["offset"][rows]
+    kind = np.full(len(rows), SETS, np.uint8)
+    return [_entries(block, rows, numbering.of(block.records["desc"]), np.where(offset < 0, UNKNOWN, offset), kind)]
 
 
 def _entries(
@@ -107,6 +121,11 @@ class Moves:
         if len(at):
             _, results, known = wide.of(self.ids[at].astype(np.int64))
             self.value[at] = np.where(known, results, 0)
+
+    def forget(self, lost_until: int) -> None:
+        """Some of what began up to then is lost: what was known then is not any more."""
+        if lost_until:
+            self.value[((self.kind & SETS) != 0) & (self.ticks <= lost_until)] = UNKNOWN
 
     def keep(self, mask: NDArray[np.bool_]) -> None:
         """Keeps only the entries of the mask."""

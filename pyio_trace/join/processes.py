@@ -7,7 +7,9 @@ parent is the earlier one, and what is known of the end stands in the later.
 
 from __future__ import annotations
 
+import bisect
 import os
+import shutil
 import signal
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pyio_trace.elf import is_static
 from pyio_trace.log import layout
 from pyio_trace.log.clock import Clock
 from pyio_trace.log.heap import Heap
@@ -24,12 +27,20 @@ from pyio_trace.log.live import LiveLog
 if TYPE_CHECKING:
     import pyarrow as pa
 
+#: Processes of one number that may be asked whether they were a parent: the latest.
+_MOST_REUSES = 1000
 _STARTS = ("top", "fork", "joined", "vfork", "spawn")
 
 
 @dataclass
 class Process:
-    """One row of the process table; index, parent: rows; begin, end: ns since the epoch."""
+    """One row of the process table; index, parent: rows; begin, end: ns since the epoch.
+
+    kernel_read to unseen_written: see accounts.Account; mapped_touched,
+    mapped_written: sums over its file mappings (mappings.Mapping; estimated).
+    started_by: the operation; site, stack: the line of Python that led to it
+    (starts.py).  None: not known.
+    """
 
     index: int
     host: str
@@ -50,6 +61,18 @@ class Process:
     blind: list[str] = field(default_factory=list)
     stack_state: str = "none"
     note: str = ""
+    kernel_read: int | None = None
+    kernel_written: int | None = None
+    storage_read: int | None = None
+    storage_written: int | None = None
+    major_faults: int | None = None
+    unseen_read: int | None = None
+    unseen_written: int | None = None
+    mapped_touched: int | None = None
+    mapped_written: int | None = None
+    started_by: int | None = None
+    site: str | None = None
+    stack: str | None = None
 
 
 def arrow_schema() -> pa.Schema:
@@ -62,7 +85,10 @@ def arrow_schema() -> pa.Schema:
             "index": integer, "host": text, "pid": integer, "ppid": integer, "parent": integer, "start": text,
             "begin": big, "end": big, "ended": text, "status": integer, "argv": pa.list_(text), "executable": text,
             "version": text, "followed": pa.bool_(), "cwd": text, "lost": big, "blind": pa.list_(text),
-            "stack_state": text, "note": text,
+            "stack_state": text, "note": text, "kernel_read": big, "kernel_written": big, "storage_read": big,
+            "storage_written": big, "major_faults": big, "unseen_read": big, "unseen_written": big,
+            "mapped_touched": big, "mapped_written": big,
+            "started_by": big, "site": text, "stack": text,
         }
     )  # fmt: skip
 
@@ -93,11 +119,24 @@ def read_processes(log: LiveLog, heap: Heap) -> list[Process]:
     entries = [_entry(raw) for raw in log.processes()]
     _continue(entries)
     index = {entry.id: position for position, entry in enumerate(entries)}
+    by_pid: dict[int, list[int]] = {}
+    for position, entry in enumerate(entries):
+        by_pid.setdefault(entry.pid, []).append(position)
     here = _this_machine(log.header)
     host = _text(log.header["host"])
     continued = {entry.before for entry in entries if entry.before is not None}
     return [
-        _process(position, entry, entries, index, host, log.clock, heap, here, position in continued)
+        _process(
+            position,
+            entry,
+            _parent(entry, entries, index, by_pid),
+            _started_by(entry, entries),
+            host,
+            log.clock,
+            heap,
+            here,
+            position in continued,
+        )
         for position, entry in enumerate(entries)
     ]
 
@@ -117,12 +156,15 @@ def _entry(raw: np.void) -> _Entry:
 def _continue(entries: list[_Entry]) -> None:
     """Finds which entries go on from an earlier one of the same process, and hands them its end."""
     latest: dict[int, int] = {}
-    for position, entry in enumerate(entries):
+    # A spawned program may have entered itself before the one that spawned it came to do so.
+    order = sorted(range(len(entries)), key=lambda position: entries[position].begin)
+    for position in order:
+        entry = entries[position]
         earlier = latest.get(entry.pid)
         if earlier is not None and _goes_on(entries[earlier], entry):
             entry.before = earlier
         latest[entry.pid] = position
-    for entry in entries:  # oldest first: an end moves along the whole chain
+    for entry in (entries[position] for position in order):  # oldest first: an end moves along the whole chain
         if entry.before is None:
             continue
         former = entries[entry.before]
@@ -141,17 +183,17 @@ def _goes_on(former: _Entry, entry: _Entry) -> bool:
     return not (former.end_kind in (layout.END_EXIT, layout.END_SIGNAL) and 0 < former.end < entry.begin)
 
 
-def _parent(entry: _Entry, entries: list[_Entry], index: dict[int, int]) -> int | None:
+def _parent(entry: _Entry, entries: list[_Entry], index: dict[int, int], by_pid: dict[int, list[int]]) -> int | None:
     given = index.get(int(entry.raw["parent"]))
     own = index[entry.id]
     if entry.before is not None:
         return entry.before
     if given is not None and given != own:
         return given
-    ppid = int(entry.raw["ppid"])
-    for position in range(own - 1, -1, -1):
+    older = by_pid.get(int(entry.raw["ppid"]), [])
+    for position in reversed(older[: bisect.bisect_left(older, own)][-_MOST_REUSES:]):
         other = entries[position]
-        if other.pid == ppid and other.begin <= entry.begin and (other.end == 0 or other.end >= entry.begin):
+        if other.begin <= entry.begin and (other.end == 0 or other.end >= entry.begin):
             return position
     return None
 
@@ -159,8 +201,8 @@ def _parent(entry: _Entry, entries: list[_Entry], index: dict[int, int]) -> int 
 def _process(
     position: int,
     entry: _Entry,
-    entries: list[_Entry],
-    index: dict[int, int],
+    parent: int | None,
+    started_by: int | None,
     host: str,
     clock: Clock,
     heap: Heap,
@@ -168,30 +210,50 @@ def _process(
     continued: bool,
 ) -> Process:
     raw = entry.raw
+    argv, executable = _argv(raw), _text(raw["executable"])
     start, state, blind = int(raw["start"]), int(raw["stack_state"]), int(raw["blind"])
     followed = int(raw["followed"]) == 1 or continued  # 2: it became a program that we are not in
     ended, status = _ended(entry, bool(raw["followed"]), here)
+    cwd = heap.text(int(raw["cwd"]))
     return Process(
         index=position,
         host=host,
         pid=_int32(entry.pid),
         ppid=_int32(int(raw["ppid"])),
-        parent=_parent(entry, entries, index),
+        parent=parent,
         start=_STARTS[start] if start < len(_STARTS) else "unknown",
         begin=clock.epoch_of(entry.begin),
         end=clock.epoch_of(entry.end) if entry.end else None,
         ended=ended,
         status=status,
-        argv=_argv(raw),
-        executable=_text(raw["executable"]),
+        argv=argv,
+        executable=executable,
         version=_text(raw["version"]),
         followed=followed,
-        cwd=heap.text(int(raw["cwd"])),
+        cwd=cwd,
         lost=_int64(int(raw["lost"])),
         blind=[name for bit, name in enumerate(layout.BLIND) if blind >> bit & 1],
         stack_state=layout.STACK_STATES[state] if state < len(layout.STACK_STATES) else "unknown",
-        note=_text(raw["note"]),
+        note=_text(raw["note"]) or ("" if followed or not here else _unfollowable(executable, cwd)),
+        started_by=started_by,
     )
+
+
+def _unfollowable(executable: str, cwd: str | None) -> str:
+    """Why nothing can follow into this program, as far as its file, if it is still there, says."""
+    if not executable:
+        return ""
+    path = os.path.join(cwd or "/", executable) if "/" in executable else shutil.which(executable)
+    static = path is not None and os.path.isfile(path) and is_static(path)
+    return f"{executable}: statically linked, cannot be followed" if static else ""
+
+
+def _started_by(entry: _Entry, entries: list[_Entry]) -> int | None:
+    """The operation; a program that was spawned and joined by itself has two entries, and the first one knows."""
+    given = int(entry.raw["started_by"])
+    if not given and entry.before is not None and int(entries[entry.before].raw["start"]) == layout.START_SPAWN:
+        given = int(entries[entry.before].raw["started_by"])
+    return given or None
 
 
 def _ended(entry: _Entry, followed: bool, here: bool) -> tuple[str, int | None]:

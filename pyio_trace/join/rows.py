@@ -42,6 +42,7 @@ class Rows:
         self._op = op
         self._traits = traits
         self._flags = block.records["flags"].copy()
+        self._sums = block.sums
 
     def __len__(self) -> int:
         return len(self._op)
@@ -105,6 +106,8 @@ class Rows:
 
     def parent(self) -> pa.Array:
         parent = self._records["parent"].astype(np.int64)
+        if self._log.ring is not None:
+            return _plain(parent, (parent == 0) | self._log.ring.overwritten(parent, self._block))
         return _plain(parent, parent == 0)
 
     def link(self) -> pa.Array:
@@ -115,6 +118,8 @@ class Rows:
         return _plain(self._log.clock.epoch(self._records["begin"]))
 
     def duration(self) -> pa.Array:
+        if self._sums is not None:
+            return _plain(self._log.clock.span(_int64(self._sums["ticks"])), ~self._done)
         ticks = self._records["duration_lo"].astype(np.int64)
         high = self._records["duration_hi"]
         if high.any():
@@ -143,7 +148,7 @@ class Rows:
         return _plain(self._log.pids.take(index, mode="wrap"), index < 0)
 
     def tid(self) -> pa.Array:
-        return _plain(self._block.tid)
+        return _plain(self._block.tid, self._block.tid == 0)
 
     def process(self) -> pa.Array:
         return _plain(self._process_index, self._process_index < 0)
@@ -199,7 +204,9 @@ class Rows:
         null = ~self._log.words.sized.take(self._op) | (asked == layout.NO_BYTES)
         if self._any_flags & layout.WIDE:
             rows, sizes, _, known = self._wide
-            size[rows], null[rows] = sizes, ~known
+            size[rows], null[rows] = sizes, ~known | (sizes < 0)  # forged: none has so many
+        if self._sums is not None:
+            size = _int64(self._sums["asked"])
         return _plain(size, null)
 
     def moved(self) -> pa.Array:
@@ -208,17 +215,20 @@ class Rows:
         null = ~self._log.words.moves.take(self._op) | (result == layout.NO_BYTES) | ~self._done
         if self._any_flags & layout.WIDE:
             rows, _, results, known = self._wide
-            moved[rows], null[rows] = results, ~known | ~self._done[rows]
+            moved[rows], null[rows] = results, ~known | ~self._done[rows] | (results < 0)
         if self._any_flags & layout.FAILED:
             rows = np.flatnonzero(self._failed)
             moved[rows] = 0
             null[rows] = (self._traits[rows] & vocabulary.COUNTS) == 0
+        if self._sums is not None:
+            moved = _int64(self._sums["moved"])
         return _plain(moved, null)
 
     def errno(self) -> pa.Array:
         if not self._any_flags & layout.FAILED:
             return _plain(np.zeros(len(self), np.int32))
-        return _plain(np.where(self._failed, self._records["result"], 0).astype(np.int32))
+        number = np.minimum(self._records["result"], np.iinfo(np.int32).max)
+        return _plain(np.where(self._failed, number, 0).astype(np.int32))
 
     def site(self) -> pa.Array:
         return _indexed(self._log.stacks.site.take(self._stack_slots), self._log.values("site"))
@@ -227,16 +237,26 @@ class Rows:
         return _indexed(self._log.stacks.stack.take(self._stack_slots), self._log.values("stack"))
 
     def imported(self) -> pa.Array:
-        return _plain(self._log.stacks.imported.take(self._stack_slots))
+        imported = self._log.stacks.imported.take(self._stack_slots)
+        since = self._log.python_since
+        if since.any():  # the start of an interpreter, before it had stacks to show
+            index = self._process_index
+            imported |= (self._records["begin"] < since.take(index, mode="wrap")) & (index >= 0)
+        return _plain(imported)
 
     def count(self) -> pa.Array:
+        if self._sums is not None:  # detail has those beyond 2**31
+            calls = np.where(self._done, self._sums["count"], self._sums["begun"])
+            return _plain(np.minimum(calls, np.iinfo(np.int32).max).astype(np.int32))
         if not self._any_flags & layout.COALESCED:
             return _plain(np.ones(len(self), np.int32))
-        counted = np.minimum(self._records["aux"], np.iinfo(np.int32).max)
+        counted = np.clip(self._records["aux"], 1, np.iinfo(np.int32).max)
         return _plain(np.where(self._coalesced, counted, 1).astype(np.int32))
 
     def detail(self) -> pa.Array:
         details = self._log.details
+        if self._sums is not None:
+            return _indexed(details.sums(self._block.ids), self._log.values("detail"))
         index = np.full(len(self), -1, np.int32)
         for shape in (layout.SHAPE_PATH2, layout.SHAPE_FD2):
             rows = self._rows_of(shape)
@@ -253,6 +273,10 @@ class Rows:
 _COLUMNS: dict[str, Callable[[Rows], Any]] = {
     column.name: getattr(Rows, column.name) for column in events.OPERATIONS + events.INTERNAL
 }
+
+
+def _int64(values: NDArray[np.uint64]) -> NDArray[np.int64]:
+    return np.minimum(values, np.uint64(np.iinfo(np.int64).max)).astype(np.int64)
 
 
 def _plain(values: NDArray[Any], null: NDArray[np.bool_] | None = None) -> pa.Array:

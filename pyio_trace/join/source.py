@@ -28,6 +28,9 @@ class Source(Protocol):
     def processes(self) -> list[dict[str, Any]]:
         """Rows of the process table."""
 
+    def mappings(self) -> list[dict[str, Any]]:
+        """Rows of the mappings table."""
+
     def counters(self) -> list[dict[str, Any]]:
         """Rows of the counters table."""
 

@@ -8,8 +8,8 @@ of pyio_trace itself are passed over as long as there is any other.
 from __future__ import annotations
 
 import re
-from functools import lru_cache
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,13 +26,20 @@ _LONGEST_NAME = 4096
 _LONGEST_STACK = 1 << 18
 
 
-@lru_cache(maxsize=1 << 16)
+class _Code(NamedTuple):
+    """A code object as its frames show it."""
+
+    file: str
+    function: str
+    library: bool
+    importing: bool
+
+
 def in_library(file: str) -> bool:
     """Whether a source file belongs to the standard library, an installed package or pyio_trace."""
     return _LIBRARY.search(file) is not None or file.startswith(_OURS)
 
 
-@lru_cache(maxsize=1 << 16)
 def of_import(file: str) -> bool:
     """Whether a source file is part of Python's import machinery."""
     return _IMPORT.search(file) is not None
@@ -47,7 +54,7 @@ class Stacks:
     def __init__(self, heap: Heap, slots: HeapSlots, used: NDArray[np.int64]) -> None:
         self._heap = heap
         self._texts: dict[int, str] = {}
-        self._codes: dict[int, tuple[str, str]] = {}
+        self._codes: dict[int, _Code] = {}
         self._sites: dict[str, int] = {}
         self._folded: dict[str, int] = {}
         self.site = np.full(slots.count, -1, np.int32)
@@ -67,25 +74,33 @@ class Stacks:
         if found is None or not found[0]:
             return -1, -1, 0
         frames, truncated = found
-        lines = [(*self._code(code), line) for code, line in frames]
-        texts = [f"{file}:{line}:{function}" for file, function, line in lines]
-        own = (text for text, (file, _, _) in zip(texts, lines, strict=True) if not in_library(file))
-        site = next(own, texts[0])
+        texts: list[str] = []
+        site: str | None = None
+        length = 0
+        for number, line in frames:  # innermost first
+            code = self._code(number)
+            texts.append(f"{code.file}:{line}:{code.function}")
+            if site is None and not code.library:
+                site = texts[-1]
+            length += len(texts[-1]) + 1
+            if length > _LONGEST_STACK:
+                truncated = True
+                break
         if truncated:
             texts.append("...")
-        folded = ";".join(reversed(texts))
-        if len(folded) > _LONGEST_STACK:
-            folded = folded[-_LONGEST_STACK:]
+        if not self._heap.room_for("stacks", length):
+            return -1, -1, 0
         return (
-            self._sites.setdefault(site, len(self._sites)),
-            self._folded.setdefault(folded, len(self._folded)),
-            int(of_import(lines[0][0])),
+            self._sites.setdefault(site or texts[0], len(self._sites)),
+            self._folded.setdefault(";".join(reversed(texts)), len(self._folded)),
+            int(self._code(frames[0][0]).importing),
         )
 
-    def _code(self, identity: int) -> tuple[str, str]:
+    def _code(self, identity: int) -> _Code:
         if identity not in self._codes:
             found = self._heap.code(identity)
-            self._codes[identity] = ("?", "?") if found is None else (self._text(found[0]), self._text(found[1]))
+            file, function = ("?", "?") if found is None else (self._text(found[0]), self._text(found[1]))
+            self._codes[identity] = _Code(file, function, in_library(file), of_import(file))
         return self._codes[identity]
 
     def _text(self, identity: int) -> str:

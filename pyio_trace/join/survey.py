@@ -13,8 +13,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from pyio_trace.join import parallel, vocabulary
-from pyio_trace.join.positions import Entries, Moves, entries_of
+from pyio_trace.join import accounts, parallel, vocabulary
+from pyio_trace.join.positions import Entries, Moves, entries_of, opened_of, resumed_of
 from pyio_trace.join.vocabulary import Vocabulary
 from pyio_trace.log import layout
 from pyio_trace.log.heap import HeapSlots
@@ -25,12 +25,15 @@ BLOCK_ROWS = 1 << 16
 
 
 class _Found(NamedTuple):
-    """Of one block: records by operation number, EXT records, coalesced rows' ticks, entries for Moves."""
+    """Of one block: records by operation number, EXT records, coalesced rows' ticks, entries for Moves, bytes moved
+    by process, rows whose bytes stand in EXT records."""
 
     op_counts: NDArray[np.int64]
     wide: list[NDArray[np.void]]
     coalesced: NDArray[np.int64]
     moves: list[Entries]
+    moved: list[accounts.Moved]
+    later: list[tuple[int, int, int]]
 
 
 class Survey:
@@ -40,7 +43,8 @@ class Survey:
     objects, stacks, span_names, span_details, second_paths: heap ids in use
     (int64, ascending).  ext: (record id, size, result) of what did not fit.
     coalesced: distinct spans of coalesced rows in ticks.  moves: the
-    operations that depend on a position.
+    operations that depend on a position.  moved: bytes (read, written) that
+    rows have of each process (by id), as the kernel counts them.
     """
 
     def __init__(self, log: LiveLog, words: Vocabulary, slots: HeapSlots) -> None:
@@ -52,12 +56,17 @@ class Survey:
         }
         self.op_counts = np.zeros(layout.MAX_OPS, np.int64)
         self.moves = Moves(log.record_slots())
+        self._lost_until = int(log.header["ring_lost"])
         wide: list[NDArray[np.void]] = []
         coalesced = [np.empty(0, np.int64)]
-        for found in parallel.in_order(self._look, log.blocks(BLOCK_ROWS)):
+        moved: list[accounts.Moved] = []
+        later: list[tuple[int, int, int]] = []
+        for found in parallel.in_order(lambda run: self._look(log.load(run)), log.portions(BLOCK_ROWS)):
             self.op_counts += found.op_counts
             wide += found.wide
             coalesced.append(found.coalesced)
+            moved += found.moved
+            later += found.later
             for entries in found.moves:
                 self.moves.append(entries)
         self.op_counts[words.klass == layout.INTERNAL] = 0
@@ -69,6 +78,16 @@ class Survey:
         self.ext = Wide(wide)
         self.coalesced: NDArray[np.int64] = np.unique(np.concatenate(coalesced))
         self.moves.finish(self.ext)
+        self.moves.forget(self._lost_until)
+        self.moved = accounts.total(moved + self._wide(later))
+
+    def _wide(self, later: list[tuple[int, int, int]]) -> list[accounts.Moved]:
+        _, results, known = self.ext.of(np.array([identity for identity, _, _ in later], np.int64))
+        return [
+            (process, result if direction & 1 else 0, result if direction & 2 else 0)
+            for (_, process, direction), result, there in zip(later, results.tolist(), known.tolist(), strict=True)
+            if there and result > 0
+        ]
 
     def _ids(self, name: str) -> NDArray[np.int64]:
         found = np.flatnonzero(self._seen[name])
@@ -81,6 +100,7 @@ class Survey:
         traits = self._words.traits.take(records["op"])
         present = int(np.bitwise_or.reduce(traits))
         wide = []
+        resumed = resumed_of(block, traits, self._slots) if present & vocabulary.HIDDEN else []
         if present & vocabulary.HIDDEN:
             hidden = (traits & vocabulary.HIDDEN) != 0
             wide.append(records[hidden & (self._words.shape.take(records["op"]) == layout.SHAPE_EXT)])
@@ -91,11 +111,21 @@ class Survey:
         self._seen["stacks"][self._slots.of(records["stack"])] = True
         if present & vocabulary.REFERS:
             self._refer(records[(traits & vocabulary.REFERS) != 0])
+        if block.sums is not None:
+            return _Found(op_counts, wide, np.empty(0, np.int64), [], *accounts.moved_in(block, self._words))
         stretched = records["offset"][(records["flags"] & layout.COALESCED) != 0]
-        moves = []
+        moves = resumed
         if present & (vocabulary.PLAIN | vocabulary.SEEKS | vocabulary.COPIES):
-            moves = entries_of(block, traits, slots, self._slots)
-        return _Found(op_counts, wide, np.unique(stretched), moves)
+            moves = moves + entries_of(block, traits, slots, self._slots)
+        if self._lost_until:
+            moves = moves + self._opened(block)
+        return _Found(op_counts, wide, np.unique(stretched), moves, *accounts.moved_in(block, self._words))
+
+    def _opened(self, block: Block) -> list[Entries]:
+        records = block.records
+        fine = (records["flags"] & (layout.STATE_MASK | layout.FAILED)) == layout.DONE
+        rows = np.flatnonzero(fine & (self._words.shape.take(records["op"]) == layout.SHAPE_OPEN))
+        return opened_of(block, rows, self._slots.of(identities(records["offset"])))
 
     def _refer(self, records: NDArray[np.void]) -> None:
         shape = self._words.shape.take(records["op"])

@@ -18,10 +18,18 @@ PLAIN = 1  #: reads or writes at the position of its open file description, unle
 SEEKS = 2  #: sets that position
 COPIES = 4  #: moves from one descriptor to another
 REFERS = 8  #: has further ids in aux or offset
-HIDDEN = 16  #: internal: never a row of the table
+HIDDEN = 16  #: internal: never a row of the table; with SEEKS: says where a position was after a gap
 WRITES = 32
 PLACED_OUTPUT = 128  #: a copy whose output's position stays
 COUNTS = 64  #: read, write or copy: a failed one moved 0 bytes
+
+#: Bits of Vocabulary.kernel: the kernel counts what the operation moves in /proc/PID/io, as read or as written.
+KERNEL_READS = 1
+KERNEL_WRITES = 2
+#: Data that moves without being counted there.
+_UNCOUNTED = (
+    "splice", "tee", "vmsplice", "recv", "recvfrom", "recvmsg", "recvmmsg", "send", "sendto", "sendmsg", "sendmmsg",
+)  # fmt: skip
 
 #: The shape of an operation this log has no row for: nothing is known of its fields.
 SHAPE_UNKNOWN = 255
@@ -37,7 +45,8 @@ _OFFSETS = (layout.SHAPE_FD, layout.SHAPE_SEEK, layout.SHAPE_FD2, layout.SHAPE_T
 class Vocabulary:
     """names: str by number; layer, klass, shape, traits: uint8 by number;
     sized, moves, placed, has_fd, opens: whether size, result and offset are
-    bytes, whether there is a descriptor, whether it is a new one; all 256 long."""
+    bytes, whether there is a descriptor, whether it is a new one; kernel: uint8,
+    bits of what the kernel counts; all 256 long."""
 
     def __init__(self, rows: NDArray[np.void]) -> None:
         raw = [bytes(name).decode("utf-8", "backslashreplace") for name in rows["name"]]
@@ -58,6 +67,15 @@ class Vocabulary:
         self.has_fd: NDArray[np.bool_] = np.isin(self.shape, _DESCRIBED) & ~process
         self.opens: NDArray[np.bool_] = self.klass == layout.OPEN
         self.traits = self._traits()
+        self.kernel = self._kernel()
+
+    def _kernel(self) -> NDArray[np.uint8]:
+        # libc's calls beneath a stream have no rows of their own: the stream's stand for them
+        counted = np.isin(self.layer, (layout.POSIX, layout.STDIO)) & ~np.isin(self.names, _UNCOUNTED)
+        kernel = np.zeros(layout.MAX_OPS, np.uint8)
+        kernel[counted & np.isin(self.klass, (layout.READ, layout.COPY))] |= KERNEL_READS
+        kernel[counted & np.isin(self.klass, (layout.WRITE, layout.COPY))] |= KERNEL_WRITES
+        return kernel
 
     def _traits(self) -> NDArray[np.uint8]:
         posix = self.layer == layout.POSIX
@@ -70,6 +88,7 @@ class Vocabulary:
         traits[self._placed_output] |= PLACED_OUTPUT
         traits[np.isin(self.shape, _REFERRING)] |= REFERS
         traits[self.klass == layout.INTERNAL] |= HIDDEN
+        traits[np.array([name == "(resume)" for name in self.names]) & (self.klass == layout.INTERNAL)] |= SEEKS
         traits[writes] |= WRITES
         traits[data] |= COUNTS
         return traits

@@ -4,25 +4,21 @@ A chunk is believed only if its header says so itself: its magic, its own
 offset, a sane size and kind.  Where there is no such header its claimer died
 between the atomic add and the header (or the file is damaged, or its disk was
 full): the walk goes on at the next page that has one.
-
-What may be such a gap is looked at through the descriptor, not the mapping: a
-hole of a file on a full tmpfs can be read, but touching it is a SIGBUS.
 """
 
 from __future__ import annotations
 
-import mmap
-import os
-import struct
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pyio_trace.log import layout
+from pyio_trace.log.file import LogFile
 
-_HEAD = struct.Struct("<QQQI")  # magic, offset, size, kind: the first fields of layout.CHUNK
-_SCAN_PAGES = 4096
+_HEAD = layout.CHUNK.itemsize
+#: Pages looked at at once in a gap: few at first, as most gaps are small.
+_MOST_PAGES = 4096
 
 
 @dataclass(frozen=True)
@@ -31,7 +27,8 @@ class Chunks:
 
     headers: layout.CHUNK, one per chunk; sizes: bytes that are really there
     (a torn last chunk is cut at the end of the file); skipped: bytes that
-    were claimed and belong to no chunk.
+    were claimed, belong to no chunk, and were written to.  (Their claimer may
+    also have been killed before it had the header done: then nothing is missing.)
     """
 
     headers: NDArray[np.void]
@@ -44,69 +41,82 @@ class Chunks:
         return self.headers[mask], self.sizes[mask]
 
 
-def gather(data: mmap.mmap, offsets: NDArray[np.int64], dtype: np.dtype[np.void]) -> NDArray[np.void]:
-    """Copies of the structs at these offsets (multiples of 16, wholly inside the file)."""
-    units = np.frombuffer(data, "V16", count=len(data) >> 4)
-    span = -(-dtype.itemsize // 16)
-    if len(offsets) == 0:
-        return np.empty(0, dtype)
-    # The last struct may end in the middle of a 16-byte unit, the last of the file even before its end.
-    index = np.minimum((offsets >> 4)[:, None] + np.arange(span), len(units) - 1)
-    raw = np.ascontiguousarray(units[index]).view(np.uint8).reshape(len(offsets), span * 16)
-    return np.ascontiguousarray(raw[:, : dtype.itemsize]).view(dtype).reshape(-1)
-
-
-def _next_header(descriptor: int, start: int, end: int) -> int:
-    """The first page from start on that a chunk header stands on; end if there is none."""
-    while start < end:
-        stop = min(start + _SCAN_PAGES * layout.PAGE, end)
-        read = os.pread(descriptor, (stop - start) // layout.PAGE * layout.PAGE, start)
-        pages = len(read) // layout.PAGE
-        if pages == 0:
-            return end
-        words = np.frombuffer(read, "<u8", count=pages * layout.PAGE // 8).reshape(pages, -1)
-        own = np.uint64(start) + np.arange(pages, dtype=np.uint64) * np.uint64(layout.PAGE)
-        for page in np.flatnonzero((words[:, 0] == np.uint64(layout.CHUNK_MAGIC)) & (words[:, 1] == own)):
-            if _size_of(descriptor, start + int(page) * layout.PAGE, end):
-                return start + int(page) * layout.PAGE
-        start += pages * layout.PAGE
-    return end
-
-
-def _size_of(descriptor: int, offset: int, claimed: int) -> int:
-    """The size a believable header at offset gives its chunk, else 0."""
-    head = os.pread(descriptor, _HEAD.size, offset)
-    if len(head) < _HEAD.size:
-        return 0
-    magic, own, size, kind = _HEAD.unpack(head)
-    if magic != layout.CHUNK_MAGIC or own != offset or not 1 <= kind <= layout.CHUNK_PAD:
-        return 0
-    if size < layout.PAGE or size % layout.PAGE or size > claimed - offset:
-        return 0
-    return int(size)
-
-
-def walk(data: mmap.mmap, descriptor: int, first: int, claimed: int) -> Chunks:
-    """The chunks between first and claimed (header.next, which may lie beyond the end of the file).
-
-    data: the file, mapped; descriptor: the same file.
-    """
-    end = min(len(data), claimed)
-    offsets: list[int] = []
+def walk(file: LogFile, first: int, claimed: int) -> Chunks:
+    """The chunks between first and claimed (header.next, which may lie beyond the end of the file)."""
+    end = min(file.size, claimed)
+    heads: list[bytes] = []
     sizes: list[int] = []
     skipped = 0
     at = first
-    while at + layout.CHUNK.itemsize <= end:
-        size = _size_of(descriptor, at, claimed)
+    while at + _HEAD <= end:
+        head, size = _believed(file, at, claimed)
         if size == 0:
-            following = _next_header(descriptor, at + layout.PAGE, end)
-            skipped += min(following, end) - at
+            following = _next_header(file, at + layout.PAGE, end, claimed)
+            if not _is_blank(file, at, min(following, end)):
+                skipped += min(following, end) - at
             at = following
             continue
-        offsets.append(at)
+        heads.append(head)
         sizes.append(min(size, end - at))
         at += size
     if at < end:
         skipped += end - at
-    headers = gather(data, np.array(offsets, np.int64), layout.CHUNK)
-    return Chunks(headers, np.array(sizes, np.int64), skipped)
+    return Chunks(np.frombuffer(b"".join(heads), layout.CHUNK), np.array(sizes, np.int64), skipped)
+
+
+def _believed(file: LogFile, at: int, claimed: int) -> tuple[bytes, int]:
+    """(header, size) of the chunk at an offset; size 0: there is no believable header."""
+    head = file.read(at, _HEAD)
+    if len(head) < _HEAD:
+        return head, 0
+    fields = np.frombuffer(head, layout.CHUNK, 1)[0]
+    size = int(fields["size"])
+    if int(fields["magic"]) != layout.CHUNK_MAGIC or int(fields["offset"]) != at:
+        return head, 0
+    if not 1 <= int(fields["kind"]) <= layout.CHUNK_SUMS_DATA:
+        return head, 0
+    if size < layout.PAGE or size % layout.PAGE or size > claimed - at:
+        return head, 0
+    return head, size
+
+
+def _next_header(file: LogFile, start: int, end: int, claimed: int) -> int:
+    """The first page from start on that a chunk header stands on; end if there is none."""
+    pages = 1
+    for low, high in file.written(start, end):
+        at = low // layout.PAGE * layout.PAGE
+        while at < high:
+            read = file.read(at, min(pages * layout.PAGE, high - at))
+            found = _headers_in(read, at)
+            for page in found:
+                if _believed(file, page, claimed)[1]:
+                    return page
+            if not read:
+                return end
+            at += -(-len(read) // layout.PAGE) * layout.PAGE
+            pages = min(2 * pages, _MOST_PAGES)
+    return end
+
+
+def _is_blank(file: LogFile, start: int, end: int) -> bool:
+    """Whether there is nothing but zeros, and headers that had not come to their magic, which is written last."""
+    for low, high in file.written(start, end):
+        at = low // layout.PAGE * layout.PAGE
+        while at < high:
+            read = file.read(at, min(_MOST_PAGES * layout.PAGE, high - at))
+            if not read:
+                return False  # beyond the end of the file: whatever was there is gone
+            pages = np.frombuffer(read + bytes(-len(read) % layout.PAGE), np.uint8).reshape(-1, layout.PAGE)
+            if pages[:, :8].any() or pages[:, _HEAD:].any():
+                return False
+            at += len(pages) * layout.PAGE
+    return True
+
+
+def _headers_in(read: bytes, at: int) -> list[int]:
+    """The offsets of pages that begin as a chunk does; at: of what was read."""
+    short = -len(read) % layout.PAGE
+    words = np.frombuffer(read + bytes(short), "<u8").reshape(-1, layout.PAGE // 8)
+    own = np.uint64(at) + np.arange(len(words), dtype=np.uint64) * np.uint64(layout.PAGE)
+    pages = np.flatnonzero((words[:, 0] == np.uint64(layout.CHUNK_MAGIC)) & (words[:, 1] == own))
+    return [at + page * layout.PAGE for page in pages.tolist()]

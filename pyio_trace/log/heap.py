@@ -15,24 +15,86 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pyio_trace.log import layout
-from pyio_trace.log.chunks import gather
 from pyio_trace.log.live import LiveLog
 
+_MAPPING = struct.Struct("<IIIIIIIIQQQQQ")  # layout.MAPPING
 _TWO_WORDS = struct.Struct("<IIII")  # kind, size and two more: the start of every heap object
-_CODE = struct.Struct("<IIIIII")
-#: Ids of one page.
+#: Ids of one page, and how many bytes an id stands for.
 _PER_PAGE = layout.PAGE >> layout.ID_SHIFT
+_UNIT = 1 << layout.ID_SHIFT
 _MAX_FRAMES = 4096
+#: Characters that all paths or all stacks may come to: what one Arrow array of strings holds, with room to spare.
+_MOST_TEXT = 1 << 30
+
+
+class HeapSlots:
+    """A dense numbering of the ids that heap chunks can have.
+
+    Tables over all ids would be as large as the records; over the slots of the
+    heap alone they are small, and looking one up is two array reads.  Slots
+    below NONE stand for "no such object".
+    """
+
+    NONE = _PER_PAGE
+
+    def __init__(self, log: LiveLog) -> None:
+        headers, sizes = log.chunks.of_kind(layout.CHUNK_HEAP)
+        #: (first byte, end) of the file, of each stretch that has slots of its own
+        self.stretches = [
+            (low // layout.PAGE * layout.PAGE, high)
+            for at, size in zip(headers["offset"].tolist(), sizes.tolist(), strict=True)
+            for low, high in log.file.written(at, at + size)
+        ]
+        first = np.array([low // layout.PAGE for low, _ in self.stretches], np.int64)
+        counts = np.array([-(-(high - low) // layout.PAGE) for low, high in self.stretches], np.int64)
+        starts = np.cumsum(counts) - counts
+        within = np.arange(int(counts.sum()), dtype=np.int64) - np.repeat(starts, counts)
+        #: page of the file of each run of slots; the first run is "none"
+        self._pages = np.concatenate([np.zeros(1, np.int64), np.repeat(first, counts) + within])
+        self._base = np.zeros(int(self._pages.max()) + 2, np.int32)
+        self._base[self._pages[1:]] = np.arange(1, len(self._pages), dtype=np.int32) * _PER_PAGE
+        #: by run of slots: the slot at which its stretch ends
+        self.ends = np.concatenate([np.zeros(1, np.int64), np.repeat((1 + starts + counts) * _PER_PAGE, counts)])
+        self.count = len(self._pages) * _PER_PAGE
+
+    def of(self, ids: NDArray[np.uint32]) -> NDArray[np.int32]:
+        """The slots of ids; below NONE for what no heap chunk holds."""
+        slots: NDArray[np.int32] = self._base.take(ids >> np.uint32(8), mode="clip")
+        slots += (ids & np.uint32(_PER_PAGE - 1)).astype(np.int32)
+        return slots
+
+    def of_one(self, identity: int) -> int:
+        """The slot of one id."""
+        page = identity // _PER_PAGE
+        return (int(self._base[page]) if 0 <= page < len(self._base) else 0) + identity % _PER_PAGE
+
+    def ids(self, slots: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The ids of slots (at or above NONE)."""
+        return self._pages[slots // _PER_PAGE] * _PER_PAGE + slots % _PER_PAGE
 
 
 class Heap:
-    """Objects of one log by id (uint32: file offset / 16)."""
+    """Objects of one log by id (uint32: file offset / 16); slots: their numbering."""
 
     def __init__(self, log: LiveLog) -> None:
-        self._data = log.data
-        self._end = len(log.data)
+        self.slots = HeapSlots(log)
+        # The heap as it is now, slot by slot; those that stand for nothing are zero.
+        self._image = np.zeros(self.slots.count * _UNIT, np.uint8)
+        at = HeapSlots.NONE * _UNIT
+        for low, high in self.slots.stretches:
+            log.file.fill(low, self._image[at : at + high - low])
+            at += -(-(high - low) // layout.PAGE) * layout.PAGE
+        self._view = self._image.data
         # One string can be a path, a name and a detail: each reader takes it once.
-        self._left = 4 * self._end + (1 << 20)
+        self._left = 4 * len(self._image) + (1 << 20)
+        self._text_left = dict.fromkeys(("paths", "stacks"), min(64 * len(self._image) + (64 << 20), _MOST_TEXT))
+
+    def room_for(self, what: str, length: int) -> bool:
+        """Whether so many more characters may be made of "paths" or "stacks"; if so they are taken as made."""
+        if length > self._text_left[what]:
+            return False
+        self._text_left[what] -= length
+        return True
 
     def string(self, identity: int) -> tuple[bytes, int] | None:
         """A string's bytes and the id of its base; None: missing."""
@@ -44,7 +106,7 @@ class Heap:
             return None
         self._left -= length
         start = at + layout.STRING.itemsize
-        return self._data[start : start + length], base
+        return bytes(self._view[start : start + length]), base
 
     def text(self, identity: int) -> str | None:
         """A string as text, what is no UTF-8 in it backslash-escaped; None: missing."""
@@ -61,74 +123,47 @@ class Heap:
         if count > room or count > _MAX_FRAMES or count * 8 > self._left:
             return None
         self._left -= count * 8
-        words = struct.unpack_from(f"<{2 * count}I", self._data, at + layout.STACK.itemsize)
+        words = struct.unpack_from(f"<{2 * count}I", self._view, at + layout.STACK.itemsize)
         return list(zip(words[::2], words[1::2], strict=True)), truncated != 0
 
     def code(self, identity: int) -> tuple[int, int] | None:
         """A code object's (file string id, function string id)."""
-        if self._object(identity, layout.HEAP_CODE) is None:
+        found = self._object(identity, layout.HEAP_CODE)
+        if found is None or found[1] < layout.CODE.itemsize:
             return None
-        at = identity << layout.ID_SHIFT
-        if at + _CODE.size > self._end:
+        return found[2], found[3]
+
+    def mapping(self, identity: int) -> tuple[int, ...] | None:
+        """A mapping's fields, in the order of layout.MAPPING (its heap header as two of them); None: missing."""
+        found = self._object(identity, layout.HEAP_MAPPING)
+        if found is None or found[1] < _MAPPING.size:
             return None
-        _, _, file, function, _, _ = _CODE.unpack_from(self._data, at)
-        return file, function
+        return _MAPPING.unpack_from(self._view, found[0])
 
     def descriptors(self, ids: NDArray[np.int64]) -> tuple[NDArray[np.void], NDArray[np.bool_]]:
         """(layout.DESC, which of them are there) of many ids at once; a missing one is all zero."""
-        offsets = ids << layout.ID_SHIFT
-        inside = (ids > 0) & (offsets + layout.DESC.itemsize <= self._end)
-        found = gather(self._data, np.where(inside, offsets, 0), layout.DESC)
+        slots = self.slots.of(ids.astype(np.uint32)).astype(np.int64)
+        units = layout.DESC.itemsize // _UNIT
+        inside = slots + units <= self.slots.ends[slots // _PER_PAGE]
+        rows = self._image.reshape(-1, _UNIT)[np.where(inside, slots, 0)[:, None] + np.arange(units)]
+        found = rows.reshape(-1).view(layout.DESC)
         valid = inside & (found["heap"]["kind"] == layout.HEAP_DESC) & (found["heap"]["size"] >= layout.DESC.itemsize)
         found[~valid] = np.zeros((), layout.DESC)
         return found, valid
 
     def kinds(self, ids: NDArray[np.int64]) -> NDArray[np.uint32]:
         """What kind of object each id leads to; 0: missing."""
-        offsets = ids << layout.ID_SHIFT
-        inside = (ids > 0) & (offsets + layout.HEAP.itemsize <= self._end)
-        found = gather(self._data, np.where(inside, offsets, 0), layout.HEAP)
-        return np.where(inside, found["kind"], 0).astype(np.uint32)
+        at = self.slots.of(ids.astype(np.uint32)).astype(np.int64) * (_UNIT // 4)
+        kinds: NDArray[np.uint32] = self._image.view(np.uint32)[at]
+        return kinds
 
     def _object(self, identity: int, kind: int) -> tuple[int, int, int, int] | None:
-        """(offset, size, third word, fourth word) of a whole object of this kind."""
-        at = identity << layout.ID_SHIFT
-        if at < layout.FIRST_CHUNK or at + _TWO_WORDS.size > self._end:
+        """(offset in the image, size, third word, fourth word) of a whole object of this kind."""
+        slot = self.slots.of_one(identity)
+        if slot < HeapSlots.NONE:
             return None
-        found, size, third, fourth = _TWO_WORDS.unpack_from(self._data, at)
-        if found != kind or size < _TWO_WORDS.size or at + size > self._end:
+        at = slot * _UNIT
+        found, size, third, fourth = _TWO_WORDS.unpack_from(self._view, at)
+        if found != kind or size < _TWO_WORDS.size or at + size > self.slots.ends[slot // _PER_PAGE] * _UNIT:
             return None
         return at, size, third, fourth
-
-
-class HeapSlots:
-    """A dense numbering of the ids that heap chunks can have.
-
-    Tables over all ids would be as large as the records; over the slots of the
-    heap alone they are small, and looking one up is two array reads.  Slots
-    below NONE stand for "no such object".
-    """
-
-    NONE = _PER_PAGE
-
-    def __init__(self, log: LiveLog) -> None:
-        headers, sizes = log.chunks.of_kind(layout.CHUNK_HEAP)
-        first = headers["offset"].astype(np.int64) // layout.PAGE
-        counts = -(-sizes // layout.PAGE)
-        starts = np.cumsum(counts) - counts
-        #: page of the file of each run of slots; the first run is "none"
-        within = np.arange(int(counts.sum()), dtype=np.int64) - np.repeat(starts, counts)
-        self._pages = np.concatenate([np.zeros(1, np.int64), np.repeat(first, counts) + within])
-        self._base = np.zeros(len(log.data) // layout.PAGE + 2, np.int32)
-        self._base[self._pages[1:]] = np.arange(1, len(self._pages), dtype=np.int32) * _PER_PAGE
-        self.count = len(self._pages) * _PER_PAGE
-
-    def of(self, ids: NDArray[np.uint32]) -> NDArray[np.int32]:
-        """The slots of ids; below NONE for what no heap chunk holds."""
-        slots: NDArray[np.int32] = self._base.take(ids >> np.uint32(8), mode="clip")
-        slots += (ids & np.uint32(_PER_PAGE - 1)).astype(np.int32)
-        return slots
-
-    def ids(self, slots: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The ids of slots (at or above NONE)."""
-        return self._pages[slots // _PER_PAGE] * _PER_PAGE + slots % _PER_PAGE

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 MAGIC = b"PYIOLOG\n"
-VERSION = 1
+VERSION = 2
 PAGE = 4096
 ID_SHIFT = 4
 MAX_OPS = 256
@@ -42,7 +42,7 @@ META, READ, WRITE, SYNC, COPY, MAP, OPEN, CLOSE, SEEK, SPANS, INTERNAL, PROCESS 
 ) = range(12)
 
 CHUNK_MAGIC = 0x4B4E484349595021
-CHUNK_OPS, CHUNK_HEAP, CHUNK_PROCESS, CHUNK_PAD = 1, 2, 3, 4
+CHUNK_OPS, CHUNK_HEAP, CHUNK_PROCESS, CHUNK_PAD, CHUNK_SUMS, CHUNK_SUMS_DATA = 1, 2, 3, 4, 5, 6
 OPS_START = 96
 HEAP_START = 80
 
@@ -54,16 +54,25 @@ COALESCED = 0x10
 LINK_SHIFT = 5
 NO_BYTES = 0xFFFFFFFF
 
-HEAP_STRING, HEAP_STACK, HEAP_CODE, HEAP_DESC = 1, 2, 3, 4
+HEAP_STRING, HEAP_STACK, HEAP_CODE, HEAP_DESC, HEAP_MAPPING, HEAP_PROFILE = range(1, 7)
+MAPPING_SHARED, MAPPING_POPULATED, MAPPING_SAMPLED, MAPPING_PARTLY, MAPPING_INHERITED = 1, 2, 4, 8, 16
+NOT_MEASURED, MEASURED_AT_MUNMAP, MEASURED_AT_END, MEASURING_SKIPPED = range(4)
+GAP_NONE, GAP_RESUMED, GAP_LOST = 0, 1, 2
+PROFILE_SIZE = 112
+PROFILE_DATA_SIZE = 304
+SIZE_RANGES = 10
+COMMON_SIZES = 4
+RING_SLOT = 65536
 
 START_TOP, START_FORK, START_JOINED, START_VFORK, START_SPAWN = range(5)
 END_UNKNOWN, END_EXIT, END_SIGNAL, END_EXEC, END_STOPPED = range(5)
 COUNTERS_OFFSET = 4096
 PROCESS_CHUNK = 4096 + MAX_OPS * 32
 
-#: enum pt_desc_kind, by number: what a descriptor leads to.
+#: enum pt_desc_kind, by number: what a descriptor leads to, or why an operation was left out.
 DESC_KINDS = (
-    "unknown", "regular", "directory", "fifo", "device", "pipe", "socket", "terminal", "anon", "proc",
+    "unknown", "regular", "directory", "fifo", "device", "pipe", "socket", "terminal", "anon", "proc", "sys",
+    "path", "operation", "import", "small", "paused",
 )  # fmt: skip
 #: enum pt_blind, bit by bit.
 BLIND = ("io_uring", "syscall", "mapped", "unpatched", "fileobjects")
@@ -95,7 +104,11 @@ HEADER = np.dtype(
         ("host", "S128"),
         ("fault_count", "<u8"),
         ("forks_pending", "<u4"),
-        ("reserved", "<u4"),
+        ("ring_slots", "<u4"),
+        ("ring_start", "<u8"),
+        ("ring_next", "<u8"),
+        ("selection", "S1024"),
+        ("ring_lost", "<u8"),
     ],
     align=True,
 )
@@ -115,7 +128,7 @@ CHUNK = np.dtype(
         ("sequence", "<u4"),
         ("cursor", "<u8"),
         ("clock", CLOCK_PAIR),
-        ("reserved", "<u8"),
+        ("busy", "<u8"),
     ],
     align=True,
 )
@@ -158,10 +171,83 @@ DESC = np.dtype(
         ("ino", "<u8"),
         ("position", "<i8"),
         ("process", "<u4"),
-        ("reserved", "<u4"),
+        ("gap", "<u4"),
     ],
     align=True,
 )
+
+PROFILE = np.dtype(
+    [
+        ("heap", HEAP),
+        ("process", "<u4"),
+        ("tid", "<u4"),
+        ("op", "u1"),
+        ("link", "u1"),
+        ("error", "<u2"),
+        ("desc", "<u4"),
+        ("stack", "<u4"),
+        ("parent", "<u4"),
+        ("aux", "<u4"),
+        ("opened", "<u4"),
+        ("begun", "<u8"),
+        ("count", "<u8"),
+        ("asked", "<u8"),
+        ("moved", "<u8"),
+        ("ticks", "<u8"),
+        ("longest", "<u8"),
+        ("first", "<u8"),
+        ("last", "<u8"),
+    ],
+    align=True,
+)
+
+PROFILE_DATA = np.dtype(
+    [
+        ("placed", "<u8"),
+        ("consecutive", "<u8"),
+        ("sequential", "<u8"),
+        ("unaligned", "<u8"),
+        ("highest", "<u8"),
+        ("last_end", "<u8"),
+        ("sizes", "<u8", (SIZE_RANGES,)),
+        ("common", "<u8", (COMMON_SIZES, 2)),
+    ],
+    align=True,
+)
+
+MAPPING = np.dtype(
+    [
+        ("heap", HEAP),
+        ("previous", "<u4"),
+        ("desc", "<u4"),
+        ("record", "<u4"),
+        ("protection", "<u4"),
+        ("flags", "<u4"),
+        ("measured", "<u4"),
+        ("length", "<u8"),
+        ("offset", "<u8"),
+        ("touched", "<u8"),
+        ("at_least", "<u8"),
+        ("written", "<u8"),
+    ],
+    align=True,
+)
+
+ACCOUNT = np.dtype(
+    [
+        ("read_chars", "<u8"),
+        ("write_chars", "<u8"),
+        ("read_calls", "<u8"),
+        ("write_calls", "<u8"),
+        ("storage_read", "<u8"),
+        ("storage_written", "<u8"),
+        ("minor_faults", "<u8"),
+        ("major_faults", "<u8"),
+    ],
+    align=True,
+)
+#: Bits of pt_process.accounts.
+ACCOUNT_BEGIN, ACCOUNT_END, ACCOUNT_MIXED = 1, 2, 4
 
 PROCESS_ENTRY = np.dtype(
     [
@@ -190,6 +276,20 @@ PROCESS_ENTRY = np.dtype(
         ("executable", "S512"),
         ("argv_length", "<u4"),
         ("argv", "V2048"),
+        ("accounts", "<u4"),
+        ("mappings", "<u4"),
+        ("mappings_unlisted", "<u4"),
+        ("reserved", "<u4"),
+        ("begin_account", ACCOUNT),
+        ("end_account", ACCOUNT),
+        ("children_account", ACCOUNT),
+        ("own_read", "<u8"),
+        ("unrecorded_read", "<u8"),
+        ("unrecorded_written", "<u8"),
+        ("python_since", "<u8"),
+        ("exec_by", "<u4"),
+        ("awaited", "<u4"),
+        ("shells", "<u4", (8,)),
     ],
     align=True,
 )
@@ -208,5 +308,9 @@ STRUCTS: dict[str, np.dtype[np.void]] = {
     "pt_stack": STACK,
     "pt_code": CODE,
     "pt_desc": DESC,
+    "pt_mapping": MAPPING,
+    "pt_account": ACCOUNT,
+    "pt_profile": PROFILE,
+    "pt_profile_data": PROFILE_DATA,
     "pt_process": PROCESS_ENTRY,
 }

@@ -1,16 +1,15 @@
-"""The live log, raw: a memory-mapped file read in place at any moment.
+"""The live log, raw: its header, chunks, process entries, and the records in blocks.
 
-Owns the file: that it is a log of this version, its header, operation table,
-chunks, process entries, and the records in blocks.  Nothing is copied whole,
-and pages once read are given back.  Whatever the bytes, reading gives records
-or a LogError.  Meaning is given in pyio_trace.join; the writer is csrc/core.
+Owns what the bytes of a file are to be taken for: that it is a log of this
+version, where its records lie, and as of which moment.  The file is read
+piece by piece (file.py) and never held whole.  Whatever the bytes, reading
+gives records or a LogError.  Meaning is given in pyio_trace.join; the writer
+is csrc/core.
 """
 
 from __future__ import annotations
 
-import mmap
 import os
-import stat
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,11 +19,14 @@ from numpy.typing import NDArray
 
 from pyio_trace.errors import LogError
 from pyio_trace.log import layout
-from pyio_trace.log.chunks import Chunks, gather, walk
+from pyio_trace.log.chunks import Chunks, walk
 from pyio_trace.log.clock import Clock, clock_of
+from pyio_trace.log.file import LogFile
+from pyio_trace.log.runs import ROWS, SUMS_AT_ONCE, WORDS, Run, column, runs_of
 
-#: 48-byte records are moved as six words: numpy copies structs field by field.
-_WORDS = layout.RECORD.itemsize // 8
+#: What a new use of a ring's chunk changes, and the end of the old one does not.
+_OWNER = ("magic", "offset", "size", "kind", "process", "tid", "sequence", "clock")
+_STEP = layout.RECORD.itemsize >> layout.ID_SHIFT
 
 
 @dataclass(frozen=True)
@@ -32,46 +34,49 @@ class Block:
     """Some records that are not empty, in the order of their ids.
 
     records: layout.RECORD (a copy); ids: int64; process: id of the writer's
-    process chunk, int64; tid: int32.
+    process chunk, int64; tid: int32.  sums: the entries (layout.PROFILE) that
+    the records were made from, where these are no records of the log but stand
+    for sums of like operations.
     """
 
     records: NDArray[np.void]
     ids: NDArray[np.int64]
     process: NDArray[np.int64]
     tid: NDArray[np.int32]
+    sums: NDArray[np.void] | None = None
 
     def __len__(self) -> int:
         return len(self.records)
 
     def where(self, mask: NDArray[np.bool_]) -> Block:
         """The rows of the mask."""
-        words = self.records.view("<u8").reshape(-1, _WORDS)[mask]
-        return Block(words.view(layout.RECORD).reshape(-1), self.ids[mask], self.process[mask], self.tid[mask])
+        words = self.records.view("<u8").reshape(-1, WORDS)[mask]
+        sums = None if self.sums is None else self.sums[mask]
+        return Block(words.view(layout.RECORD).reshape(-1), self.ids[mask], self.process[mask], self.tid[mask], sums)
 
 
 class LiveLog:
     """A live log opened for reading, as of this moment.
 
+    Records that are written later are not read, so that every pass finds the
+    same ones; what they refer to is looked for after they are, so that it is there.
     Raises LogError: no-such-log, not-a-log, log-unreadable, log-truncated,
     log-version, log-damaged.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
-        descriptor = _open(self.path)
-        try:
-            self._read(descriptor)
-        except OSError as error:
-            raise LogError("log-unreadable", f"{path}: cannot be read: {error.strerror}") from None
-        finally:
-            os.close(descriptor)
-
-    def _read(self, descriptor: int) -> None:
-        self.data = _map(self.path, descriptor)
-        self.header = _header(self.path, self.data)
-        self.op_rows = np.frombuffer(self.data, layout.OP_ROW, layout.MAX_OPS, layout.OPTABLE_OFFSET).copy()
-        claimed = max(int(self.header["next"]), int(self.header["first_chunk"]))
-        self.chunks: Chunks = walk(self.data, descriptor, int(self.header["first_chunk"]), claimed)
+        self.file = LogFile(self.path)
+        self._fixed = _fixed_region(self.file)
+        self.header = _header(self.path, self._fixed)
+        self.op_rows = np.frombuffer(self._fixed, layout.OP_ROW, layout.MAX_OPS, layout.OPTABLE_OFFSET)
+        first = int(self.header["first_chunk"])
+        self._runs = list(self._find_runs(walk(self.file, first, _claimed(self.header))))
+        # Again: what the records refer to may stand in chunks that were claimed a moment ago.
+        self._fixed = _fixed_region(self.file)
+        self.header = _header(self.path, self._fixed)
+        claimed = _claimed(self.header)
+        self.chunks: Chunks = walk(self.file, first, claimed)
         pairs = self.chunks.headers[self.chunks.headers["kind"] != layout.CHUNK_PAD]["clock"]
         ends = self.processes()["end_clock"]
         pairs = np.concatenate([pairs, ends[ends["ticks"] != 0]])
@@ -79,76 +84,147 @@ class LiveLog:
         #: Bytes that were written and are not there: cut off, or never given a chunk header.  (A claim for which
         #: there was no room leaves a gap too; what it was for is counted.)
         written = min(claimed, int(self.header["budget"]) or claimed)
-        gaps = 0 if self.header["full_reason"] else self.chunks.skipped
-        self.torn = gaps + max(written - len(self.data), 0)
-        self._ops, self._sizes = self.chunks.of_kind(layout.CHUNK_OPS)
+        # A chunk of a ring has no header for a moment each time it is used again.
+        gaps = 0 if self.header["full_reason"] or self.header["ring_slots"] else self.chunks.skipped
+        self.torn = gaps + max(written - self.file.whole, 0)
 
     def processes(self) -> NDArray[np.void]:
         """The process entries (layout.PROCESS_ENTRY), oldest first; their id is chunk.offset >> 4."""
         headers, sizes = self.chunks.of_kind(layout.CHUNK_PROCESS)
         whole = headers[sizes >= layout.PROCESS_ENTRY.itemsize]
-        return gather(self.data, whole["offset"].astype(np.int64), layout.PROCESS_ENTRY)
+        return self.file.structs(whole["offset"].astype(np.int64), layout.PROCESS_ENTRY)
+
+    def selective(self) -> bool:
+        """Whether operations on files have no record: by choice (rules, minima, a pause), or in sums before the log
+        was full."""
+        reasons = [layout.DESC_KINDS.index(why) for why in ("path", "operation", "small", "paused")]
+        if self.processes()["excluded_ops"][:, reasons].any():
+            return True
+        full = int(self.header["full_since"]) or 1 << 64
+        if self.header["lost"] and full == 1 << 64:
+            return True  # one process had no room, the others had
+        return any(bool(((rows["first"] > 0) & (rows["first"] < full)).any()) for _, rows, _ in self.sums())
 
     def counters(self, process: int) -> NDArray[np.void]:
         """A process's counters (layout.COUNTER, by operation number), by its id; 0: those of no process."""
-        at = (process << layout.ID_SHIFT) + layout.COUNTERS_OFFSET if process else layout.OVERFLOW_OFFSET
-        count = max(0, min(layout.MAX_OPS, (len(self.data) - at) // layout.COUNTER.itemsize))
-        return np.frombuffer(self.data, layout.COUNTER, count, at).copy() if count else np.empty(0, layout.COUNTER)
+        if process == 0:
+            return np.frombuffer(self._fixed, layout.COUNTER, layout.MAX_OPS, layout.OVERFLOW_OFFSET)
+        at = (process << layout.ID_SHIFT) + layout.COUNTERS_OFFSET
+        read = self.file.read(at, layout.MAX_OPS * layout.COUNTER.itemsize)
+        return np.frombuffer(read, layout.COUNTER, len(read) // layout.COUNTER.itemsize)
 
     def record_slots(self) -> int:
-        """How many records there can be at most: what the chunks have room for."""
-        return int(np.maximum(self._sizes - layout.OPS_START, 0).sum()) // layout.RECORD.itemsize
+        """How many records there can be at most."""
+        return sum(run.slots for run in self._runs)
+
+    def record(self, identity: int) -> np.void | None:
+        """The record with this id; None: no whole one can be there."""
+        at = identity << layout.ID_SHIFT
+        read = self.file.read(at, layout.RECORD.itemsize) if at >= layout.FIRST_CHUNK else b""
+        if len(read) < layout.RECORD.itemsize:
+            return None
+        record: np.void = np.frombuffer(read, layout.RECORD, 1)[0]
+        return record
+
+    def portions(self, rows: int) -> Iterator[list[Run]]:
+        """Where all rows lie, in the order of their ids, at most `rows` slots at a time; see load().
+
+        Sums of like operations come in portions of their own.
+        """
+        portion: list[Run] = []
+        left = rows
+        for run in self._runs:
+            if portion and (run.kind != layout.CHUNK_OPS or portion[-1].kind != layout.CHUNK_OPS):
+                yield portion
+                portion, left = [], rows
+            while run.slots:
+                first, run = run.cut(left)
+                portion.append(first)
+                left -= first.slots
+                if not left:
+                    yield portion
+                    portion, left = [], rows
+        if portion:
+            yield portion
+
+    def load(self, portion: list[Run]) -> Block:
+        """The rows of a portion that there are; by any thread."""
+        if portion[0].kind != layout.CHUNK_OPS:
+            ids, sums, _ = self._sums_of(portion[0])
+            return _as_records(ids, sums, self.op_rows, portion[0].ticks)
+        total = sum(run.slots for run in portion)
+        words = np.empty((total, WORDS), np.uint64)
+        ids = np.empty(total, np.int64)
+        first = 0
+        for run in portion:
+            last = first + run.slots
+            run.read(self.file, words[first:last])
+            start = run.at >> layout.ID_SHIFT
+            ids[first:last] = np.arange(start, start + run.slots * _STEP, _STEP)
+            first = last
+        counts = [run.slots for run in portion]
+        process = np.repeat(np.array([run.process for run in portion], np.int64), counts)
+        tid = np.repeat(np.array([run.tid for run in portion], np.uint32).view(np.int32), counts)
+        block = Block(words.view(layout.RECORD).reshape(-1), ids, process, tid)
+        filled = block.records["flags"] & layout.STATE_MASK != layout.EMPTY
+        return block if filled.all() else block.where(filled)
 
     def blocks(self, rows: int) -> Iterator[Block]:
-        """All records that are not empty, in the order of their ids, at most rows at a time."""
-        pending: list[tuple[NDArray[np.uint64], NDArray[np.int64], np.void]] = []
-        pending_rows = 0
-        for header, size in zip(self._ops, self._sizes.tolist(), strict=True):
-            start = int(header["offset"]) + layout.OPS_START
-            count = (size - layout.OPS_START) // layout.RECORD.itemsize
-            for first in range(0, count, rows):
-                words, ids = self._records(start + first * layout.RECORD.itemsize, min(rows, count - first))
-                if len(ids) == 0:
+        """All records that are not empty, in the order of their ids, at most rows at a time.
+
+        Sums of like operations come in blocks of their own.
+        """
+        return map(self.load, self.portions(rows))
+
+    def sums(self) -> Iterator[tuple[NDArray[np.int64], NDArray[np.void], NDArray[np.void] | None]]:
+        """The sums of like operations, some at a time: ids, layout.PROFILE, layout.PROFILE_DATA of transfers."""
+        for run in self._runs:
+            while run.kind != layout.CHUNK_OPS and run.slots:
+                first, run = run.cut(SUMS_AT_ONCE)
+                yield self._sums_of(first)
+
+    def _sums_of(self, run: Run) -> tuple[NDArray[np.int64], NDArray[np.void], NDArray[np.void] | None]:
+        raw = run.raw(self.file)
+        at = run.at + raw.shape[1] * np.arange(run.slots, dtype=np.int64)
+        if run.made is not None:
+            raw, at = raw[run.made], at[run.made]
+        data = None
+        if run.kind == layout.CHUNK_SUMS_DATA:
+            data = column(raw[:, layout.PROFILE_SIZE :], layout.PROFILE_DATA)
+        return at >> layout.ID_SHIFT, column(raw, layout.PROFILE), data
+
+    def _find_runs(self, chunks: Chunks) -> Iterator[Run]:
+        """Where the rows of these chunks lie."""
+        for header, size in zip(chunks.headers, chunks.sizes.tolist(), strict=True):
+            if int(header["kind"]) not in ROWS:
+                continue
+            runs = runs_of(self.file, header, size)
+            if self.header["ring_slots"]:
+                runs = [run.with_kept(self.file) for run in runs]
+                # Used again in the meantime: these may be another thread's.
+                now = np.frombuffer(self.file.read(int(header["offset"]), layout.CHUNK.itemsize), layout.CHUNK)
+                if not len(now) or any(now[0][name] != header[name] for name in _OWNER):
                     continue
-                if pending_rows + len(ids) > rows:
-                    yield _block(pending)
-                    pending, pending_rows = [], 0
-                pending.append((words, ids, header))
-                pending_rows += len(ids)
-            self._give_back(int(header["offset"]), size)
-        if pending:
-            yield _block(pending)
-
-    def _records(self, at: int, count: int) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
-        """Copies of the records among count slots that are not empty, as words, and their ids."""
-        words = np.frombuffer(self.data, "<u8", count * _WORDS, at).reshape(count, _WORDS)
-        # Copied first: a live log's writer goes on while its records are looked at.
-        words = words.copy()
-        step = layout.RECORD.itemsize >> layout.ID_SHIFT
-        ids = np.arange(at >> layout.ID_SHIFT, (at >> layout.ID_SHIFT) + count * step, step, dtype=np.int64)
-        filled = words.view(layout.RECORD).reshape(-1)["flags"] & layout.STATE_MASK != layout.EMPTY
-        if filled.all():
-            return words, ids
-        return words[filled], ids[filled]
-
-    def _give_back(self, offset: int, size: int) -> None:
-        """Lets go of a chunk's pages: a large log must not fill this process's memory."""
-        if size >= 1 << 16 and hasattr(self.data, "madvise"):
-            start = -(-offset // mmap.PAGESIZE) * mmap.PAGESIZE
-            length = (offset + size - start) // mmap.PAGESIZE * mmap.PAGESIZE
-            if length > 0:
-                self.data.madvise(mmap.MADV_DONTNEED, start, length)
+            yield from runs
 
 
-def _block(parts: list[tuple[NDArray[np.uint64], NDArray[np.int64], np.void]]) -> Block:
-    lengths = [len(ids) for _, ids, _ in parts]
-    words = np.concatenate([words for words, _, _ in parts]) if len(parts) > 1 else parts[0][0]
-    return Block(
-        words.view(layout.RECORD).reshape(-1),
-        np.concatenate([ids for _, ids, _ in parts]),
-        np.repeat(np.array([int(head["process"]) for _, _, head in parts], np.int64), lengths),
-        np.repeat(np.array([int(head["tid"]) for _, _, head in parts], np.uint32).view(np.int32), lengths),
-    )
+def _as_records(ids: NDArray[np.int64], sums: NDArray[np.void], op_rows: NDArray[np.void], started: int) -> Block:
+    """Sums of like operations in the form of records: coalesced, with what does not fit left to the block's sums."""
+    records = np.zeros(len(ids), layout.RECORD)
+    for name in ("op", "desc", "stack", "parent", "aux"):
+        records[name] = sums[name]
+    done = sums["count"] > 0
+    records["flags"] = np.where(done, layout.DONE, layout.BEGUN) | layout.COALESCED
+    records["flags"] |= np.where(sums["error"] != 0, layout.FAILED, 0).astype(np.uint8)
+    records["flags"] |= (sums["link"] & 7) << layout.LINK_SHIFT
+    records["begin"] = np.where(done, sums["first"], started)
+    klass, shape = op_rows["klass"].take(sums["op"]), op_rows["shape"].take(sums["op"])
+    transfers = (klass == layout.READ) | (klass == layout.WRITE) | (klass == layout.COPY)
+    named = (shape == layout.SHAPE_SPAN) | (shape == layout.SHAPE_OPEN)
+    records["offset"] = np.where(named, sums["opened"].astype(np.int64), -1)
+    records["size"] = np.where(transfers, 0, layout.NO_BYTES)
+    records["result"] = np.where(sums["error"] != 0, sums["error"], records["size"])
+    return Block(records, ids, sums["process"].astype(np.int64), sums["tid"].view(np.int32).astype(np.int32), sums)
 
 
 def is_live_log(path: Path) -> bool:
@@ -157,29 +233,18 @@ def is_live_log(path: Path) -> bool:
         return file.read(len(layout.MAGIC)) == layout.MAGIC
 
 
-def _open(path: Path) -> int:
-    try:
-        return os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-    except FileNotFoundError:
-        raise LogError("no-such-log", f"{path}: there is no such log; check the name") from None
-    except OSError as error:
-        raise LogError("log-unreadable", f"{path}: cannot be read: {error.strerror}") from None
+def _fixed_region(file: LogFile) -> bytes:
+    """Header, operation table and overflow counters."""
+    fixed = file.read(0, layout.FIRST_CHUNK)
+    if not fixed.startswith(layout.MAGIC):
+        raise LogError("not-a-log", f"{file.path}: not a pyio_trace log; name a .pyio or .parquet file it has written")
+    if len(fixed) < layout.FIRST_CHUNK:
+        raise LogError("log-truncated", f"{file.path}: cut off within its header; copy the log again from where it was")
+    return fixed
 
 
-def _map(path: Path, descriptor: int) -> mmap.mmap:
-    status = os.fstat(descriptor)
-    if not stat.S_ISREG(status.st_mode):
-        raise LogError("not-a-log", f"{path}: not a file; name a log or a folder of logs")
-    head = os.pread(descriptor, len(layout.MAGIC), 0)
-    if head != layout.MAGIC:
-        raise LogError("not-a-log", f"{path}: not a pyio_trace log; name a .pyio or .parquet file it has written")
-    if status.st_size < layout.FIRST_CHUNK:
-        raise LogError("log-truncated", f"{path}: cut off within its header; copy the log again from where it was")
-    return mmap.mmap(descriptor, status.st_size, mmap.MAP_SHARED, mmap.PROT_READ)
-
-
-def _header(path: Path, data: mmap.mmap) -> np.void:
-    header: np.void = np.frombuffer(data, layout.HEADER, 1).copy()[0]
+def _header(path: Path, fixed: bytes) -> np.void:
+    header: np.void = np.frombuffer(fixed, layout.HEADER, 1)[0]
     version = int(header["version"])
     if version != layout.VERSION:
         newer = "a newer pyio_trace" if version > layout.VERSION else "the pyio_trace that wrote it"
@@ -191,3 +256,8 @@ def _header(path: Path, data: mmap.mmap) -> np.void:
     if first < layout.FIRST_CHUNK or first % layout.PAGE or first > 1 << 24:
         raise LogError("log-damaged", f"{path}: its header is damaged; copy the log again from where it was")
     return header
+
+
+def _claimed(header: np.void) -> int:
+    """The end of what has been claimed for chunks."""
+    return max(int(header["next"]), int(header["first_chunk"]))

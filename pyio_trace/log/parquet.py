@@ -19,16 +19,18 @@ if TYPE_CHECKING:
     import pyarrow.parquet as pq
 
 #: Of the Parquet log, not of the live one.
-VERSION = 1
+VERSION = 2
 KEY = b"pyio_trace"
 MAGIC = b"PAR1"
 _COLUMNS = [column.name for column in events.OPERATIONS + events.INTERNAL]
+#: Rows of one row group: sixteen times what pack makes.  A few bytes can stand for any number of like rows.
+_MOST_ROWS = 1 << 24
 _DICTIONARIES = [column.name for column in events.OPERATIONS + events.INTERNAL if column.type == "dictionary"]
 
 
 @dataclass(frozen=True)
 class ParquetLog:
-    """An open Parquet log: the file and its description (info, processes, losses, counters)."""
+    """An open Parquet log: the file and its description (info, processes, losses, counters, mappings)."""
 
     path: Path
     file: pq.ParquetFile
@@ -55,28 +57,35 @@ def open_parquet(path: str | os.PathLike[str]) -> ParquetLog:
     import pyarrow.parquet as pq
 
     path = Path(path)
+    names: list[str]
     try:
         metadata = pq.read_metadata(path).metadata or {}
         if KEY not in metadata:
             raise LogError("not-a-log", f"{path}: a Parquet file, but not a log that pyio_trace has written")
         description = _description(path, metadata[KEY])
         file = pq.ParquetFile(path, read_dictionary=_DICTIONARIES, page_checksum_verification=True)
-        columns = set(file.schema_arrow.names)
+        names = list(file.schema_arrow.names)
     except KeyError:
-        columns = set()
+        names = []
+    except pa.ArrowMemoryError:
+        raise LogError("log-damaged", f"{path}: its footer asks for more memory than there is; copy it again") from None
     except ValueError:  # pyarrow's own, or from bytes of the footer that are no text
         raise LogError("log-truncated", f"{path}: cut off or damaged; copy or pack the log again") from None
     except (pa.ArrowException, OSError) as error:
         raise LogError("log-unreadable", f"{path}: cannot be read: {_first_line(error)}") from None
-    if not columns.issuperset(_COLUMNS):
-        raise LogError("log-damaged", f"{path}: columns of a log are missing; pack the log again")
+    if any(names.count(name) != 1 for name in _COLUMNS):
+        raise LogError("log-damaged", f"{path}: columns of a log are missing, or there twice; pack the log again")
+    if any(not 0 <= rows <= _MOST_ROWS for rows in _group_rows(file)):
+        raise LogError("log-damaged", f"{path}: its row groups are too large; pack the log again")
     return ParquetLog(path, file, description)
 
 
 def _description(path: Path, raw: bytes) -> dict[str, Any]:
     damaged = LogError("log-damaged", f"{path}: its description is damaged; pack the log again")
     try:
-        description = json.loads(raw)
+        description = json.loads(raw, parse_constant=_no_number)
+        if b"\\ud" in raw.lower():  # perhaps halves of characters: no text can hold those
+            json.dumps(description, ensure_ascii=False).encode()
     except (ValueError, RecursionError):
         raise damaged from None
     if not isinstance(description, dict) or not isinstance(description.get("version"), int):
@@ -88,10 +97,18 @@ def _description(path: Path, raw: bytes) -> dict[str, Any]:
             f"{path}: a Parquet log of version {version}, and this pyio_trace reads version {VERSION}; "
             "use the pyio_trace that wrote it",
         )
-    kinds = {"info": dict, "processes": list, "losses": dict, "counters": list}
+    kinds = {"info": dict, "processes": list, "losses": dict, "counters": list, "mappings": list}
     if any(not isinstance(description.get(name), kind) for name, kind in kinds.items()):
         raise damaged
     return description
+
+
+def _no_number(text: str) -> None:
+    raise ValueError(f"{text} is no JSON")
+
+
+def _group_rows(file: pq.ParquetFile) -> list[int]:
+    return [file.metadata.row_group(group).num_rows for group in range(file.num_row_groups)]
 
 
 def _first_line(error: BaseException) -> str:

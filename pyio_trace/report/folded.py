@@ -5,6 +5,8 @@ from __future__ import annotations
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pyio_trace.report.tables import printable_column
+
 
 def folded(table: pa.Table, value: str) -> str:
     """Lines for a table of pyio_trace.analysis.groups.by_stack; value: "time" (us), "calls" or "bytes"."""
@@ -14,6 +16,7 @@ def folded(table: pa.Table, value: str) -> str:
         numbers = table["calls"]
     else:
         numbers = pc.add(table["read"], table["written"])
-    stacks = pc.replace_substring(pc.fill_null(table["stack"], "(no stack)"), "\n", "?")
+    stacks = printable_column(pc.fill_null(table["stack"].combine_chunks(), "(no stack)"))
+    numbers = numbers.combine_chunks()
     lines = pc.binary_join_element_wise(stacks, pc.cast(numbers, pa.string()), " ")
     return "".join(f"{line}\n" for line in lines.to_pylist())  # one line a distinct stack

@@ -42,7 +42,7 @@ def _cut(text: str, room: int, keep: str) -> str:
 
 
 def _widths(table: Table, i: int) -> int:
-    return max(len(table.columns[i]) - 1, *(len(row[i]) for row in table.rows))
+    return max([len(table.columns[i]) - 1, *(len(row[i]) for row in table.rows)])
 
 
 def _table(table: Table, width: int) -> Iterator[str]:

@@ -7,9 +7,10 @@ them.  Sections without anything to say are left out.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from pyio_trace.analysis import facts
+from pyio_trace.errors import printable
 from pyio_trace.report.losses import unseen_lines
 from pyio_trace.report.units import counted, number, percent, seconds, size
 
@@ -36,10 +37,21 @@ class Section:
 
 
 def sections(summary: facts.Summary) -> Iterator[Section]:
-    """All that there is to say, the run first, then the largest costs, then the fine print."""
+    """All that there is to say, the run first, then the largest costs, then the fine print; fit for a terminal."""
+    return map(_printable, _sections(summary))
+
+
+def _printable(section: Section) -> Section:
+    table = section.table
+    if table is not None:
+        table = replace(table, rows=[tuple(printable(cell) for cell in row) for row in table.rows])
+    return replace(section, title=printable(section.title), lines=[*map(printable, section.lines)], table=table)
+
+
+def _sections(summary: facts.Summary) -> Iterator[Section]:
     yield _run(summary)
     if summary.run.calls:
-        yield _layers(summary)
+        yield from _layers(summary)
         yield _bytes(summary)
         yield from _files(summary)
         yield from _sites(summary)
@@ -61,7 +73,9 @@ def _run(summary: facts.Summary) -> Section:
     share += "the wall time" if processes <= 1 else f"the {seconds(time.wall)} that {processes} processes lived"
     state = " so far; still running" if run.running else ""
     log = f"log {run.path}, {size(run.log_bytes)}"
-    if run.bytes_per_operation is not None:
+    if run.mode != "trace":
+        log += f", mode {run.mode}"
+    elif run.bytes_per_operation is not None:
         log += f", {run.bytes_per_operation:.1f} B an operation"
     lines = [
         f"{seconds(run.wall)} wall time{state}, {share}",
@@ -72,13 +86,14 @@ def _run(summary: facts.Summary) -> Section:
     return Section("pyio_trace: " + command(run.command), lines)
 
 
-def _layers(summary: facts.Summary) -> Section:
+def _layers(summary: facts.Summary) -> Iterator[Section]:
     rows = [
         (one.layer, number(one.count), seconds(one.busy), seconds(one.time), size(one.read), size(one.written))
         for one in summary.layers
     ]
     columns = ("<layer", ">calls", ">busy", ">summed", ">read", ">written")
-    return Section("Layers", table=Table(columns, rows, 0))
+    if rows:  # none: all it did was to start programs
+        yield Section("Layers", table=Table(columns, rows, 0))
 
 
 def _bytes(summary: facts.Summary) -> Section:
@@ -194,12 +209,21 @@ def _processes(summary: facts.Summary) -> Iterator[Section]:
             size(p.read),
             size(p.written),
             p.ended,
+            _line(p.site),
             command(p.command),
         )
         for p in shown
     ]
-    columns = (">pid", ">wall", ">I/O", ">share", ">calls", ">read", ">written", "<ended", "<command")
-    yield Section(_top("Processes", len(rows), len(summary.processes)), table=Table(columns, rows, 8, "start"))
+    columns = (">pid", ">wall", ">I/O", ">share", ">calls", ">read", ">written", "<ended", "<from", "<command")
+    yield Section(_top("Processes", len(rows), len(summary.processes)), table=Table(columns, rows, 9, "start"))
+
+
+def _line(site: str | None) -> str:
+    """FILE:LINE of a site, short enough to stand beside something."""
+    if site is None:
+        return ""
+    place = site.rpartition(":")[0]
+    return place.rpartition("/")[2] or site
 
 
 def _cost(summary: facts.Summary) -> Section:

@@ -16,11 +16,15 @@ import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet
 
+from pyio_trace.errors import printable
+
 FORMATS = ("text", "csv", "json", "parquet")
 _WIDEST = 100
 #: Columns of integers that people want to read in other units, by what they are.
 _TIMES = frozenset({"time", "duration", "first", "last"})
-_CONTROL = r"[\x00-\x1f\x7f]"
+_LEAST = -(1 << 63) + 1  # the int64 below has no absolute value
+#: Rows that printable() has to look at; RE2 writes characters otherwise than Python, and has no surrogates.
+_SUSPECT = r"[\x00-\x1f\x7f-\x{9f}\x{200e}-\x{2069}]"
 
 
 def write_table(batches: Iterable[pa.RecordBatch], schema: pa.Schema, kind: str, out: BinaryIO) -> int:
@@ -124,16 +128,28 @@ def _padded(text: pa.Array, field: pa.Field, width: int) -> pa.Array:
 def _text_values(name: str, column: pa.Array) -> pa.Array:
     """Values as people read them: ns as seconds with a point, null as "-"."""
     if name in _TIMES and pa.types.is_integer(column.type):
-        whole = pc.divide(column, 1_000_000_000)
-        rest = pc.subtract(column, pc.multiply(whole, 1_000_000_000))
+        sign = pc.if_else(pc.less(column, 0), "-", "")
+        size = pc.abs(pc.max_element_wise(column, _LEAST, skip_nulls=False))
+        whole = pc.divide(size, 1_000_000_000)
+        rest = pc.subtract(size, pc.multiply(whole, 1_000_000_000))
         text = pc.binary_join_element_wise(
-            pc.cast(whole, pa.string()), pc.utf8_lpad(pc.cast(rest, pa.string()), 9, "0"), "."
+            pc.binary_join_element_wise(sign, pc.cast(whole, pa.string()), ""),
+            pc.utf8_lpad(pc.cast(rest, pa.string()), 9, "0"),
+            ".",
         )
+    elif pa.types.is_integer(column.type):
+        text = pc.cast(column, pa.string())
     else:
-        text = pc.cast(_decoded(column), pa.string())
-        if not pa.types.is_integer(column.type):  # a path may hold a line break: one row stays one line
-            text = pc.replace_substring_regex(text, _CONTROL, "?")
+        text = printable_column(pc.cast(_decoded(column), pa.string()))
     return pc.fill_null(text, "-")
+
+
+def printable_column(texts: pa.Array) -> pa.Array:
+    """Strings so that each stays one line and does nothing to a terminal; distinct ones are looked at once."""
+    if not pc.any(pc.match_substring_regex(texts, _SUSPECT)).as_py():
+        return texts
+    coded = pc.dictionary_encode(texts)
+    return pa.array([printable(text) for text in coded.dictionary.to_pylist()], pa.string()).take(coded.indices)
 
 
 def _decoded(column: pa.Array) -> pa.Array:

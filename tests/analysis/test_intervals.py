@@ -33,7 +33,7 @@ def test_busy_time_of_processes(parts: list[tuple[int, Intervals]], limit: int) 
     busy = BusyTime(2, 3, 100, limit)
     for process, pairs in parts:
         starts, ends = columns(pairs)
-        busy.add((0, 1), np.full(len(starts), process), starts, ends)
+        busy.add((0, 1), *busy.on_axis(np.full(len(starts), process), starts, ends))
     totals, last = busy.finish()
     for process in range(3):
         mine = [pair for number, pairs in parts if number == process for pair in pairs]
@@ -47,7 +47,7 @@ def test_settling_in_the_order_of_begins_changes_nothing(pairs: Intervals) -> No
     busy = BusyTime(1, 1, 100, limit=0)
     for start, end in pairs:
         busy.settle(start)
-        busy.add((0,), np.zeros(1, np.int64), np.array([start]), np.array([end]))
+        busy.add((0,), *busy.on_axis(np.zeros(1, np.int64), np.array([start]), np.array([end])))
     totals, _ = busy.finish()
     assert totals[0, 0] == len(marked(pairs))
 
@@ -55,18 +55,18 @@ def test_settling_in_the_order_of_begins_changes_nothing(pairs: Intervals) -> No
 def test_a_late_interval_never_makes_the_union_longer_than_the_clock() -> None:
     busy = BusyTime(1, 1, 100, limit=0)
     zero = np.zeros(1, np.int64)
-    busy.add((0,), zero, np.array([0]), np.array([10]))
+    busy.add((0,), *busy.on_axis(zero, np.array([0]), np.array([10])))
     busy.settle(20)
-    busy.add((0,), zero, np.array([5]), np.array([30]))
+    busy.add((0,), *busy.on_axis(zero, np.array([5]), np.array([30])))
     assert busy.finish()[0].tolist() == [[10 + 10]]
 
 
 def test_settled_processes_do_not_bind_those_of_another_log() -> None:
     busy = BusyTime(1, 2, 100, limit=0)
     one = np.ones(1, np.int64)
-    busy.add((0,), 0 * one, np.array([0]), np.array([10]))
+    busy.add((0,), *busy.on_axis(0 * one, np.array([0]), np.array([10])))
     busy.settle(50)
-    busy.add((0,), one, np.array([0]), np.array([7]))
+    busy.add((0,), *busy.on_axis(one, np.array([0]), np.array([7])))
     assert busy.finish()[0].tolist() == [[10, 7]]
 
 
@@ -74,7 +74,7 @@ def test_months_of_many_processes() -> None:
     wall, processes = 90 * 24 * 3600 * 10**9, 100_000
     busy = BusyTime(1, processes, wall)
     last = np.full(1, processes - 1)
-    busy.add((0,), last, np.array([wall - 10**12]), np.array([wall]))
+    busy.add((0,), *busy.on_axis(last, np.array([wall - 10**12]), np.array([wall])))
     total = int(busy.finish()[0][0, processes - 1])
     assert abs(total - 10**12) < 10**9
 

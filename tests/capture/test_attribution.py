@@ -3,11 +3,15 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
 
 from tests.support.programs import Runner, succeeded
+
+#: Python 3.14 has its own ways here and there.
+NEW = sys.version_info >= (3, 14)
 
 #: way of reading -> (code of the function `read`, operations at the POSIX layer, the app call they happen in)
 WAYS = {
@@ -16,7 +20,7 @@ WAYS = {
     "readlines": ('with open("text") as f: return f.readlines()', {"read"}, None),
     "raw": ('with open("data", "rb", buffering=0) as f: return f.read(100)', {"read"}, "FileIO.read"),
     "os.pread": ('fd = os.open("data", 0); os.pread(fd, 100, 5); os.close(fd)', {"pread"}, None),
-    "pathlib": ('return pathlib.Path("data").read_bytes()', {"read"}, "BufferedReader.read"),
+    "pathlib": ('return pathlib.Path("data").read_bytes()', {"read"}, "FileIO.read" if NEW else "BufferedReader.read"),
     "numpy.fromfile": ('return numpy.fromfile("data", dtype="u1")', set(), None),
     "numpy.load": ('return numpy.load("array.npy")', set(), None),
     "sqlite3": ('db = sqlite3.connect("base.db"); list(db.execute("select * from t")); db.close()', {"pread"}, None),
@@ -24,7 +28,7 @@ WAYS = {
     "mmap": ('with open("data", "r+b") as f: m = mmap.mmap(f.fileno(), 0); m[:50]; m.close()', {"mmap"}, "mmap.mmap"),
     "pickle": ('with open("pickled", "rb") as f: return pickle.load(f)', {"read"}, None),
     "json": ('with open("some.json") as f: return json.load(f)', {"read"}, "TextIOWrapper.read"),
-    "shutil": ('shutil.copyfile("data", "copy")', {"sendfile"}, None),
+    "shutil": ('shutil.copyfile("data", "copy")', {"copy_file_range" if NEW else "sendfile"}, None),
     "scandir": ("return list(os.scandir('.'))", {"readdir"}, None),
     "gzip": ('with gzip.open("zipped.gz") as f: return f.read()', {"read"}, "BufferedReader.read"),
     "ctypes": ('libc = ctypes.CDLL(None); fd = libc.open(b"data", 0); libc.pread(fd, ctypes.create_string_buffer(9), 9, 0)', {"pread"}, None),

@@ -29,12 +29,12 @@ def test_variable_alone(program: Runner, data: Path, value: str) -> None:
 def test_variable_unset_or_off(program: Runner, value: str | None) -> None:
     # GIVEN the installed package WHEN PYIO_TRACE is unset or off
     outcome = succeeded(program.command([sys.executable, program.write(OURS)], {"PYIO_TRACE": value}))
-    # THEN there is no log, and where it is unset no module of ours was even imported
+    # THEN there is no log, and where it is unset no module of ours was even imported, but the one that looks (3.15)
     names = ["program.py"]
     assert [path.name for path in program.folder.iterdir()] == names
     assert outcome.stderr == ""
     if not value:
-        assert outcome.stdout.strip() == "[]"
+        assert outcome.stdout.strip() == ("['_pyio_trace_start']" if sys.version_info >= (3, 15) else "[]")
 
 
 def test_no_compiled_or_reading_module_when_unset_and_no_heavy_one_when_set(program: Runner) -> None:

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import shutil
-import subprocess
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
+from tests.support.platforms import CSRC as SOURCES
+from tests.support.platforms import PLATFORMS, Caller, Platform, caller
 from tests.support.programs import Outcome, Runner, succeeded
 
-SOURCES = Path(__file__).parent.parent / "csrc"
 FLAGS = {
     "lazy": ["-Wl,-z,lazy,-z,norelro"],
     "relro": ["-Wl,-z,relro,-z,lazy"],
@@ -21,37 +22,54 @@ FLAGS = {
     "fortified": ["-O2", "-D_FORTIFY_SOURCE=2", "-Wno-unused-result"],
 }
 
-Build = Callable[..., Path]
+#: Called from Python, and from a program of C on each platform that there are tools for.
+ELSEWHERE = [name if name == "no PIE" else pytest.param(name, marks=pytest.mark.slow) for name in PLATFORMS]
+everywhere = pytest.mark.parametrize("build", ["python", *ELSEWHERE], indirect=True, scope="session")
+
+
+@dataclass(frozen=True)
+class Library:
+    """A library of tests/csrc.  caller: what calls its functions; None: Python."""
+
+    path: Path
+    caller: Caller | None
+
+
+Build = Callable[..., Library]
 
 
 @pytest.fixture(scope="session")
-def build(tmp_path_factory: pytest.TempPathFactory) -> Build:
-    """Builds a library of tests/csrc with flags, once."""
+def build(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Build:
+    """Builds a library of tests/csrc with flags, once, for the Python of the tests or for another platform."""
+    name = getattr(request, "param", "python")
     folder = tmp_path_factory.mktemp("csrc")
-    compiler = shutil.which("cc")
-    assert compiler, "these tests need a C compiler"
+    of_platform = None if name == "python" else caller(name, folder)
+    platform = of_platform.platform if of_platform else Platform("cc")
 
-    def build(flags: list[str], source: str = "hazards.c", name: str = "hazards.so") -> Path:
+    def build(flags: list[str], source: str = "hazards.c", name: str = "hazards.so") -> Library:
         place = folder / str(abs(hash((*flags, source, name))))
         place.mkdir(exist_ok=True)
         if not (place / name).exists():
-            words = [compiler, "-shared", "-fPIC", "-U_FORTIFY_SOURCE", *flags, "-o", str(place / name),
-                     str(SOURCES / source), "-ldl", "-lpthread"]  # fmt: skip
-            subprocess.run(words, check=True, capture_output=True)
-        return place / name
+            platform.compile(["-shared", "-fPIC", "-U_FORTIFY_SOURCE", *flags], [SOURCES / source], place / name)
+        return Library(place / name, of_platform)
 
     return build
 
 
-def call(program: Runner, library: Path, function: str, *args: object) -> Outcome:
-    """Calls a function of a library from a traced Python; it must return 0."""
+def call(
+    program: Runner, library: Library, function: str, *args: object, env: Mapping[str, str | None] | None = None
+) -> Outcome:
+    """Calls a function of a library, traced; it must return 0.  env: for Python; the C program has /dev in."""
+    if library.caller:
+        log = program.folder / "run.pyio"
+        return succeeded(program.command(library.caller.words(library.path, function, args, log)))
     text = f"""\
 import ctypes, os, sys
-result = ctypes.CDLL({str(library)!r}).{function}({", ".join(_spelt(arg) for arg in args)})
+result = ctypes.CDLL({str(library.path)!r}).{function}({", ".join(_spelt(arg) for arg in args)})
 if result:
     sys.exit(f"line {{result}} of the C code went wrong")
 """
-    return succeeded(program.traced(text))
+    return succeeded(program.traced(text, env=env))
 
 
 def _spelt(argument: object) -> str:
@@ -66,17 +84,20 @@ def check_reads(outcome: Outcome, data: Path, times: int, size: int = 100) -> No
     assert len(outcome.select(op="close", path=data, layer="posix")) >= 1
 
 
+@everywhere
 @pytest.mark.parametrize("flags", FLAGS)
 @pytest.mark.parametrize("function", ["plain_calls", "table_calls", "looked_up_calls"])
 def test_every_way_to_a_function(program: Runner, data: Path, build: Build, function: str, flags: str) -> None:
     # GIVEN a library built in this way, loaded late WHEN it reads in this way THEN its calls are there
-    outcome = call(program, build(FLAGS[flags]), function, data, 300)
+    library = build(FLAGS[flags])
+    outcome = call(program, library, function, data, 300)
     check_reads(outcome, data, 300)
-    # THEN they have the line of Python that led to them
-    line = f"{outcome.path.parent}/program.py:2:<module>"
+    # THEN they have the line of Python that led to them, if there is Python
+    line = None if library.caller else f"{outcome.path.parent}/program.py:2:<module>"
     assert {row["site"] for row in outcome.select(op="pread", path=data)} == {line}
 
 
+@everywhere
 @pytest.mark.parametrize("flags", FLAGS)
 def test_fortified_spellings(program: Runner, data: Path, build: Build, flags: str) -> None:
     # GIVEN the calls that FORTIFY turns into others, with sizes that the compiler does not know
@@ -91,7 +112,7 @@ def test_fortified_spellings(program: Runner, data: Path, build: Build, flags: s
 
 def test_protection_of_patched_pages(program: Runner, data: Path, build: Build) -> None:
     # GIVEN a library whose tables are sealed (RELRO)
-    library = build(FLAGS["bind now"])
+    library = build(FLAGS["bind now"]).path
     text = f"""\
     import ctypes, re
     import pyio_trace
@@ -108,18 +129,20 @@ def test_protection_of_patched_pages(program: Runner, data: Path, build: Build) 
     succeeded(program.bare(text))
 
 
+# musl searches on behalf of the program, traced or not
+@pytest.mark.parametrize("build", ["python", "no PIE", pytest.param("aarch64", marks=pytest.mark.slow)], indirect=True)
 def test_library_found_by_its_callers_runpath(program: Runner, data: Path, build: Build) -> None:
     # GIVEN a library that loads another one by its own RUNPATH
     outer = build(["-Wl,--enable-new-dtags,-rpath,$ORIGIN/inner"], "outer.c", "libouter.so")
-    (outer.parent / "inner").mkdir(exist_ok=True)
-    shutil.copy(build([]), outer.parent / "inner" / "libinner.so")
+    (outer.path.parent / "inner").mkdir(exist_ok=True)
+    shutil.copy(build([]).path, outer.path.parent / "inner" / "libinner.so")
     # WHEN it does THEN it is found, and its calls are there
     check_reads(call(program, outer, "through_inner", data, 100), data, 100)
 
 
 def test_libraries_that_come_and_go(program: Runner, data: Path, build: Build) -> None:
     # GIVEN libraries that are loaded and unloaded over and over, in a stretch that is traced and after it
-    libraries = [str(build(flags)) for flags in FLAGS.values()]
+    libraries = [str(build(flags).path) for flags in FLAGS.values()]
     text = f"""\
     import _ctypes, ctypes
     import pyio_trace
@@ -143,6 +166,7 @@ def test_libraries_that_come_and_go(program: Runner, data: Path, build: Build) -
         assert len(part.select(op="pread", path=data)) == 2 * sum(1 + n % 5 for n in range(40))
 
 
+@everywhere
 @pytest.mark.parametrize("flags", ["lazy", "bind now", "fortified"])
 def test_errno_is_left_alone(program: Runner, data: Path, build: Build, flags: str) -> None:
     # GIVEN calls with errno set before WHEN they succeed THEN errno is what it was; where they fail it is theirs
@@ -150,12 +174,14 @@ def test_errno_is_left_alone(program: Runner, data: Path, build: Build, flags: s
     assert [row["errno"] for row in outcome.select(op=("open", "stat"), path="/nonexistent/file")] == [2] * 4
 
 
+@everywhere
 def test_variadic_arguments(program: Runner, tmp_path: Path, build: Build) -> None:
     # GIVEN calls whose last argument is there or not, an int or a pointer WHEN they are made THEN they get it
     outcome = call(program, build([]), "variadic_arguments", tmp_path / "made")
     assert len(outcome.select(op="fcntl", path=tmp_path / "made")) == 7
 
 
+@everywhere
 @pytest.mark.parametrize("alternate", [0, 1])
 def test_signal_handler_that_writes_in_the_middle(
     program: Runner, data: Path, build: Build, tmp_path: Path, alternate: int
@@ -173,6 +199,7 @@ def test_signal_handler_that_writes_in_the_middle(
     assert outcome.log.losses() == {}
 
 
+@everywhere
 @pytest.mark.parametrize("stack", [0, 16384, 65536])
 def test_threads_that_never_see_python(program: Runner, data: Path, build: Build, stack: int) -> None:
     # GIVEN threads of C, also with the smallest stack there can be WHEN they read
@@ -184,9 +211,10 @@ def test_threads_that_never_see_python(program: Runner, data: Path, build: Build
     assert outcome.pid not in {row["tid"] for row in rows}
 
 
+@everywhere
 def test_vfork_and_exec(program: Runner, data: Path, build: Build) -> None:
     # GIVEN vforks of C whose children change their descriptors, then exec, or fail to
-    outcome = call(program, build([]), "vfork_and_exec", data, 40)
+    outcome = call(program, build([]), "vfork_and_exec", data, 40, env={"PYIO_TRACE_INCLUDE": "dev"})
     # WHEN they are made THEN the parent's descriptors are what they were, and nothing is lost
     rows = outcome.select(op="pread", path=data)
     assert [(row["offset"], row["pid"]) for row in rows] == [(n, outcome.pid) for n in range(40)]
@@ -198,6 +226,7 @@ def test_vfork_and_exec(program: Runner, data: Path, build: Build) -> None:
     assert "torn" not in outcome.log.losses()
 
 
+@everywhere
 @pytest.mark.parametrize("way", ["fork", "_Fork", "syscall"])
 def test_forks_of_c(program: Runner, data: Path, build: Build, way: str) -> None:
     # GIVEN forks of C, also those that run no handlers, with reads on both sides at the same time
@@ -209,12 +238,14 @@ def test_forks_of_c(program: Runner, data: Path, build: Build, way: str) -> None
     assert outcome.log.losses() == {}
 
 
+@everywhere
 def test_streams(program: Runner, tmp_path: Path, build: Build) -> None:
     # GIVEN a C stream that is written and read in every way WHEN it is THEN its calls are there, with their bytes
     outcome = call(program, build([]), "streams", tmp_path / "stream")
     rows = outcome.select(layer="stdio", path=tmp_path / "stream")
-    assert [(row["op"], row["moved"]) for row in rows] == [
-        ("fopen", None), ("fwrite", 11), ("fputs", 7), ("fprintf", 5), ("fflush", None), ("fseek", None), ("fread", 4),
-        ("fgets", 7), ("getline", 7), ("getline", 5), ("getline", 0), ("fread", 0), ("fseek", None), ("fclose", None),
+    assert [(row["op"], row["moved"], row["count"]) for row in rows] == [
+        ("fopen", None, 1), ("fwrite", 11, 1), ("fputs", 7, 1), ("fprintf", 5, 1), ("fflush", None, 1),
+        ("fseek", None, 1), ("fread", 4, 2), ("fgets", 7, 1), ("getline", 12, 3), ("fseek", None, 1),
+        ("ftell", None, 1), ("fclose", None, 1),
     ]  # fmt: skip
     assert [row["errno"] for row in outcome.select(op="fopen", path="/nonexistent")] == [2]

@@ -267,7 +267,7 @@ def test_failed_calls_have_their_errno(program: Runner) -> None:
             pass
     """
     # WHEN it is run traced THEN their rows have it
-    outcome = succeeded(program.traced(text))
+    outcome = succeeded(program.traced(text, env={"PYIO_TRACE_INCLUDE": "dev"}))
     assert [row["errno"] for row in outcome.select(op="FileIO.write", path="/dev/full")] == [28]
     assert [row["errno"] for row in outcome.select(op="open", layer="app", errno=lambda number: number != 0)] == [2, 9]
 

@@ -51,14 +51,25 @@ def test_a_thread_that_waits_for_the_terminal(tmp_path: Path) -> None:
     # GIVEN a daemon thread in input(), which holds the lock of C's stdin WHEN the program ends
     script = tmp_path / "program.py"
     script.write_text("import threading, time\nthreading.Thread(target=input, daemon=True).start()\ntime.sleep(0.3)\n")
+    if _status_at_a_terminal(script, {}, 10) is None:
+        pytest.skip("this C library waits for that lock in exit() itself (glibc 2.43 does)")
+    # THEN it does end
+    traced = {"PYIO_TRACE": "1", "PYIO_TRACE_OUTPUT": str(tmp_path / "run.pyio"), "PYIO_TRACE_QUIET": "1"}
+    assert _status_at_a_terminal(script, traced, 60) == 0
+
+
+def _status_at_a_terminal(script: Path, variables: dict[str, str], patience: float) -> int | None:
+    """How a script ends whose input is a terminal; None: it does not."""
     ours, theirs = pty.openpty()
-    environment = clean_environment(PYIO_TRACE="1", PYIO_TRACE_OUTPUT=str(tmp_path / "run.pyio"), PYIO_TRACE_QUIET="1")
+    environment = clean_environment(**variables)
     process = subprocess.Popen([sys.executable, script], stdin=theirs, stdout=theirs, stderr=theirs, env=environment)
     try:
-        # THEN it does end
-        assert process.wait(timeout=60) == 0
+        return process.wait(timeout=patience)
+    except subprocess.TimeoutExpired:
+        return None
     finally:
         process.kill()
+        process.wait()
         os.close(ours)
         os.close(theirs)
 
@@ -239,18 +250,20 @@ assert "exec_module" in vars(BuiltinImporter)
     subprocess.run([sys.executable, "-c", code], check=True, env=clean_environment(), cwd="/")
 
 
-def test_somebody_elses_wrapper_of_submit_stays(program: Runner) -> None:
+def test_somebody_elses_wrapper_of_work_stays(program: Runner) -> None:
     # GIVEN a wrapper put around ours WHEN tracing stops THEN it is still there, and works
     text = """\
     import concurrent.futures.thread as module, pyio_trace
-    Pool = module.ThreadPoolExecutor
-    original = Pool.submit
+    Work = module._WorkItem
+    making, submit = Work.__init__, module.ThreadPoolExecutor.submit
     with pyio_trace.trace("run.pyio"):
-        ours = Pool.submit
+        ours = Work.run
+        assert module.ThreadPoolExecutor.submit is submit
+        assert type(ours) is not type(submit)
         theirs = lambda self, *args: ours(self, *args)
-        Pool.submit = theirs
-    assert Pool.submit is theirs
-    with Pool(1) as pool: assert pool.submit(abs, -1).result() == 1
+        Work.run = theirs
+    assert Work.run is theirs and Work.__init__ is making
+    with module.ThreadPoolExecutor(1) as pool: assert pool.submit(abs, -1).result() == 1
     """
     succeeded(program.bare(text))
 

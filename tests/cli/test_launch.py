@@ -33,6 +33,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (["-mmod", "-q"], {}, "module", "mod", ["-q"]),
         (["-c", "print(1)", "-m", "x"], {}, "code", "print(1)", ["-m", "x"]),
         (["-o", "x", "-o", "x", "s.py"], {"output": "x"}, "script", "s.py", []),
+        (["--exclude", "a", "--exclude=b,c", "s.py"], {"exclude": "a,b,c"}, "script", "s.py", []),
     ],
 )
 def test_words(words: list[str], options: dict[str, str], kind: str, target: str, rest: list[str]) -> None:
@@ -71,9 +72,12 @@ def test_what_cannot_be_meant(words: list[str], slug: str, hint: str) -> None:
     ("words", "slug"),
     [
         (["nope.py"], "no-such-script"),
-        (["--mode", "ring", "s.py"], "mode-not-yet"),
-        (["--mode", "profile", "--max-log-size", "0", "s.py"], "mode-not-yet"),
-        (["--follow", "all", "s.py"], "follow-not-yet"),
+        (["--mode", "rings", "s.py"], "bad-value"),
+        (["--mode", "profile", "--max-log-size", "0", "s.py"], "bad-size"),
+        (["--exclude", "layer:nope", "s.py"], "bad-rule"),
+        (["--min-size", "-4K", "s.py"], "bad-size"),
+        (["--ring-size", "1K", "s.py"], "bad-size"),
+        (["--follow", "everything", "s.py"], "bad-value"),
         (["--stacks", "fulll", "s.py"], "bad-value"),
         (["--max-log-size", "0", "s.py"], "bad-size"),
         (["--max-log-size", "lots", "s.py"], "bad-size"),

@@ -144,16 +144,18 @@ def test_like_a_loop_over_operations(tmp_path_factory: pytest.TempPathFactory, d
         thread, begin, known = threads[which], 2_000 + number, size.get(file[desc])
         if op in ("READ", "WRITE"):
             io(thread, op, begin, desc, value)
-            at = known if op == "WRITE" and desc == appender else position[desc]
+            at = known if op == "WRITE" and desc == appender and value else position[desc]
             expected.append(at)
             position[desc] = None if at is None else at + value
-            if op == "WRITE" and known is not None and at is not None:
+            if op == "WRITE" and value and at is None:
+                size.pop(file[desc], None)  # it may have ended beyond what is known
+            elif op == "WRITE" and value and known is not None and at is not None:
                 size[file[desc]] = max(known, at + value)
         elif op == "PWRITE":
             io(thread, op, begin, desc, 3, offset=value)
             expected.append(value)
-            if known is not None:
-                size[file[desc]] = max(known, value + 3)
+            if known is not None:  # Linux: O_APPEND wins over the place given
+                size[file[desc]] = known + 3 if desc == appender else max(known, value + 3)
         elif op in ("LSEEK", "END"):
             whence = os.SEEK_END if op == "END" else os.SEEK_SET
             thread.record("LSEEK", begin=begin, desc=desc, aux=3, offset=value, size=whence)

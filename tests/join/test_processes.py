@@ -40,7 +40,10 @@ def test_a_row_has_everything(writer: LogWriter, tmp_path: Path) -> None:
             "begin": REAL + 1_000, "end": REAL + 4_000, "ended": "exit 3", "status": 3,
             "argv": ["python", "a b.py", ""], "executable": "/usr/bin/python3", "version": "3.11.7",
             "followed": True, "cwd": "/home", "lost": 2, "blind": ["io_uring", "mapped"], "stack_state": "full",
-            "note": "n",
+            "note": "n", "kernel_read": None, "kernel_written": None, "storage_read": None, "storage_written": None,
+            "major_faults": None, "unseen_read": None, "unseen_written": None, "mapped_touched": None,
+            "mapped_written": None,
+            "started_by": None, "site": None, "stack": None,
         }
     ]  # fmt: skip
 
@@ -104,6 +107,43 @@ def test_a_number_used_again_is_another_process(writer: LogWriter, tmp_path: Pat
     writer.process(200, start=layout.START_JOINED, ppid=100, begin=2_300)
     rows = table(writer, tmp_path)
     assert [(row["parent"], row["ended"][:6]) for row in rows[1:]] == [(0, "exit 0"), (0, "lost (")]
+
+
+def test_a_spawned_program_may_enter_itself_first(writer: LogWriter, tmp_path: Path) -> None:
+    # GIVEN a program that joined by itself before the one that spawned it came to note it down
+    top = writer.process(100, begin=2_000)
+    writer.process(200, parent=top, start=layout.START_JOINED, ppid=100, begin=2_300)
+    writer.process(200, parent=top, start=layout.START_SPAWN, followed=0, begin=2_100, end=2_900,
+                   end_kind=layout.END_EXIT, end_status=4, started_by=77)  # fmt: skip
+    # WHEN the table is made THEN they are one program all the same
+    rows = table(writer, tmp_path)
+    assert [(row["parent"], row["ended"], row["followed"], row["started_by"]) for row in rows[1:]] == [
+        (2, "exit 4", True, 77), (0, "exec", True, 77),
+    ]  # fmt: skip
+    assert losses(writer, tmp_path) == {}
+
+
+def test_lines_that_processes_come_from(writer: LogWriter, tmp_path: Path) -> None:
+    # GIVEN a Python that starts a shell, which forks, and the fork becomes a program
+    top = writer.process(100, begin=2_000, version="3.11.7")
+    thread = writer.thread(top, 100)
+    stack = writer.stack((writer.code("run.py", "main"), 7))
+    start = thread.record("SPAWN", begin=2_100, stack=stack)
+    shell = writer.process(200, parent=top, started_by=start, begin=2_200, start=layout.START_JOINED)
+    fork = writer.thread(shell, 200).record("FORK", begin=2_300)
+    forked = writer.process(300, parent=shell, started_by=fork, begin=2_400, start=layout.START_FORK,
+                            end_kind=layout.END_EXEC)  # fmt: skip
+    writer.process(300, parent=forked, ppid=200, begin=2_500, start=layout.START_JOINED)
+    # GIVEN a child of which it is not known what started it, one with an id that leads nowhere, and one to a read
+    writer.process(400, parent=top, begin=2_600, start=layout.START_JOINED)
+    writer.process(500, parent=top, started_by=0xFFFFFFFF, begin=2_700, start=layout.START_FORK)
+    read = thread.record("READ", begin=2_800, stack=stack)
+    writer.process(600, parent=top, started_by=read, begin=2_900, start=layout.START_FORK)
+    # WHEN the table is made THEN all that came of the line have it, and no others
+    rows = table(writer, tmp_path)
+    assert [row["site"] for row in rows] == [None, *["run.py:7:main"] * 3, None, None, None]
+    assert {row["stack"] for row in rows if row["site"]} == {"run.py:7:main"}
+    assert [row["started_by"] for row in rows[:4]] == [None, start, fork, None]
 
 
 def test_children_that_were_not_followed(writer: LogWriter, tmp_path: Path) -> None:

@@ -18,8 +18,13 @@ _SAME_NAMES = (
     "FULL_BUDGET", "FULL_DISK", "FULL_LIMIT", "APP", "USER", "HDF5", "MPIIO", "STDIO", "POSIX", "META", "READ",
     "WRITE", "SYNC", "COPY", "MAP", "OPEN", "CLOSE", "SEEK", "SPANS", "INTERNAL", "PROCESS", "SHAPE_FD",
     "SHAPE_PATH", "SHAPE_PATH2", "SHAPE_OPEN", "SHAPE_FD2", "SHAPE_SPAN", "SHAPE_SEEK", "SHAPE_EXT", "SHAPE_DUP",
-    "SHAPE_TRUNC", "SHAPE_PTRUNC", "CHUNK_OPS", "CHUNK_HEAP", "CHUNK_PROCESS", "CHUNK_PAD", "HEAP_STRING",
-    "HEAP_STACK", "HEAP_CODE", "HEAP_DESC", "START_TOP", "START_FORK", "START_JOINED", "START_VFORK", "START_SPAWN",
+    "SHAPE_TRUNC", "SHAPE_PTRUNC", "CHUNK_OPS", "CHUNK_HEAP", "CHUNK_PROCESS", "CHUNK_PAD", "CHUNK_SUMS",
+    "CHUNK_SUMS_DATA", "PROFILE_SIZE", "PROFILE_DATA_SIZE", "SIZE_RANGES", "COMMON_SIZES", "RING_SLOT",
+    "HEAP_PROFILE", "GAP_NONE", "GAP_RESUMED", "GAP_LOST", "HEAP_STRING",
+    "HEAP_STACK", "HEAP_CODE", "HEAP_DESC", "HEAP_MAPPING", "MAPPING_SHARED", "MAPPING_POPULATED", "MAPPING_SAMPLED",
+    "MAPPING_PARTLY", "MAPPING_INHERITED", "NOT_MEASURED", "MEASURED_AT_MUNMAP", "MEASURED_AT_END", "MEASURING_SKIPPED",
+    "ACCOUNT_BEGIN", "ACCOUNT_END", "ACCOUNT_MIXED",
+    "START_TOP", "START_FORK", "START_JOINED", "START_VFORK", "START_SPAWN",
     "END_UNKNOWN", "END_EXIT", "END_SIGNAL", "END_EXEC", "END_STOPPED",
 )  # fmt: skip
 
@@ -49,7 +54,10 @@ CONSTANTS: dict[str, int] = {
     "PT_PROCESS_CHUNK": layout.PROCESS_CHUNK,
     **{f"PT_{name}": getattr(layout, name) for name in _SAME_NAMES},
     **{f"PT_LINK_{name.upper()}": number for number, name in enumerate(events.LINKS)},
-    **{f"PT_DESC_{name.upper()}": number for number, name in enumerate(layout.DESC_KINDS)},
+    **{
+        f"PT_{'DESC' if number <= layout.DESC_KINDS.index('sys') else 'LEFT'}_{name.upper()}": number
+        for number, name in enumerate(layout.DESC_KINDS)
+    },
     **{f"PT_BLIND_{name.upper()}": 1 << number for number, name in enumerate(layout.BLIND)},
     **{f"PT_STACKS_{name.upper()}": number for number, name in enumerate(layout.STACK_STATES)},
     **{f"PT_MODE_{name.upper()}": number for number, name in enumerate(layout.MODES)},

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pyio_trace.analysis.facts import Unseen
+from pyio_trace.analysis.facts import Mapped, Unseen
 from pyio_trace.analysis.groups import by_stack
 from pyio_trace.analysis.summary import summarize
 from pyio_trace.join.opening import open_log
@@ -111,12 +111,21 @@ def test_what_was_not_seen() -> None:
         "unfollowed_children": [["gzip", "-d"], [""]],
         "torn": 4096,
         "tracer_faults": 1,
+        "unseen_read": 5 << 20,
+        "mapped_touched": 3 << 20,
+        "mapped_at_least": 8192,
+        "mappings_unmeasured": 2,
         "new_loss": 3,
     }
-    lines = unseen_lines(Unseen(losses, {"mapped": 2, "new": 1}, {"pipe": (3, 1024)}, []))
+    mapped = [Mapped("/d/weights", 4, 3 << 20, 8192, 0)]
+    lines = unseen_lines(Unseen(losses, {"mapped": 2, "new": 1}, {"pipe": (3, 1024)}, [], mapped))
     text = "\n".join(lines)
     for part in ("2 children were not followed", "gzip -d", "4 KiB of it could not be read", "new loss: 3",
-                 "2 processes mapped files", "(new)", "pipe 3 calls, 1 KiB"):  # fmt: skip
+                 "about 5 MiB read and 0 B written by system calls that passed us by",
+                 "up to 3 MiB touched through mapped files, at least 8 KiB; 0 B written (estimated",
+                 "/d/weights: up to 3 MiB touched, at least 8 KiB; 0 B written (estimated; 4 mappings)",
+                 "2 file mappings not measured", "2 processes mapped files", "(new)",
+                 "pipe 3 calls, 1 KiB"):  # fmt: skip
         assert part in text
     assert unseen_lines(Unseen({}, {}, {}, [])) == []
 
@@ -151,7 +160,7 @@ def test_formats(table: pa.Table) -> None:
     assert pq.read_table(io.BytesIO(written(table, "parquet"))).to_pylist() == plain
     lines = written(table, "text").decode().splitlines()
     assert lines[0].split() == ["time", "path", "errno", "detail"]
-    assert lines[1].split() == ["1.500000000", "/a", '"b",', "c?", "0", "-"]
+    assert lines[1].split() == ["1.500000000", "/a", '"b",', r"c\n", "0", "-"]
     assert lines[2].split() == ["-", "/é", "2", '{"x":', "1}"]
 
 

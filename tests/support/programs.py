@@ -179,6 +179,19 @@ class Runner:
         return Outcome(process.returncode, out, err, path, process.pid)
 
 
+def alike(outcome: Outcome, bare: Outcome) -> Outcome:
+    """The traced outcome, which nobody can tell from the bare one by status and output."""
+    assert (outcome.status, outcome.stdout, outcome.stderr) == (bare.status, bare.stdout, bare.stderr)
+    return outcome
+
+
+def accounted(outcome: Outcome, op: str, path: str | Path) -> int:
+    """How often the log has an operation on a file: its records, and what it only counted of it on any file."""
+    recorded = sum(row["count"] for row in outcome.select(op=op, path=path))
+    counters = outcome.log.counters().to_pylist()
+    return recorded + sum(row["count"] for row in counters if row["op"] == op and row["why"] == "counted")
+
+
 def succeeded(outcome: Outcome) -> Outcome:
     """The outcome, of a program that must end with 0."""
     assert outcome.status == 0, f"status {outcome.status}\nstdout: {outcome.stdout}\nstderr: {outcome.stderr}"

@@ -1,115 +1,68 @@
-"""Whether and how tracing works here.
+"""Whether and how tracing works: here, in a live process, or for a script.
 
-Says which versions are at work, whether the compiled core loads, where logs
-go, which clock stamps the operations, whether Python programs are traced by
-PYIO_TRACE=1 alone; then traces a small program for real and says what of it
-was seen.  Status 1 if tracing does not work.
+Without an argument: which versions are at work, whether the compiled core
+loads, where logs go, which clock stamps the operations, whether Python programs
+are traced by PYIO_TRACE=1 alone; then it traces a small program for real and
+says what of it was seen.
+
+With the number of a traced process: where its log is and how full, mode, clock,
+stacks, what it has used that cannot be seen, and, for each object loaded in it,
+how many functions lead to us, which do not, and why.
+
+With a script: runs it TO ITS END, with all that it does, traced into a log that
+is removed afterwards, and shows the same of it as it was just before it exited.
+What it prints goes to standard error.  Its arguments follow it.
+
+Status 1 if tracing does not work there.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
-import platform
-import site
-import subprocess
 import sys
-import tempfile
-from collections.abc import Iterator
-from importlib import metadata
-from pathlib import Path
 
-from pyio_trace import native
-from pyio_trace.cli.help import version
-from pyio_trace.cli.parser import Parser, open_log
-from pyio_trace.config import PREFIX, load
-from pyio_trace.errors import PyioTraceError
-from pyio_trace.output import log_paths
-
-_TRIAL = "import sys; f = open(sys.argv[1], 'rb'); f.read(10); f.close()"
-_CLOCK = Path("/sys/devices/system/clocksource/clocksource0/current_clocksource")
+from pyio_trace.cli.doctor.memory import DoctorError
+from pyio_trace.cli.doctor.report import Report
+from pyio_trace.cli.parser import Parser
+from pyio_trace.errors import ConfigError
 
 
 def arguments(parser: Parser) -> None:
-    parser.add_argument("--no-trial", action="store_true", help="do not run a small traced program")
+    parser.add_argument("--format", choices=("text", "json"), default="text", help="default: text")
+    parser.add_argument(
+        "--no-trial", action="store_true", help="without an argument: do not run a small traced program"
+    )
+    parser.add_argument("what", metavar="PID|SCRIPT", nargs="?", help="a live process, or a script to run and look at")
+    parser.add_argument("arguments", metavar="...", nargs=argparse.REMAINDER, help="the script's own arguments")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    lines = [*_versions(), ("core", native.reason or "loaded"), ("logs go to", _logs()), *_surroundings()]
-    works = native.reason is None
-    if works and not arguments.no_trial:
-        works, seen = _trial()
-        lines += seen
-    for what, words in lines:
-        sys.stdout.write(f"{what + ':':<18} {words}\n")
-    return 0 if works else 1
+    report = _examine(arguments)
+    if arguments.format == "json":
+        sys.stdout.write(json.dumps(report.to_dict(), indent=1) + "\n")
+    else:
+        sys.stdout.writelines(line + "\n" for line in report.lines())
+    return 0 if report.works else 1
 
 
-def _versions() -> Iterator[tuple[str, str]]:
-    build = f"{platform.python_implementation()} {platform.python_version()}"
-    gil = getattr(sys, "_is_gil_enabled", lambda: True)()
-    yield "pyio_trace", version()
-    yield "python", f"{build}{'' if gil else ', free-threaded'}, {sys.executable}"
-    libc = " ".join(platform.libc_ver()).strip() or "libc not known"
-    yield "system", f"{platform.system()} {platform.release()} {platform.machine()}, {libc}"
-    yield "reads logs with", ", ".join(f"{name} {_installed(name)}" for name in ("pyarrow", "numpy", "rich"))
+def _examine(arguments: argparse.Namespace) -> Report:
+    what = arguments.what
+    if what is None:
+        from pyio_trace.cli.doctor.installation import examine
 
+        return examine(not arguments.no_trial)
+    if what.isdecimal():
+        if arguments.arguments:
+            raise ConfigError("unknown-option", f"doctor: one argument too many: {arguments.arguments[0]!r}")
+        from pyio_trace.cli.doctor import process
 
-def _installed(name: str) -> str:
-    try:
-        return metadata.version(name)
-    except metadata.PackageNotFoundError:
-        return "missing"
+        return process.examine(int(what))
+    if not os.path.exists(what):
+        raise DoctorError(
+            "no-such-script", f"{what}: there is no such script; name a script or the number of a process"
+        )
+    from pyio_trace.cli.doctor.script import try_out
 
-
-def _logs() -> str:
-    try:
-        live, final = log_paths(load().output, "SCRIPT")
-    except PyioTraceError as error:
-        return f"nowhere: {error}"
-    free = os.statvfs(os.path.dirname(live))
-    return f"{final or live} ({free.f_bavail * free.f_frsize / 2**30:.1f} GiB free)"
-
-
-def _surroundings() -> Iterator[tuple[str, str]]:
-    try:
-        clock = _CLOCK.read_text().strip()
-    except OSError:
-        clock = "not known"
-    ours = "so do we" if clock == "tsc" else "operations are stamped by CLOCK_MONOTONIC"
-    yield "clock", f"the kernel uses {clock}; {ours}"
-    folders = [*site.getsitepackages(), *([site.getusersitepackages()] if site.ENABLE_USER_SITE else [])]
-    found = next((folder for folder in folders if os.path.exists(os.path.join(folder, "pyio_trace.pth"))), None)
-    missing = "does not work: there is no pyio_trace.pth in site-packages"
-    yield "PYIO_TRACE=1 alone", f"works: {found}/pyio_trace.pth" if found else missing
-    said = sorted(name for name in os.environ if name.startswith(PREFIX.rstrip("_")))
-    if said:
-        yield "environment", ", ".join(f"{name}={os.environ[name]}" for name in said)
-
-
-def _trial() -> tuple[bool, list[tuple[str, str]]]:
-    """Trace a small program: whether its operations were seen, and what the log says of the process."""
-    with tempfile.TemporaryDirectory(prefix="pyio-doctor-") as folder:
-        data, log_path = os.path.join(folder, "data"), os.path.join(folder, "trial.pyio")
-        Path(data).write_bytes(bytes(10))
-        words = [sys.executable, "-m", "pyio_trace", "-q", "-o", log_path, "-c", _TRIAL, data]
-        clean = {name: value for name, value in os.environ.items() if not name.startswith(PREFIX.rstrip("_"))}
-        done = subprocess.run(words, env=clean, cwd=os.getcwd(), capture_output=True, text=True, check=False)
-        if done.returncode != 0:
-            return False, [("trial", f"failed with status {done.returncode}: {done.stderr.strip()[-500:]}")]
-        try:
-            log = open_log(log_path)
-        except PyioTraceError as error:
-            return False, [("trial", f"left no log: {error}; {done.stderr.strip()[-500:]}")]
-        table = log.operations(["path", "layer", "op", "stack"]).to_pylist()
-        process = log.processes().to_pylist()[-1]
-    seen = [row for row in table if row["path"] == data]
-    layers = {row["layer"] for row in seen}
-    lines = [
-        ("trial", f"{len(seen)} operations on its file, at {' and '.join(sorted(layers)) or 'no layer'}"),
-        ("stacks", "yes" if any(row["stack"] for row in seen) else f"no ({process['stack_state']})"),
-        ("file objects", "yes" if "app" in layers else "no: POSIX operations only"),
-    ]
-    if process["note"]:
-        lines.append(("note", process["note"]))
-    return "posix" in layers, lines
+    return try_out(what, arguments.arguments)

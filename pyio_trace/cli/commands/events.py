@@ -12,6 +12,7 @@ began; csv, json and parquet have all columns, time in ns since the epoch.
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
@@ -55,7 +56,7 @@ def run(arguments: argparse.Namespace) -> int:
         arguments.layer, arguments.op, arguments.path, arguments.process, arguments.min_duration, arguments.errors
     )
     check(log, chosen)
-    limit = None if arguments.limit is None else max(arguments.limit, 0)
+    limit = None if arguments.limit is None else min(max(arguments.limit, 0), sys.maxsize)
     with progress("events", log.rows() if arguments.sort or arguments.output else 0) as bar:
         batches: Iterable[pa.RecordBatch] = select(log, chosen, columns, arguments.sort, arguments.reverse, limit, bar)
         if arguments.format == "text":
@@ -84,5 +85,5 @@ def duration(text: str) -> int:
             break
     try:
         return int(float(number) * unit)
-    except ValueError:
+    except (ValueError, OverflowError):
         raise ConfigError("bad-value", f"--min-duration: {text!r} is no time; write such as 10us, 5ms or 1s") from None

@@ -32,7 +32,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.path is not None:
         table = table.filter(matching(table["path"].combine_chunks(), arguments.path))
     if arguments.limit is not None:
-        table = table.slice(0, max(arguments.limit, 0))
+        table = table.slice(0, min(max(arguments.limit, 0), table.num_rows))
     if arguments.format == "text":
         table = since_start(table, log, ("first", "last"))
     return write_rows(table.to_batches(), table.schema, arguments)

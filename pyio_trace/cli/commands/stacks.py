@@ -38,7 +38,7 @@ def run(arguments: argparse.Namespace) -> int:
     with progress("stacks", log.rows()) as bar:
         table = by_stack(log, arguments.imports, bar)
     if arguments.limit is not None:
-        table = table.slice(0, max(arguments.limit, 0))
+        table = table.slice(0, min(max(arguments.limit, 0), table.num_rows))
     if arguments.format == "folded":
         return write_text(folded(table, arguments.value), arguments.output)
     if arguments.format == "text":

@@ -1,17 +1,40 @@
-"""What we see of a program is what strace sees of it: calls, sizes, results and errors, in order, in each thread."""
+"""The programs that are held against strace: what the harness runs, and what of it the tests run each time."""
 
 from __future__ import annotations
 
-import shutil
-import sys
-from collections import Counter
-from itertools import zip_longest
+import textwrap
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-import pytest
+ROOT = Path(__file__).parents[2]
+#: --include: all files, also those that are left out by default; and what is no file, too.
+FILES = "imports,proc,sys,dev"
+ALL = f"{FILES},pipes,sockets,anonymous,terminals"
 
-from tests.support import strace
-from tests.support.programs import Runner, succeeded
+
+@dataclass(frozen=True)
+class Program:
+    """words: what comes after `python`; text: of the script to be run, where it is one of ours.
+
+    needs: modules without which it cannot run.  live: the tests run it each time, quickly or marked slow.
+    """
+
+    name: str
+    group: str
+    words: tuple[str, ...] = ()
+    text: str = ""
+    needs: tuple[str, ...] = ()
+    live: str = ""
+    include: str = FILES
+
+    def command(self, folder: Path) -> list[str]:
+        """The words after `python`, the script being written to the folder."""
+        if not self.text:
+            return list(self.words)
+        script = folder / "program.py"
+        script.write_text(textwrap.dedent(self.text))
+        return [str(script), *self.words]
+
 
 SCRIPTS = {
     "shutil": """\
@@ -203,13 +226,14 @@ SCRIPTS = {
         """,
     "threads": """\
         import threading
-        def work(part):
-            with open(f"part{part}", "w+b", buffering=0) as file:
+        def work(part, file):
+            with file:
                 for n in range(50 + part):
                     file.write(b"x" * (part + 1))
                 file.seek(0)
                 file.read()
-        threads = [threading.Thread(target=work, args=[part]) for part in range(4)]
+        files = [open(f"part{part}", "w+b", buffering=0) for part in range(4)]
+        threads = [threading.Thread(target=work, args=pair) for pair in enumerate(files)]
         for thread in threads: thread.start()
         for thread in threads: thread.join()
         """,
@@ -241,36 +265,155 @@ SCRIPTS = {
         """,
 }  # fmt: skip
 
+LIBRARIES = {
+    "numpy": """\
+        import numpy as np
+        a = np.arange(100_000)
+        np.save("a.npy", a)
+        assert (np.load("a.npy") == a).all()
+        mapped = np.load("a.npy", mmap_mode="r+")
+        mapped[0] = 5
+        mapped.flush()
+        del mapped
+        a.tofile("raw")
+        assert len(np.fromfile("raw", dtype=a.dtype)) == 100_000
+        np.savez("a.npz", a=a)
+        np.load("a.npz")["a"]
+        np.savetxt("a.txt", a[:2000])
+        np.loadtxt("a.txt")
+        """,
+    "pyarrow": """\
+        import pyarrow as pa
+        import pyarrow.csv, pyarrow.dataset, pyarrow.feather, pyarrow.parquet
+        table = pa.table({"n": range(100_000), "text": [str(n) for n in range(100_000)]})
+        pa.parquet.write_table(table, "t.parquet", row_group_size=10_000)
+        assert pa.parquet.read_table("t.parquet", columns=["n"]).num_rows == 100_000
+        pa.dataset.write_dataset(table, "set", format="parquet", max_rows_per_file=20_000, max_rows_per_group=20_000)
+        assert pa.dataset.dataset("set").count_rows() == 100_000
+        pa.feather.write_feather(table, "t.feather")
+        pa.feather.read_table("t.feather", memory_map=True)
+        pa.csv.write_csv(table, "t.csv")
+        assert pa.csv.read_csv("t.csv").num_rows == 100_000
+        """,
+    "h5py": """\
+        import h5py
+        with h5py.File("a.h5", "w") as file:
+            data = file.create_dataset("data", (1000, 100), chunks=(100, 10), compression="gzip")
+            for n in range(0, 1000, 50):
+                data[n : n + 50] = n
+            file.create_group("group").attrs["name"] = "text"
+        with h5py.File("a.h5", "r+") as file:
+            file["data"][::7, 3]
+            file["more"] = list(range(5000))
+        with h5py.File("a.h5") as file:
+            assert file["more"][4999] == 4999
+        """,
+}  # fmt: skip
 
-@pytest.mark.skipif(shutil.which("strace") is None, reason="strace is not installed")
-@pytest.mark.parametrize("name", SCRIPTS)
-def test_same_calls_as_strace(program: Runner, tmp_path: Path, name: str) -> None:
-    # GIVEN a script that works in one folder
-    script = program.write(SCRIPTS[name])
-    folders = {side: tmp_path / side / "work" for side in ("bare", "traced")}
-    for folder in folders.values():
-        folder.mkdir(parents=True)
-    # WHEN it is run under strace, untraced by us, and under us
-    words = [sys.executable, script]
-    succeeded(program.command([*strace.command(tmp_path / "strace.out"), *words], cwd=folders["bare"]))
-    env = {"PYIO_TRACE": "1", "PYIO_TRACE_OUTPUT": str(tmp_path / "run.pyio"), "PYIO_TRACE_QUIET": "1"}
-    outcome = succeeded(program.command(words, env, cwd=folders["traced"]))
-    # THEN the calls on its files are the same, thread by thread
-    theirs = strace.calls(tmp_path / "strace.out", folders["bare"])
-    ours = strace.ours(outcome, folders["traced"])
-    assert sum(map(len, theirs.values())) > 10
-    if Counter(map(tuple, theirs.values())) != Counter(map(tuple, ours.values())):
-        pytest.fail(_difference(theirs, ours))
-    assert outcome.log.losses() == {}
+POOL = """\
+    import multiprocessing, sys
+
+    def work(n):
+        with open(f"out{n}", "wb") as file:
+            file.write(b"x" * n * 1000)
+        with open(f"out{n}", "rb") as file:
+            return len(file.read())
+
+    if __name__ == "__main__":
+        with multiprocessing.get_context(sys.argv[1]).Pool(3) as pool:
+            assert sum(pool.map(work, range(12))) == 66000
+    """
+
+PROCESSES = {
+    "subprocess": """\
+        import os, subprocess, sys
+        code = "import sys; open(sys.argv[1], 'w').write('x' * 5000); print(open(sys.argv[1]).read(3))"
+        for n in range(3):
+            assert subprocess.run([sys.executable, "-c", code, f"f{n}"], capture_output=True).stdout == b"xxx\\n"
+        subprocess.run(["cp", "f0", "copy"], check=True)
+        try:
+            subprocess.run(["./not there"])
+        except FileNotFoundError:
+            pass
+        with open("out", "w") as out:
+            subprocess.run([sys.executable, "-c", "print('hello')"], stdout=out, check=True)
+        assert open("out").read() == "hello\\n"
+        """,
+    "forks": """\
+        import os
+        file = os.open("shared", os.O_CREAT | os.O_RDWR)
+        os.write(file, b"parent")
+        for n in range(5):
+            pid = os.fork()
+            if pid == 0:
+                os.write(file, b"child")
+                other = os.dup(file)
+                os.lseek(other, n, os.SEEK_SET)
+                os.read(file, 3)
+                os._exit(n)
+            assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == n
+            os.write(file, b"again")
+        """,
+    "pool of threads": """\
+        import concurrent.futures, os
+        def work(n):
+            with open(f"t{n}", "w") as file:
+                for line in range(300):
+                    print(line, file=file)
+            os.stat(f"t{n}")
+            with open(f"t{n}") as file:
+                return sum(map(int, file))
+        with concurrent.futures.ThreadPoolExecutor(6) as pool:
+            assert set(pool.map(work, range(30))) == {44850}
+        """,
+    "signals": """\
+        import os, signal, threading
+        os.mkfifo("fifo")
+        seen = []
+        signal.signal(signal.SIGALRM, lambda *_: seen.append(os.stat(".").st_ino))
+        def write():
+            with open("fifo", "wb", buffering=0) as out:
+                for n in range(30):
+                    out.write(b"x" * 100)
+                    threading.Event().wait(0.01)
+        writer = threading.Thread(target=write)
+        writer.start()
+        signal.setitimer(signal.ITIMER_REAL, 0.004, 0.004)
+        with open("fifo", "rb", buffering=0) as file:
+            while file.read(64):
+                pass
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        writer.join()
+        assert seen
+        """,
+}  # fmt: skip
+
+#: Run at each test run: quickly, and marked slow.
+QUICK = {"copies", "forks", "shutil", "walks", "pathlib", "tempfile", "file objects", "signals"}
+SLOW = {"pool of threads", "subprocess", "numpy", "h5py", "Pool (fork)", "test_gzip", "test_sqlite3"}
+STDLIB = ["gzip", "mmap", "pathlib", "shutil", "sqlite3", "tarfile", "tempfile", "zipfile"]
 
 
-def _difference(theirs: dict[int, list[strace.Call]], ours: dict[int, list[strace.Call]]) -> str:
-    """The first calls of each thread that are not the same."""
-    lines = [f"{len(theirs)} threads under strace, {len(ours)} under us"]
-    for thread in sorted(theirs.keys() | ours.keys()):
-        pairs = list(zip_longest(theirs.get(thread, []), ours.get(thread, [])))
-        at = next((n for n, (a, b) in enumerate(pairs) if a != b), None)
-        if at is not None:
-            lines.append(f"thread {thread}, call {at} of {len(pairs)}:")
-            lines += [f"  strace {a}\n  ours   {b}" for a, b in pairs[max(0, at - 2) : at + 5]]
-    return "\n".join(lines)
+def _programs() -> list[Program]:
+    found = [Program(name, "scripts", text=text, live="slow") for name, text in SCRIPTS.items()]
+    found += [Program(name, "libraries", text=text, needs=(name,)) for name, text in LIBRARIES.items()]
+    found += [Program(name, "processes", text=text) for name, text in PROCESSES.items()]
+    found += [Program(f"Pool ({way})", "processes", (way,), POOL) for way in ("fork", "spawn", "forkserver")]
+    found += [
+        Program("Pool (fork), pipes too", "processes", ("fork",), POOL, include=ALL),
+        Program("subprocess, pipes too", "processes", text=PROCESSES["subprocess"], include=ALL),
+    ]
+    found += [Program("quickstart.py", "examples", (str(ROOT / "examples" / "quickstart.py"),))]
+    found += [
+        Program(f"test_{name}", "standard library", ("-m", "unittest", "-q", f"test.test_{name}"), needs=("test",))
+        for name in STDLIB
+    ]
+    return [_with_live(program) for program in found]
+
+
+def _with_live(program: Program) -> Program:
+    live = "quick" if program.name in QUICK else "slow" if program.name in SLOW else program.live
+    return replace(program, live=live)
+
+
+PROGRAMS = {program.name: program for program in _programs()}

@@ -1,0 +1,235 @@
+/* Operations that have no record of their own.
+ *
+ * Left out by choice (select.c), in sums only (profile.c), or counted because
+ * the log is full.  Their hooks go the same way as all others, on a scratch
+ * record: the descriptor table stays right, and nothing is dropped unseen. */
+#include "core.h"
+
+#include <string.h>
+
+static bool no_place_given(const struct pt_record *r) { return r->offset == -1; }
+
+bool pt_op_moves_position(unsigned op)
+{
+    const struct pt_op_row *row = pt_op_row(op);
+    if (row->layer != PT_POSIX && row->layer != PT_STDIO)
+        return false;
+    return row->shape == PT_SHAPE_SEEK || row->klass == PT_COPY ||
+           (row->shape == PT_SHAPE_FD && (row->klass == PT_READ || row->klass == PT_WRITE));
+}
+
+static void note(const struct pt_call *c, void (*write)(struct pt_thread *, int))
+{
+    const struct pt_record *r = c->record;
+    const struct pt_op_row *row = pt_op_row(c->op);
+    if (!pt_op_moves_position(c->op))
+        return;
+    if (row->klass == PT_COPY) { /* from one descriptor to another, by id */
+        if (no_place_given(r) && r->desc)
+            write(c->thread, ((struct pt_desc *)pt_at(r->desc))->fd);
+        if (row->shape == PT_SHAPE_FD2 && r->aux)
+            write(c->thread, ((struct pt_desc *)pt_at(r->aux))->fd);
+    } else if (row->shape == PT_SHAPE_SEEK || no_place_given(r)) {
+        write(c->thread, (int)r->aux);
+    }
+}
+
+static void moved_unseen(struct pt_thread *t, int fd)
+{
+    pt_position_gap(t, fd);
+    pt_profile_unplaced(fd);
+}
+
+static void gap_goes_on(struct pt_thread *t, int fd)
+{
+    pt_position_gap_ended(t, fd);
+    pt_profile_unplaced(fd);
+}
+
+/* Whoever leaves out a call that moves the position leaves a note that it moved ... */
+static void note_gap(const struct pt_call *c) { note(c, pt_position_gap); }
+/* ... before it does where that is known then, and looks after it whether somebody has taken the note meanwhile. */
+static void note_gap_ahead(const struct pt_call *c) { note(c, moved_unseen); }
+static void note_moved(const struct pt_call *c) { note(c, gap_goes_on); }
+
+PT_COLD void pt_begin_apart(struct pt_call *c, struct pt_thread *t, unsigned op, uint32_t desc, uint32_t aux,
+                            int64_t offset, uint64_t size, uint32_t stack)
+{
+    struct pt_record *r = c->record = &c->scratch;
+    memset(r, 0, sizeof *r);
+    r->op = (uint8_t)op;
+    r->desc = desc;
+    r->parent = t->parent;
+    r->aux = aux;
+    r->offset = offset;
+    r->size = size >= PT_NO_BYTES ? PT_NO_BYTES : (uint32_t)size;
+    r->result = PT_NO_BYTES;
+    c->epoch = t->epoch;
+    c->profile = 0;
+    c->why = 0;
+    c->apart = pt.apart[op];
+    bool by_size = c->apart == PT_BY_SIZE && size < pt.min_size;
+    if (stack == PT_STACK_UNKNOWN && c->apart != PT_LEFT_OUT && !by_size) {
+        c->apart = PT_PROFILED; /* also where the mode has become another one just now */
+        stack = pt_stack(t);
+    }
+    if (c->apart == PT_LEFT_OUT || by_size || stack == PT_STACK_IMPORT) {
+        c->why = c->apart == PT_LEFT_OUT ? PT_LEFT_OPERATION : by_size ? PT_LEFT_SMALL : PT_LEFT_IMPORT;
+        c->apart = PT_LEFT_OUT;
+        c->begin = 0;
+        note_gap_ahead(c);
+        return;
+    }
+    r->stack = stack;
+    c->profile = pt_profile_begin(c, t);
+    c->why = c->apart; /* by then the mode may be another one */
+    c->apart = c->profile ? PT_PROFILED : PT_COUNTED;
+    c->begin = pt_ticks();
+}
+
+static bool own_counters(void)
+{
+    return pt.counters != (struct pt_counter *)(pt.base + PT_OVERFLOW_OFFSET);
+}
+
+static void count(const struct pt_call *c, uint64_t ticks, int64_t moved, int error)
+{
+    struct pt_counter *n = &pt.counters[c->op];
+    __atomic_fetch_add(&n->count, 1, __ATOMIC_RELAXED);
+    __atomic_fetch_add(&n->ticks, ticks, __ATOMIC_RELAXED);
+    if (error)
+        __atomic_fetch_add(&n->errors, 1, __ATOMIC_RELAXED);
+    else if (moved > 0 && pt_op_moves(c->op))
+        __atomic_fetch_add(&n->bytes, (uint64_t)moved, __ATOMIC_RELAXED);
+}
+
+/* The log is full: there should have been a record. */
+static void count_lost(void)
+{
+    __atomic_fetch_add(&pt.header->lost, 1, __ATOMIC_RELAXED);
+    if (own_counters())
+        __atomic_fetch_add(&pt.process->lost, 1, __ATOMIC_RELAXED);
+}
+
+PT_COLD void pt_end_apart(struct pt_call *c, uint64_t ticks, int64_t moved, int error)
+{
+    struct pt_thread *t = c->thread;
+    if ((pt.gate & PT_GATE_OFF) || t->epoch != c->epoch)
+        return; /* it began in a stretch that has ended since, or in the parent process */
+    if (c->apart == PT_LEFT_OUT) {
+        if (c->why != PT_LEFT_IMPORT || pt_op_row(c->op)->layer != PT_APP) /* that is counted beneath */
+            pt_count_left_out(t, c->why, error ? 0 : moved);
+        if (!error) {
+            pt_count_unrecorded(c, moved);
+            note_moved(c);
+        }
+        return;
+    }
+    if (c->apart == PT_PROFILED)
+        pt_profile_end(c, ticks, moved, error);
+    else
+        count(c, ticks, moved, error);
+    if (c->why != PT_PROFILED)
+        count_lost();
+    /* In a full log the reader knows from when on. */
+    if (!error && (c->why == PT_PROFILED || !__atomic_load_n(&pt.header->full_reason, __ATOMIC_RELAXED)))
+        note_gap(c);
+}
+
+/* --min-duration and --min-size: gives a record back that was claimed at the
+ * begin.  Only the latest of its thread can be: one that something happened
+ * inside of stays.  In a ring, true as well of one that is not there any more:
+ * the ring has come round to it since. */
+PT_COLD bool pt_dropped(struct pt_call *c, uint64_t ticks, int64_t moved, int error)
+{
+    const struct pt_op_row *row = pt_op_row(c->op);
+    struct pt_record *r = c->record;
+    if (r->begin != c->begin)
+        return true;
+    bool moves = row->klass == PT_READ || row->klass == PT_WRITE || row->klass == PT_COPY;
+    bool may = moves || row->klass == PT_META || row->klass == PT_SYNC || row->klass == PT_SEEK;
+    bool small = ticks < pt.min_ticks || (moves && moved >= 0 && (uint64_t)moved < pt.min_size);
+    if (!small || !may || row->shape == PT_SHAPE_DUP)
+        return false;
+    c->scratch = *r; /* a signal handler's call may have the record next */
+    __atomic_store_n(&r->flags, PT_EMPTY, __ATOMIC_RELEASE);
+    uintptr_t next = (uintptr_t)(r + 1);
+    if (!__atomic_compare_exchange_n(&c->thread->next, &next, (uintptr_t)r, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
+        __atomic_store_n(&r->flags, (uint8_t)(c->flags | PT_BEGUN), __ATOMIC_RELEASE);
+        return false;
+    }
+    c->apart = PT_LEFT_OUT;
+    c->record = &c->scratch;
+    c->why = PT_LEFT_SMALL;
+    pt_count_left_out(c->thread, PT_LEFT_SMALL, error ? 0 : moved);
+    if (!error) {
+        pt_count_unrecorded(c, moved);
+        note_gap(c);
+    }
+    return true;
+}
+
+PT_COLD void pt_count_left_out(struct pt_thread *t, uint32_t kind, int64_t moved)
+{
+    if (!t->process_id)
+        return; /* the process found no room for an entry of its own */
+    __atomic_fetch_add(&t->process->excluded_ops[kind & 15], 1, __ATOMIC_RELAXED);
+    if (moved > 0)
+        __atomic_fetch_add(&t->process->excluded_bytes[kind & 15], (uint64_t)moved, __ATOMIC_RELAXED);
+}
+
+static struct pt_thread *table_of(struct pt_thread *t)
+{
+    return t->gate & PT_GATE_VFORK && t->vfork_child ? t->vfork_child : t;
+}
+
+/* A call while tracing is paused or suppressed.  fd: -1 if it has none.  Returns what it is counted as, with the
+ * descriptor whose position it moves. */
+PT_COLD pt_fd_entry pt_passed_by(unsigned op, int fd)
+{
+    struct pt_thread *t = pt_self;
+    if ((pt.gate & PT_GATE_OFF) || !t)
+        return 0;
+    if (fd < 0 || !pt_op_moves_position(op))
+        return pt_left_out_entry(PT_LEFT_PAUSED);
+    moved_unseen(table_of(t), fd);
+    return pt_left_out_entry(PT_LEFT_PAUSED) | ((uint32_t)fd + 1);
+}
+
+PT_COLD void pt_has_passed_by(pt_fd_entry left_out)
+{
+    if (!(pt.gate & PT_GATE_OFF) && pt_entry_id(left_out))
+        gap_goes_on(table_of(pt_self), (int)(pt_entry_id(left_out) - 1));
+}
+
+/* ---- switching ---------------------------------------------------------------------- */
+
+static void decide(void)
+{
+    for (unsigned op = 0; op < PT_MAX_OPS; op++) {
+        bool sums = pt.mode == PT_MODE_PROFILE && op < PT_OP_COUNT && pt_op_row(op)->klass != PT_PROCESS &&
+                    pt_op_row(op)->klass != PT_INTERNAL;
+        uint8_t klass = op < PT_OP_COUNT ? pt_op_row(op)->klass : PT_META;
+        bool moves = klass == PT_READ || klass == PT_WRITE || klass == PT_COPY;
+        pt.apart[op] = !pt_select_op(op)       ? PT_LEFT_OUT
+                       : sums                  ? PT_PROFILED
+                       : moves && pt.min_size  ? PT_BY_SIZE
+                                               : PT_RECORDED;
+    }
+    pt.drop_below = pt.mode == PT_MODE_RING || pt.min_size ? UINT64_MAX : pt.min_ticks;
+}
+
+void pt_switch(uint32_t mode)
+{
+    pt_profile_forget_places();
+    pt.mode = mode;
+    decide();
+}
+
+void pt_pause(bool on)
+{
+    if (on)
+        __atomic_fetch_or(&pt.gate, PT_GATE_PAUSED, __ATOMIC_RELEASE);
+    else
+        __atomic_fetch_and(&pt.gate, ~(uint32_t)PT_GATE_PAUSED, __ATOMIC_RELEASE);
+}

@@ -1,0 +1,149 @@
+/* A log that is cut short under its writers: a store into what is gone is a SIGBUS.
+ *
+ * Somebody opens the log for writing, or copies another file over it: no call
+ * of ours fails, the next store into a record does.  So SIGBUS has a handler.
+ * A fault within the log puts anonymous memory in its place: the store goes
+ * there, this process is no longer traced, one line says so.  Every other
+ * SIGBUS is the program's: it gets what it would have got without us.  The
+ * program's own sigaction and signal are answered here for this one signal, so
+ * that it finds the disposition it has set; its handler is called behind ours
+ * (with its flags and mask, which the kernel sees to). */
+#include "hooks.h"
+
+#include <signal.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+PT_HOOK_DECLARE(int, sigaction, int, const struct sigaction *, struct sigaction *);
+PT_HOOK_DECLARE(sighandler_t, signal, int, sighandler_t);
+
+/* What the program has set.  Two, one of them valid: the handler may come in at any time. */
+static struct sigaction theirs[2];
+static uint32_t valid; /* atomic: which */
+
+static void remember(const struct sigaction *action)
+{
+    uint32_t other = 1 - __atomic_load_n(&valid, __ATOMIC_RELAXED);
+    theirs[other] = *action;
+    __atomic_store_n(&valid, other, __ATOMIC_RELEASE);
+}
+
+static void say_so(void)
+{
+    static const char what[] = "pyio-trace: the log was cut short by another program; what follows is not traced: ";
+    char line[sizeof what + sizeof pt.path + 1];
+    size_t n = strlen(pt.path);
+    memcpy(line, what, sizeof what - 1);
+    memcpy(line + sizeof what - 1, pt.path, n);
+    line[sizeof what - 1 + n] = '\n';
+    pt_sys(SYS_write, 2, line, sizeof what + n);
+}
+
+/* Whatever is under way in any thread goes on in memory that nobody reads. */
+static bool give_up(void)
+{
+    bool first = !(__atomic_fetch_or(&pt.gate, PT_GATE_OFF, __ATOMIC_SEQ_CST) & PT_GATE_OFF);
+    long at = pt_sys(SYS_mmap, pt.base, pt.mapped, PROT_READ | PROT_WRITE,
+                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+    if (at < 0 && at > -4096)
+        return false;
+    if (first && pt.owns_run)
+        say_so();
+    return true;
+}
+
+static void on_bus_error(int number, siginfo_t *info, void *context);
+
+static void install(const struct sigaction *wanted)
+{
+    struct sigaction action = *wanted;
+    action.sa_sigaction = on_bus_error;
+    action.sa_flags = (action.sa_flags & ~(int)SA_RESETHAND) | SA_SIGINFO;
+    if (wanted->sa_handler == SIG_DFL)
+        action.sa_flags |= SA_ONSTACK | SA_RESTART;
+    real_sigaction(SIGBUS, &action, NULL);
+}
+
+/* The default: the fault happens once more, without us; a signal that was sent is sent on. */
+static void by_default(int number, siginfo_t *info)
+{
+    struct sigaction action = {.sa_handler = SIG_DFL};
+    real_sigaction(number, &action, NULL);
+    if (info->si_code <= 0 || info->si_code == BUS_MCEERR_AO)
+        pt_sys(SYS_rt_tgsigqueueinfo, pt_sys6(SYS_getpid, 0, 0, 0, 0, 0, 0), pt_sys6(SYS_gettid, 0, 0, 0, 0, 0, 0), number, info);
+}
+
+static void on_bus_error(int number, siginfo_t *info, void *context)
+{
+    uintptr_t at = (uintptr_t)info->si_addr, log = (uintptr_t)pt.base;
+    if (info->si_code > 0 && at >= log && at < log + pt.mapped && give_up())
+        return;
+    struct sigaction action = theirs[__atomic_load_n(&valid, __ATOMIC_ACQUIRE)];
+    if (action.sa_handler == SIG_DFL) {
+        by_default(number, info);
+        return;
+    }
+    if (action.sa_flags & SA_RESETHAND) {
+        struct sigaction none = {.sa_handler = SIG_DFL};
+        remember(&none);
+        install(&none);
+    }
+    if (action.sa_flags & SA_SIGINFO)
+        action.sa_sigaction(number, info, context);
+    else
+        action.sa_handler(number);
+}
+
+static bool is_installed(void)
+{
+    struct sigaction now;
+    return real_sigaction(SIGBUS, NULL, &now) == 0 && now.sa_sigaction == on_bus_error;
+}
+
+void pt_bus_guard(void)
+{
+    struct sigaction now;
+    if (real_sigaction(SIGBUS, NULL, &now) != 0 || now.sa_handler == SIG_IGN || now.sa_sigaction == on_bus_error)
+        return; /* ignored: it stays so, and a fault in the log ends the program */
+    remember(&now);
+    install(&now);
+}
+
+void pt_bus_release(void)
+{
+    struct sigaction action = theirs[__atomic_load_n(&valid, __ATOMIC_ACQUIRE)];
+    if (is_installed())
+        real_sigaction(SIGBUS, &action, NULL);
+}
+
+/* Ours stays in front, unless the program ignores the signal.  A vfork child has its own dispositions, in its
+ * parent's memory: it gets the kernel's answer. */
+int hook_sigaction(int number, const struct sigaction *wanted, struct sigaction *before)
+{
+    if (PT_LIKELY(number != SIGBUS) || !is_installed() ||
+        (pt_self && pt_self->gate & PT_GATE_VFORK && (uint32_t)pt_sys6(SYS_getpid, 0, 0, 0, 0, 0, 0) != pt.pid))
+        return real_sigaction(number, wanted, before);
+    struct sigaction was = theirs[__atomic_load_n(&valid, __ATOMIC_ACQUIRE)];
+    if (wanted && wanted->sa_handler == SIG_IGN) {
+        if (real_sigaction(number, wanted, NULL) != 0)
+            return -1;
+    } else if (wanted) {
+        struct sigaction now = *wanted; /* it may be the same place as before */
+        remember(&now);
+        install(&now);
+    }
+    if (before)
+        *before = was;
+    return 0;
+}
+
+sighandler_t hook_signal(int number, sighandler_t handler)
+{
+    if (PT_LIKELY(number != SIGBUS) || handler == SIG_ERR)
+        return real_signal(number, handler);
+    struct sigaction action = {.sa_handler = handler, .sa_flags = SA_RESTART}, before;
+    sigemptyset(&action.sa_mask);
+    sigaddset(&action.sa_mask, number);
+    return hook_sigaction(number, &action, &before) == 0 ? before.sa_handler : SIG_ERR;
+}

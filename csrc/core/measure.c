@@ -1,0 +1,320 @@
+/* Measuring what passes the hooks by: the kernel's own figures, read at a
+ * process's edges and when a mapping goes, never on the way of an operation.
+ *
+ * Page faults make no call.  What is left of them is the process's page tables:
+ * /proc/self/pagemap tells which pages of a mapping are there, /proc/self/smaps
+ * how much of an area is dirty.  docs/blind-spots.md has the errors of this.
+ * Raw system calls only: a process may end in a signal handler. */
+#include "measure.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/auxv.h>
+#include <sys/resource.h>
+
+#define ENTRIES 256u          /* of pagemap, read at once: 2 KiB on the stack */
+#define FULL_PAGES (1u << 17) /* mappings up to here (512 MiB of 4 KiB pages) are looked at whole, larger ones ... */
+#define WINDOWS 512u          /* ... through so many windows of ENTRIES pages */
+#define AROUND 16u            /* pages that one fault maps (fault_around_bytes, 64 KiB) ... */
+#define HUGE 512u             /* ... or, with a large folio, a whole page-table page */
+
+#define PRESENT (1ull << 63)
+#define SWAPPED (1ull << 62)
+#define OF_FILE (1ull << 61)
+
+static int64_t began_ns, spent_ns; /* of this process: since when, and how long measuring took in all */
+
+int64_t pt_now_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+/* Measuring may take an allowance and 2 % of the time that the process has lived. */
+bool pt_measuring_affordable(int64_t allowance_ns)
+{
+    int64_t spent = __atomic_load_n(&spent_ns, __ATOMIC_RELAXED);
+    return spent < allowance_ns || spent * 50 < pt_now_ns() - began_ns;
+}
+
+void pt_measuring_took(int64_t since_ns)
+{
+    __atomic_fetch_add(&spent_ns, pt_now_ns() - since_ns, __ATOMIC_RELAXED);
+}
+
+static long open_own(const char *path)
+{
+    return pt_sys(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC, 0);
+}
+
+/* The kernel's count of what we read must not include our own reading. */
+static void note_own_reading(long bytes)
+{
+    if (bytes > 0 && pt.process_id)
+        __atomic_fetch_add(&pt.process->own_read, (uint64_t)bytes, __ATOMIC_RELAXED);
+}
+
+/* ---- pages ------------------------------------------------------------------ */
+
+/* Pages of one mapping, met in order.  A fault brings one page, or those around
+ * it, or a whole page-table page of them: the fewest faults that explain what
+ * is there give the lower bound.  A private copy was made for that page alone. */
+struct tally {
+    uint64_t there, fewest;
+    uint64_t block, window;      /* the ones that the last page was in */
+    unsigned in_block, windows;  /* file pages there; windows with any */
+    unsigned in_window;
+};
+
+static void close_block(struct tally *t)
+{
+    t->windows += t->in_window > 0;
+    t->fewest += t->in_block == HUGE ? 1 : t->windows;
+    t->in_block = t->windows = t->in_window = 0;
+}
+
+static void add_page(struct tally *t, uint64_t page, uint64_t entry)
+{
+    if (page / HUGE != t->block)
+        close_block(t);
+    else if (page / AROUND != t->window) {
+        t->windows += t->in_window > 0;
+        t->in_window = 0;
+    }
+    t->block = page / HUGE;
+    t->window = page / AROUND;
+    if (!(entry & (PRESENT | SWAPPED)))
+        return;
+    t->there++;
+    if (entry & OF_FILE) {
+        t->in_block++;
+        t->in_window++;
+    } else {
+        t->fewest++;
+    }
+}
+
+/* Looks at pages [first, first + count); false: the kernel would not tell. */
+static bool look(long fd, uint64_t first, uint64_t count, struct tally *t)
+{
+    uint64_t entries[ENTRIES];
+    while (count) {
+        uint64_t n = count < ENTRIES ? count : ENTRIES;
+        long got = pt_sys(SYS_pread64, fd, entries, n * 8, first * 8);
+        note_own_reading(got);
+        if (got != (long)(n * 8))
+            return false;
+        for (uint64_t i = 0; i < n; i++)
+            add_page(t, first + i, entries[i]);
+        first += n;
+        count -= n;
+    }
+    return true;
+}
+
+bool pt_resident_slow(uintptr_t address, uint64_t length, struct pt_resident *out)
+{
+    uint64_t size = getauxval(AT_PAGESZ), first = address / size, count = (length + size - 1) / size, looked = count;
+    struct tally t = {.block = first / HUGE, .window = first / AROUND};
+    memset(out, 0, sizeof *out);
+    long fd = count ? open_own("/proc/self/pagemap") : -1;
+    if (fd < 0)
+        return false;
+    bool good = true;
+    if (count <= FULL_PAGES) {
+        good = look(fd, first, count, &t);
+    } else {
+        uint64_t share = count / WINDOWS; /* one window in each share, not always at its start: data have periods too */
+        for (uint64_t i = 0; i < WINDOWS && good; i++) {
+            uint64_t shift = (i * 2654435761u >> 7) % (share - ENTRIES + 1);
+            good = look(fd, first + i * share + shift, ENTRIES, &t);
+        }
+        looked = (uint64_t)WINDOWS * ENTRIES;
+        out->sampled = true;
+    }
+    pt_sys(SYS_close, fd);
+    close_block(&t);
+    double scale = (double)size * ((double)count / (double)looked);
+    out->touched = (uint64_t)((double)t.there * scale);
+    out->at_least = (uint64_t)((double)t.fewest * scale);
+    out->touched = out->touched < length ? out->touched : length; /* the last page may be of less */
+    out->at_least = out->at_least < out->touched ? out->at_least : out->touched;
+    return good;
+}
+
+/* ---- dirty pages --------------------------------------------------------------- */
+
+struct area {
+    uintptr_t start, end;
+    uint64_t dirty;
+};
+
+static const char *hexadecimal(const char *p, uintptr_t *value)
+{
+    *value = 0;
+    for (;; p++) {
+        unsigned digit = *p >= '0' && *p <= '9' ? (unsigned)(*p - '0') : *p >= 'a' && *p <= 'f' ? (unsigned)(*p - 'a') + 10 : 16;
+        if (digit == 16)
+            return p;
+        *value = *value << 4 | digit;
+    }
+}
+
+static uint64_t decimal(const char *p)
+{
+    uint64_t value = 0;
+    while (*p == ' ' || *p == '\t')
+        p++;
+    for (; *p >= '0' && *p <= '9'; p++)
+        value = value * 10 + (uint64_t)(*p - '0');
+    return value;
+}
+
+/* One line of smaps: the head of an area, or one of its figures. */
+static void read_line(const char *line, struct area *a, pt_dirty_seen *seen, void *data)
+{
+    static const char shared[] = "Shared_Dirty:", private[] = "Private_Dirty:";
+    if (strncmp(line, shared, sizeof shared - 1) == 0) {
+        a->dirty = decimal(line + sizeof shared - 1) * 1024;
+    } else if (strncmp(line, private, sizeof private - 1) == 0) {
+        seen(a->start, a->end, a->dirty + decimal(line + sizeof private - 1) * 1024, data);
+    } else {
+        uintptr_t start, end;
+        const char *p = hexadecimal(line, &start);
+        if (*p == '-' && *hexadecimal(p + 1, &end) == ' ')
+            *a = (struct area){start, end, 0};
+    }
+}
+
+/* The kernel works out each area's figures as it is read: no further than is wanted. */
+bool pt_dirty_each_slow(uintptr_t until, pt_dirty_seen *seen, void *data)
+{
+    char buffer[2048];
+    size_t held = 0;
+    struct area a = {0, 0, 0};
+    long fd = open_own("/proc/self/smaps"), got = -1;
+    while (fd >= 0 && a.start < until && (got = pt_sys(SYS_read, fd, buffer + held, sizeof buffer - 1 - held)) > 0) {
+        note_own_reading(got);
+        held += (size_t)got;
+        buffer[held] = 0;
+        char *line = buffer, *end;
+        for (; (end = strchr(line, '\n')); line = end + 1) {
+            *end = 0;
+            read_line(line, &a, seen, data);
+        }
+        held -= (size_t)(line - buffer);
+        if (held == sizeof buffer - 1)
+            held = 0; /* the end of a very long path */
+        memmove(buffer, line, held);
+    }
+    if (fd >= 0)
+        pt_sys(SYS_close, fd);
+    return fd >= 0 && got >= 0;
+}
+
+#ifndef SYS_cachestat
+#define SYS_cachestat 451
+#endif
+
+/* Bytes of a file's range that are dirty in the page cache, whoever wrote them; 0 where the kernel cannot tell (Linux
+ * before 6.5). */
+uint64_t pt_dirty_cached_slow(int fd, uint64_t offset, uint64_t length)
+{
+    uint64_t range[2] = {offset, length}, found[5] = {0};
+    if (pt_sys(SYS_cachestat, fd, range, found, 0) != 0)
+        return 0;
+    return found[1] * getauxval(AT_PAGESZ); /* struct cachestat: nr_cache, nr_dirty, ... */
+}
+
+/* ---- the kernel's account ---------------------------------------------------------- */
+
+bool pt_account_now_slow(struct pt_account *out)
+{
+    char text[512];
+    long fd = open_own("/proc/self/io");
+    if (fd < 0)
+        return false;
+    long n = pt_sys(SYS_read, fd, text, sizeof text - 1);
+    pt_sys(SYS_close, fd);
+    text[n > 0 ? n : 0] = 0;
+    uint64_t *const values[] = {&out->read_chars, &out->write_chars, &out->read_calls, &out->write_calls,
+                                &out->storage_read, &out->storage_written};
+    const char *p = text; /* "rchar: 1", "wchar: 2", ...: in this order since there is such a file */
+    for (unsigned i = 0; i < sizeof values / sizeof *values; i++) {
+        p = strchr(p, ':');
+        if (!p)
+            return false;
+        *values[i] = decimal(++p);
+    }
+    struct rusage usage;
+    if (pt_sys(SYS_getrusage, RUSAGE_SELF, &usage) == 0) {
+        out->minor_faults = (uint64_t)usage.ru_minflt;
+        out->major_faults = (uint64_t)usage.ru_majflt;
+    }
+    note_own_reading(n);
+    return true;
+}
+
+void pt_account_begins(struct pt_process *p, bool forked)
+{
+    began_ns = pt_now_ns();
+    spent_ns = 0;
+    /* A forked child's account begins at nought. */
+    if (forked || pt_account_now_slow(&p->begin_account))
+        p->accounts = PT_ACCOUNT_BEGIN;
+}
+
+void pt_account_ends(struct pt_process *p)
+{
+    uint64_t own = __atomic_load_n(&p->own_read, __ATOMIC_RELAXED);
+    if (pt_account_now_slow(&p->end_account)) {
+        p->own_read = own; /* this reading comes after what it has read */
+        __atomic_fetch_or(&p->accounts, PT_ACCOUNT_END, __ATOMIC_RELEASE);
+    }
+}
+
+/* What the kernel has of a child is added to its parent's account when the parent waits for it. */
+void pt_account_of_child(const struct pt_account *before, const struct pt_account *after)
+{
+    struct pt_account *sum = &pt.process->children_account;
+    const uint64_t *from = (const uint64_t *)before, *to = (const uint64_t *)after;
+    for (unsigned i = 0; i < sizeof *sum / sizeof(uint64_t); i++)
+        if (to[i] > from[i])
+            __atomic_fetch_add((uint64_t *)sum + i, to[i] - from[i], __ATOMIC_RELAXED);
+}
+
+/* ---- io_uring ---------------------------------------------------------------------- */
+
+struct dirent64_head { /* of linux_dirent64, which libc does not declare */
+    uint64_t ino;
+    int64_t offset;
+    uint16_t length;
+    uint8_t type;
+    char name[];
+};
+
+/* Rings are descriptors: those made past the syscall() hook are known by what /proc calls them. */
+bool pt_ring_open_slow(void)
+{
+    static const char ring[] = "anon_inode:[io_uring]";
+    char buffer[1024] __attribute__((aligned(8))), target[sizeof ring];
+    long fd = pt_sys(SYS_openat, AT_FDCWD, "/proc/self/fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0), got;
+    bool found = false;
+    /* A process with very many descriptors is not searched to the last. */
+    for (int looked = 0; fd >= 0 && !found && looked < 4096;) {
+        got = pt_sys(SYS_getdents64, fd, buffer, sizeof buffer);
+        if (got <= 0)
+            break;
+        for (long at = 0; at < got && !found; looked++) {
+            const struct dirent64_head *d = (const struct dirent64_head *)(buffer + at);
+            long n = pt_sys(SYS_readlinkat, fd, d->name, target, sizeof target);
+            found = n == (long)sizeof ring - 1 && memcmp(target, ring, sizeof ring - 1) == 0;
+            at += d->length;
+        }
+    }
+    if (fd >= 0)
+        pt_sys(SYS_close, fd);
+    return found;
+}

@@ -1,0 +1,169 @@
+/* Loaded objects: the tables that got.c walks, and what they say of the versions
+ * and of the addresses of the hooked names. */
+#include "objects.h"
+
+#include <dlfcn.h>
+#include <string.h>
+
+/* ---- tables ------------------------------------------------------------------- */
+
+static const ElfW(Dyn) * scan_segments(const struct dl_phdr_info *info, struct pt_object *o)
+{
+    const ElfW(Dyn) *dynamic = NULL;
+    uintptr_t page = pt_kernel_page();
+    memset(o, 0, sizeof *o);
+    o->base = info->dlpi_addr;
+    o->low = UINTPTR_MAX;
+    for (int i = 0; i < info->dlpi_phnum; i++) {
+        const ElfW(Phdr) *p = &info->dlpi_phdr[i];
+        uintptr_t at = o->base + p->p_vaddr;
+        if (p->p_type == PT_DYNAMIC)
+            dynamic = (const ElfW(Dyn) *)at;
+        if (p->p_type == PT_LOAD) {
+            o->low = at < o->low ? at : o->low;
+            o->high = at + p->p_memsz > o->high ? at + p->p_memsz : o->high;
+            if (p->p_flags & PF_W) {
+                o->data = o->data ? o->data : at;
+                o->data_end = at + p->p_memsz;
+            }
+        }
+        if (p->p_type == PT_GNU_RELRO) {
+            o->relro = at & ~(page - 1);
+            o->relro_end = (at + p->p_memsz) & ~(page - 1);
+        }
+    }
+    return dynamic;
+}
+
+/* glibc stores the addresses of d_ptr entries relocated; musl and the vDSO do not. */
+static uintptr_t dynamic_address(const struct pt_object *o, ElfW(Addr) value)
+{
+    return value >= o->base && o->base ? value : o->base + value;
+}
+
+bool pt_object_read(const struct dl_phdr_info *info, struct pt_object *o)
+{
+    const ElfW(Dyn) *d = scan_segments(info, o);
+    if (!d)
+        return false;
+    for (; d->d_tag != DT_NULL; d++) {
+        uintptr_t at = dynamic_address(o, d->d_un.d_ptr);
+        switch (d->d_tag) {
+        case DT_STRTAB: o->strings = (const char *)at; break;
+        case DT_SYMTAB: o->symbols = (const ElfW(Sym) *)at; break;
+        case DT_VERSYM: o->versions = (const ElfW(Half) *)at; break;
+        case DT_VERNEED: o->needs = (const ElfW(Verneed) *)at; break;
+        case DT_RELA: o->rela = (const ElfW(Rela) *)at; break;
+        case DT_RELASZ: o->rela_count = d->d_un.d_val / sizeof(ElfW(Rela)); break;
+        case DT_JMPREL: o->plt = (const ElfW(Rela) *)at; break;
+        case DT_PLTRELSZ: o->plt_count = d->d_un.d_val / sizeof(ElfW(Rela)); break;
+        }
+    }
+    return o->strings && o->symbols;
+}
+
+/* ---- versions ------------------------------------------------------------------ */
+
+/* libc keeps old functions under the names of some that have changed.  Ours go on
+ * to the new ones, so a slot that is still to be bound to an old one stays. */
+#if defined(__x86_64__)
+static const char oldest[] = "GLIBC_2.2.5";
+static const char *const changed[] = {"glob", "glob64", "lio_listio", "lio_listio64", "nftw", "nftw64",
+                                      "posix_spawn", "posix_spawnp", "realpath"};
+#else
+static const char oldest[] = "GLIBC_2.17";
+static const char *const changed[] = {"glob", "glob64"};
+#endif
+
+static const char *version_asked(const struct pt_object *o, size_t symbol)
+{
+    if (!o->versions || !o->needs)
+        return "";
+    ElfW(Half) wanted = o->versions[symbol] & 0x7fff;
+    for (const ElfW(Verneed) *n = o->needs;; n = (const void *)((const char *)n + n->vn_next)) {
+        const ElfW(Vernaux) *a = (const void *)((const char *)n + n->vn_aux);
+        for (int i = 0; i < n->vn_cnt; i++, a = (const void *)((const char *)a + a->vna_next))
+            if (a->vna_other == wanted)
+                return o->strings + a->vna_name;
+        if (!n->vn_next)
+            return "";
+    }
+}
+
+bool pt_object_wants_old(const struct pt_object *o, size_t symbol, const char *name)
+{
+    for (unsigned i = 0; i < sizeof changed / sizeof *changed; i++)
+        if (strcmp(name, changed[i]) == 0)
+            return strcmp(version_asked(o, symbol), oldest) == 0;
+    return false;
+}
+
+/* ---- originals ---------------------------------------------------------------
+ * In a program that is not position-independent, a function whose address is
+ * taken has its address in the program: a stub there, which jumps through the
+ * program's slot.  dlsym, too, answers with that stub.  It is no original: the
+ * slot it jumps through is one that we patch. */
+
+static char stub[1]; /* for the address of a hook of which only a stub is known yet */
+
+static int mark_stubs(struct dl_phdr_info *info, size_t size, void *any)
+{
+    struct pt_object o;
+    (void)size;
+    for (size_t i = 0; pt_object_read(info, &o) && i < o.plt_count; i++) {
+        const ElfW(Sym) *symbol = &o.symbols[ELF64_R_SYM(o.plt[i].r_info)];
+        struct pt_hook *h = pt_hook_find(o.strings + symbol->st_name);
+        if (h && symbol->st_shndx == SHN_UNDEF && symbol->st_value && h->address == (void *)(o.base + symbol->st_value)) {
+            h->address = stub;
+            *(bool *)any = true;
+        }
+    }
+    return 1; /* the first object is the program */
+}
+
+#define BEYOND 64 /* libraries that a program starts with, libc among them: more are not looked at */
+struct beyond {
+    const char *names[BEYOND];
+    uintptr_t low[BEYOND], high[BEYOND];
+    unsigned count, seen;
+};
+
+static int note_library(struct dl_phdr_info *info, size_t size, void *data)
+{
+    struct beyond *b = data;
+    struct pt_object o;
+    (void)size;
+    if (b->seen++ == 0 || b->count == BEYOND || !pt_object_read(info, &o))
+        return 0;
+    b->names[b->count] = info->dlpi_name;
+    b->low[b->count] = o.low;
+    b->high[b->count++] = o.high;
+    return 0;
+}
+
+/* As the program's own slot is bound: the first object after the program that has the name. */
+static void *find_beyond_program(const struct beyond *b, const char *name)
+{
+    for (unsigned i = 0; i < b->count; i++) {
+        void *library = dlopen(b->names[i], RTLD_LAZY | RTLD_NOLOAD);
+        void *found = library ? dlsym(library, name) : NULL;
+        if (library)
+            dlclose(library);
+        if ((uintptr_t)found >= b->low[i] && (uintptr_t)found < b->high[i])
+            return found;
+    }
+    return NULL;
+}
+
+void pt_look_beyond_stubs(void)
+{
+    struct beyond libraries = {0};
+    bool any = false;
+    dl_iterate_phdr(mark_stubs, &any);
+    if (!any)
+        return;
+    dl_iterate_phdr(note_library, &libraries);
+    for (unsigned i = 0; i < pt_hook_count; i++)
+        if (pt_hooks[i].address == stub)
+            pt_hooks[i].address = find_beyond_program(&libraries, pt_hooks[i].name);
+}

@@ -1,0 +1,36 @@
+/* What the dynamic linker's tables of a loaded object say (objects.c). */
+#ifndef PYIO_TRACE_OBJECTS_H
+#define PYIO_TRACE_OBJECTS_H
+
+#include "core.h"
+
+#include <elf.h>
+#include <link.h>
+
+#if defined(__x86_64__)
+#define R_SLOT R_X86_64_JUMP_SLOT
+#define R_DATA R_X86_64_GLOB_DAT
+#define R_ABS R_X86_64_64
+#elif defined(__aarch64__)
+#define R_SLOT R_AARCH64_JUMP_SLOT
+#define R_DATA R_AARCH64_GLOB_DAT
+#define R_ABS R_AARCH64_ABS64
+#endif
+
+struct pt_object {
+    uintptr_t base, low, high;  /* load bias; range of its segments, holes included */
+    uintptr_t data, data_end;   /* of its writable segment */
+    uintptr_t relro, relro_end; /* page-aligned; 0: none */
+    const char *strings;
+    const ElfW(Sym) * symbols;
+    const ElfW(Half) * versions; /* by symbol; NULL: it asks for none */
+    const ElfW(Verneed) * needs;
+    const ElfW(Rela) * rela, *plt;
+    size_t rela_count, plt_count;
+};
+
+bool pt_object_read(const struct dl_phdr_info *info, struct pt_object *o);
+bool pt_object_wants_old(const struct pt_object *o, size_t symbol, const char *name);
+void pt_look_beyond_stubs(void);
+
+#endif

@@ -1,0 +1,13 @@
+/* What Python calls of ours between its own frames, leaving no frame. */
+#ifndef PYIO_TRACE_UNSEEN_H
+#define PYIO_TRACE_UNSEEN_H
+
+#include <Python.h>
+
+extern PyTypeObject pt_unseen_type;
+PyObject *pt_finder(PyObject *module, PyObject *const *args, Py_ssize_t n);
+PyObject *pt_loading(PyObject *module, PyObject *const *args, Py_ssize_t n);
+PyObject *pt_handing_over(PyObject *module, PyObject *function);
+PyObject *pt_taking_over(PyObject *module, PyObject *function);
+
+#endif

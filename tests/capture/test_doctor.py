@@ -1,0 +1,216 @@
+"""The doctor looks into live processes and tries scripts: held against what the process knows of itself."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pyio_trace.cli.doctor.objects import LEFT_ALONE
+from tests.support.programs import Runner, clean_environment
+
+ROOT = Path(__file__).parents[2]
+WRITER = ROOT / "tests" / "csrc" / "writer.c"
+
+#: Says what native.core sees in its own process, then waits.
+SUBJECT = """
+    import json, os, sqlite3, sys
+    from pyio_trace.native import core
+    with open("/proc/self/maps") as maps:
+        ranges = [line.split()[0].split("-") for line in maps if line.rstrip().endswith("libpyio_trace.so")]
+    ours = [(int(start, 16), int(end, 16)) for start, end in ranges]
+    snapshot = core.got_snapshot()
+    patched = [at for at, value in snapshot.items() if any(start <= value < end for start, end in ours)]
+    print(json.dumps([patched, len(snapshot)]), flush=True)
+    sys.stdin.read(1)
+"""
+
+#: The slots that the doctor finds patched, one by one.
+SLOTS = """
+import json, sys
+from pyio_trace.cli.doctor import memory, objects, process
+pid = int(sys.argv[1])
+areas = memory.areas_of(pid)
+with memory.Memory(pid) as mem:
+    looking = objects.Inspection(pid, areas, mem, process.hooked_names())
+    found = [one for one in looking.objects() if one.state in ("hooked", "partly", "not hooked")]
+    slots = [slot for one in found for slot in looking.slots(one.path, one.base)]
+print(json.dumps([[slot.at for slot in slots if not slot.reason], len(slots)]))
+"""
+
+
+@pytest.fixture(scope="module")
+def writer(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("doctor") / "writer.so"
+    subprocess.run(["cc", "-O1", "-shared", "-fPIC", str(WRITER), "-o", str(path)], check=True)
+    return path
+
+
+@contextmanager
+def alive(program: Runner, text: str, *args: object, traced: bool = True) -> Iterator[tuple[int, str]]:
+    """A program that has said a line and waits: (pid, the line)."""
+    extra = {"PYIO_TRACE": "1", "PYIO_TRACE_OUTPUT": "subject.pyio", "PYIO_TRACE_QUIET": "1"} if traced else {}
+    process = subprocess.Popen(
+        [sys.executable, str(program.write(text)), *map(str, args)], cwd=program.folder, text=True,
+        env=clean_environment(**extra), stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+    )  # fmt: skip
+    assert process.stdout is not None
+    try:
+        yield process.pid, process.stdout.readline()
+    finally:
+        process.communicate("\n", timeout=60)
+    assert process.returncode == 0
+
+
+def doctor(program: Runner, *words: object) -> tuple[int, str, str]:
+    done = program.command([sys.executable, "-m", "pyio_trace", "doctor", *words])
+    return done.status, done.stdout, done.stderr
+
+
+def report(program: Runner, *words: object) -> dict[str, Any]:
+    status, out, err = doctor(program, "--format", "json", *words)
+    assert status == 0, err
+    found: dict[str, Any] = json.loads(out)
+    return found
+
+
+def test_slots_of_a_live_process(program: Runner) -> None:
+    """GIVEN a traced process with C extensions WHEN looked at from outside THEN the slots are those that the core finds
+    inside, one by one, and their number is what the report has."""
+    with alive(program, SUBJECT) as (pid, line):
+        patched, total = json.loads(line)
+        done = program.command([sys.executable, "-c", SLOTS, pid])
+        seen, there = json.loads(done.stdout or f'["{done.stderr}", 0]')
+        found = report(program, pid)
+    assert sorted(seen) == sorted(patched) and len(patched) > 100
+    assert there == total
+    assert sum(one["patched"] for one in found["objects"]) == len(patched)
+    by_name = {Path(one["path"]).name.partition(".")[0]: one for one in found["objects"]}
+    assert by_name["libc"]["state"] == by_name["libpyio_trace"]["state"] == "left alone"
+    assert any(name.startswith("libsqlite3") and one["patched"] for name, one in by_name.items())
+
+
+def test_facts_of_a_live_process(program: Runner) -> None:
+    with alive(program, SUBJECT) as (pid, _):
+        facts = report(program, pid)["facts"]
+        text = doctor(program, pid)[1]
+    assert facts["process"].startswith(f"{pid}, ") and facts["process"].endswith("program.py")
+    assert facts["log"] == str(program.folder / "subject.pyio")
+    assert facts["python"].startswith("{}.{}.{}, ".format(*sys.version_info))
+    assert (facts["tracing"], facts["stacks"], facts["mode"]) == ("on", "full", "trace")
+    assert facts["log budget"].endswith("of 4 GiB used (<0.1 %)") and facts["log disk"].endswith("free")
+    assert "log:" in text and "libc: what it calls is its own" in text
+
+
+def test_an_object_that_is_not_patched_is_shown(program: Runner, writer: Path) -> None:
+    """GIVEN a library loaded, and no symbol asked for since WHEN looked at THEN its functions are listed as not hooked,
+    and why; once a symbol is asked for they are."""
+    text = """
+        import _ctypes, ctypes, sys
+        library = ctypes.CDLL(sys.argv[1])
+        if len(sys.argv) > 2:
+            library.write_there
+        print("ready", flush=True)
+        sys.stdin.read(1)
+    """
+    with alive(program, text, writer) as (pid, _):
+        [before] = [one for one in report(program, pid)["objects"] if one["path"] == str(writer)]
+        assert f"0     3  {writer}" in doctor(program, pid)[1]
+    with alive(program, text, writer, "use") as (pid, _):
+        [after] = [one for one in report(program, pid)["objects"] if one["path"] == str(writer)]
+    assert (before["state"], before["patched"]) == ("not hooked", 0)
+    [(reason, names)] = before["unpatched"].items()
+    assert "not patched yet" in reason and sorted(names) == ["close", "open", "write"]
+    assert (after["state"], after["patched"], after["unpatched"]) == ("hooked", 3, {})
+
+
+def test_slots_that_belong_to_others(program: Runner, writer: Path) -> None:
+    """GIVEN a slot that another tool has taken since WHEN looked at THEN it is named, and so is the tool."""
+    with alive(program, """
+        import ctypes, sys
+        from pyio_trace.native import core
+        before = set(core.got_snapshot())
+        library = ctypes.CDLL(sys.argv[1])
+        library.write_there
+        kept = ctypes.c_void_p.in_dll(library, "kept_open")
+        kept.value = ctypes.cast(ctypes.CDLL("libsqlite3.so.0").sqlite3_open, ctypes.c_void_p).value
+        print("ready", flush=True)
+        sys.stdin.read(1)
+        """, writer) as (pid, _):  # fmt: skip
+        [one] = [one for one in report(program, pid)["objects"] if one["path"] == str(writer)]
+    assert (one["state"], one["patched"]) == ("partly", 2)
+    [(reason, names)] = one["unpatched"].items()
+    assert reason.startswith("another tool's: leads to /") and "libsqlite3" in reason and names == ["open"]
+
+
+def test_a_stretch_that_has_ended(program: Runner) -> None:
+    with alive(program, """
+        import pyio_trace, sys
+        with pyio_trace.trace("stretch.pyio"):
+            pass
+        print("ready", flush=True)
+        sys.stdin.read(1)
+        """, traced=False) as (pid, _):  # fmt: skip
+        status, out, _ = doctor(program, "--format", "json", pid)
+        found = json.loads(out)
+    assert status == 1 and not found["works"] and found["facts"]["tracing"].startswith(("off", "stopped"))
+    assert all(one["patched"] == 0 for one in found["objects"])
+
+
+@pytest.mark.parametrize(
+    ("which", "slug"), [("none", "no-such-process"), ("untraced", "process-not-traced"), ("text", "no-such-script")]
+)
+def test_what_cannot_be_looked_at(program: Runner, which: str, slug: str) -> None:
+    with alive(program, "import sys; print(flush=True); sys.stdin.read(1)", traced=False) as (pid, _):
+        what = {"none": 4194304 + 7, "untraced": pid, "text": "nothing.py"}[which]
+        status, out, err = doctor(program, what)
+    assert (status, out) == (2, "") and err.count("\n") == 1 and err.endswith(f"[{slug}]\n")
+
+
+# ---- a script
+
+
+def test_a_script_is_run_and_looked_at(program: Runner, writer: Path) -> None:
+    """GIVEN a script with arguments, a child, an exit status WHEN tried THEN it has run as ever, its output on
+    stderr, and what it had loaded at its exit is in the report; its log is gone."""
+    path = program.write("""
+        import ctypes, mmap, os, sys
+        from concurrent.futures import ThreadPoolExecutor
+        ctypes.CDLL(sys.argv[1]).write_there(b"out", b"abc", 3)
+        if os.fork() == 0:
+            sys.exit(5)
+        print("child", os.WEXITSTATUS(os.wait()[1]), sys.argv[2:], "HOLD" in str(os.environ))
+        sys.exit(3)
+    """, "script.py")  # fmt: skip
+    status, out, err = doctor(program, "--format", "json", path, writer, "--flag", "x")
+    found = json.loads(out)
+    assert status == 0
+    assert err == "child 5 ['--flag', 'x'] False\n"
+    assert (program.folder / "out").read_bytes() == b"abc"
+    assert found["facts"]["script"] == f"{path} has run to its end, status 3"
+    assert [one["state"] for one in found["objects"] if one["path"] == str(writer)] == ["hooked"]
+    states = {one["name"]: one["state"] for one in found["instruments"]}
+    assert states == {"file objects": "active", "mmap objects": "active", "ThreadPoolExecutor": "active"}
+    assert not Path(found["facts"]["log"]).exists()
+
+
+def test_a_script_that_ends_without_pythons_exit(program: Runner) -> None:
+    path = program.write("import os; os._exit(4)", "script.py")
+    status, out, err = doctor(program, path)
+    assert (status, out) == (2, "") and "status 4" in err and err.endswith("[script-not-seen]\n")
+
+
+# ---- one rule in two places
+
+
+def test_objects_left_alone_are_those_of_the_core() -> None:
+    text = (ROOT / "csrc" / "core" / "got.c").read_text()
+    body = text[text.index("static bool left_alone") :].partition("};")[0]
+    assert re.findall(r'"([^"]+)"', body) == list(LEFT_ALONE)

@@ -1,0 +1,477 @@
+"""--follow=all: programs that are not Python are in the log of the Python program that starts them."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import pyio_trace
+from tests.fidelity import harness, strace
+from tests.support.programs import Outcome, Row, Runner, clean_environment, succeeded
+
+SOURCE = Path(__file__).parent.parent / "csrc" / "child.c"
+SIZE = 100 * 4096
+ALL = {"PYIO_TRACE_FOLLOW": "all"}
+
+Compile = Callable[..., Path]
+
+
+@pytest.fixture(scope="session")
+def compiled(tmp_path_factory: pytest.TempPathFactory) -> Compile:
+    """Builds tests/csrc/child.c; skips the test where this compiler or these flags are not to be had."""
+    folder = tmp_path_factory.mktemp("child")
+
+    def build(compiler: str = "cc", *flags: str, name: str = "child") -> Path:
+        path = folder / name
+        if not path.exists():
+            if not shutil.which(compiler):
+                pytest.skip(f"there is no {compiler}")
+            words = [compiler, *flags, "-o", str(path), str(SOURCE)]
+            done = subprocess.run(words, capture_output=True, text=True)
+            if done.returncode and flags:
+                pytest.skip(f"{' '.join(words)}: {done.stderr}")
+            assert done.returncode == 0, done.stderr
+        return path
+
+    return build
+
+
+@pytest.fixture
+def child(compiled: Compile) -> Path:
+    return compiled()
+
+
+@pytest.fixture
+def work(tmp_path: Path) -> Path:
+    """A folder that only the programs under test touch, with data in it."""
+    folder = tmp_path / "work"
+    folder.mkdir()
+    (folder / "data.bin").write_bytes(bytes(range(256)) * (SIZE // 256))
+    return folder
+
+
+def follow(program: Runner, text: str, *args: object, **more: object) -> Outcome:
+    return program.traced(text, *args, env={**ALL, **more.pop("env", {})}, **more)  # type: ignore[arg-type,dict-item]
+
+
+RUN = "import subprocess, sys\nsys.exit(subprocess.run(sys.argv[2:], cwd=sys.argv[1]).returncode)\n"
+
+
+def entry_of(outcome: Outcome, *argv: object) -> Row:
+    """The process that ran this command."""
+    [entry] = [e for e in outcome.processes if e["argv"] == [str(word) for word in argv] and e["ended"] != "exec"]
+    return entry
+
+
+def moved(outcome: Outcome, entry: Row, path: Path, *ops: str) -> int:
+    return sum(row["moved"] for row in outcome.select(process=entry["index"], path=path, op=ops))
+
+
+# ---- what is in the log
+
+
+def test_streams_of_a_c_program(program: Runner, child: Path, work: Path) -> None:
+    # GIVEN a C program that copies a file through C streams and leaves the end to exit()
+    argv = [child, "stdio", "data.bin", "copy.bin"]
+    # WHEN a traced Python runs it
+    outcome = succeeded(follow(program, RUN, work, *argv))
+    # THEN its calls on the streams are there, to the byte
+    entry, source, copy = entry_of(outcome, *argv), work / "data.bin", work / "copy.bin"
+    assert copy.read_bytes() == source.read_bytes()
+    rows = outcome.select(process=entry["index"], layer="stdio")
+    ops = [(row["op"], row["path"]) for row in rows]
+    assert ops[:2] == [("fopen", str(source)), ("fopen", str(copy))] and ops[-1] == ("fclose", str(source))
+    assert moved(outcome, entry, source, "fread") == moved(outcome, entry, copy, "fwrite") == SIZE
+    assert sum(row["count"] for row in rows if row["op"] == "fread") == -(-SIZE // 1000) + 1  # the last finds the end
+    # THEN the process table leads from them to the line of Python
+    assert (entry["followed"], entry["ended"], entry["start"]) == (True, "exit 0", "joined")
+    assert entry["site"] == f"{program.folder}/program.py:2:<module>"
+    assert (entry["stack"] or "").startswith(entry["site"]) and "subprocess.py" in entry["stack"]
+    [start] = [row for row in outcome.rows if row["id"] == entry["started_by"]]
+    assert start["op"] in ("execve", "posix_spawn") and start["site"] == entry["site"]
+    assert outcome.log.losses() == {}
+
+
+#: command -> the ops that move bytes from data.bin, by the name they have in our rows
+COMMANDS = {
+    "cp": (["cp", "data.bin", "copy.bin"], ("read", "copy_file_range")),
+    "gzip": (["gzip", "-k", "data.bin"], ("read",)),
+    "tar": (["tar", "cf", "data.tar", "data.bin"], ("read",)),
+    "cat": (["cat", "data.bin"], ("read", "copy_file_range")),
+    "sqlite3": (["sqlite3", "base.db", "create table t (n, x); insert into t values (1, 'a'); select * from t"], ()),
+    "child": (["posix", "data.bin", "copy.bin"], ("read",)),
+    "child forks": (["forks", "data.bin"], ("read",)),
+}
+
+
+@pytest.mark.skipif(not strace.has_stacks(), reason="no strace that tells stacks")
+@pytest.mark.parametrize("name", COMMANDS)
+def test_programs_against_strace(program: Runner, child: Path, work: Path, name: str) -> None:
+    # GIVEN a program of the system, or ours
+    argv, reads = COMMANDS[name]
+    argv = [str(child), *argv] if name.startswith("child") else argv
+    if not shutil.which(argv[0]):
+        pytest.skip(f"{argv[0]} is missing")
+    # WHEN it is run untraced, and by a traced Python under strace
+    bare = program.command(argv, cwd=work)
+    for left in work.iterdir():
+        if left.name != "data.bin":
+            left.unlink()
+    script = program.write(RUN)
+    run = harness.run_words([sys.executable, str(script), str(work), *argv], work, program.folder, ALL)
+    # THEN it did the same, and all calls of its processes have their rows
+    printed = run.output.replace("\r\n", "\n").replace("\r", "\n")
+    assert (run.status, printed) == (bare.status, bare.stdout + bare.stderr)
+    assert run.result.unexplained == []
+    assert "a program that is not Python" not in run.result.missing
+    if reads:
+        data = [row for row in run.rows if row["path"] == str(work / "data.bin") and row["layer"] == "posix"]
+        assert sum(row["moved"] for row in data if row["op"] in reads) == SIZE
+    assert run.losses == {}
+
+
+def test_a_rust_program(program: Runner, work: Path) -> None:
+    # GIVEN a program written in Rust
+    ruff = shutil.which("ruff", path=os.path.dirname(sys.executable)) or shutil.which("ruff")
+    if not ruff:
+        pytest.skip("ruff is not installed")
+    (work / "code.py").write_text("value = 1\n" * 5000)
+    # WHEN a traced Python runs it THEN its read of the file is there, to the byte
+    argv = [ruff, "check", "--isolated", "--no-cache", "code.py"]
+    outcome = succeeded(follow(program, RUN, work, *argv))
+    entry = entry_of(outcome, *argv)
+    assert moved(outcome, entry, work / "code.py", "read", "pread") == 5000 * len("value = 1\n")
+    assert entry["site"] == f"{program.folder}/program.py:2:<module>"
+
+
+# ---- lines
+
+WAYS = {
+    "subprocess.run": "subprocess.run([child, 'posix', 'data.bin', 'to'], check=True)",
+    "shell": "subprocess.run(f'{child} posix data.bin to; true', shell=True, check=True)",
+    "pipeline": "subprocess.run(f'cat data.bin | (cat; {child} posix data.bin to) > other', shell=True, check=True)",
+    "os.posix_spawn": "os.waitpid(os.posix_spawn(child, [child, 'posix', 'data.bin', 'to'], os.environ), 0)",
+    "os.system": "os.system(f'{child} posix data.bin to; true')",
+    "os.popen": "os.popen(f'{child} posix data.bin to; true').close()",
+    "C's popen": "libc.pclose(c_void_p(libc.popen(f'{child} posix data.bin to; true'.encode(), b'w')))",
+    "by a C program": "subprocess.run([child, 'shell', f'{child} posix data.bin to; true'], check=True)",
+    "os.execv": "pid = os.fork() or os.execv(child, [child, 'posix', 'data.bin', 'to']); os.waitpid(pid, 0)",
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_every_way_to_start_a_program(program: Runner, child: Path, work: Path, way: str) -> None:
+    # GIVEN a Python that starts a program in this way, on its line 6
+    text = f"""\
+    import os, subprocess, sys
+    from ctypes import CDLL, c_void_p
+    libc = CDLL(None); libc.popen.restype = c_void_p
+    os.chdir(sys.argv[1])
+    child = sys.argv[2]
+    {WAYS[way]}
+    """
+    # WHEN it is run traced
+    outcome = succeeded(follow(program, text, work, child))
+    # THEN the program's reads are there, and their process names that line
+    entry = entry_of(outcome, child, "posix", "data.bin", "to")
+    assert moved(outcome, entry, work / "data.bin", "read") == SIZE
+    assert entry["site"] == f"{program.folder}/program.py:6:<module>"
+    # THEN nobody is missing between it and the program, and everybody's end is known
+    assert {e["ended"] for e in outcome.processes} <= {"exit 0", "exec"}
+    assert {e["site"] for e in outcome.processes[1:]} == {entry["site"]}
+    assert outcome.log.losses() == {}
+
+
+def test_two_shells_at_once_with_one_command(program: Runner, child: Path, work: Path) -> None:
+    # GIVEN two threads that are in system() with the same command, from two lines
+    text = """\
+    import os, sys, threading
+    os.chdir(sys.argv[1])
+    os.mkfifo("gate")
+    command = f"{sys.argv[2]} wait gate; true"
+    def one(): os.system(command)
+    def two(): os.system(command)
+    threads = [threading.Thread(target=work) for work in (one, two)]
+    for thread in threads: thread.start()
+    os.system("true; true")
+    gate = os.open("gate", os.O_WRONLY)
+    import time; time.sleep(0.3)
+    os.close(gate)
+    for thread in threads: thread.join()
+    """
+    # WHEN it is run traced THEN the log does not guess
+    outcome = succeeded(follow(program, text, work, child))
+    shells = [e for e in outcome.processes if e["argv"][:2] == ["sh", "-c"] and e["ended"] != "exec"]
+    sites = [e["site"] for e in shells if "wait" in e["argv"][-1]]
+    assert len(sites) == 2 and sites.count(None) >= 1
+    # THEN the one with a command of its own has its line
+    [other] = [e["site"] for e in shells if e["argv"][-1] == "true; true"]
+    assert other == f"{program.folder}/program.py:9:<module>"
+
+
+# ---- lives
+
+
+def test_killed_in_the_middle_of_a_read(program: Runner, child: Path, work: Path) -> None:
+    # GIVEN a C program that is killed while it waits for the first byte of a FIFO
+    text = """\
+    import os, signal, subprocess, sys, time
+    os.chdir(sys.argv[1])
+    os.mkfifo("queue")
+    process = subprocess.Popen([sys.argv[2], "wait", "queue"])
+    writer = os.open("queue", os.O_WRONLY)
+    while open(f"/proc/{process.pid}/syscall").read().split()[0] != "0":
+        time.sleep(0.01)
+    process.kill()
+    print(process.wait())
+    """
+    # WHEN it is run traced THEN the read is there, in flight, and what ended the program
+    outcome = succeeded(follow(program, text, work, child))
+    assert outcome.stdout.split() == [str(-signal.SIGKILL)]
+    entry = entry_of(outcome, child, "wait", "queue")
+    [row] = outcome.select(process=entry["index"], op="read", path=work / "queue")
+    assert (row["duration"], row["moved"], row["size"]) == (None, None, 4096)
+    assert entry["ended"] == "signal 9 (SIGKILL)"
+
+
+def test_program_that_closes_all_descriptors(program: Runner, child: Path, work: Path) -> None:
+    outcome = succeeded(follow(program, RUN, work, child, "closeall", "data.bin"))
+    entry = entry_of(outcome, child, "closeall", "data.bin")
+    assert moved(outcome, entry, work / "data.bin", "read") == SIZE
+    assert entry["ended"] == "exit 0"
+
+
+def test_program_that_outlives_the_run(program: Runner, child: Path, work: Path) -> None:
+    # GIVEN a Python that starts a C program in the background and ends; its log is to be packed
+    text = """\
+    import os, subprocess, sys
+    os.chdir(sys.argv[1])
+    os.mkfifo("queue")
+    subprocess.Popen([sys.argv[2], "wait", "queue"], stdin=-3, stdout=-3, stderr=-3, start_new_session=True)
+    os._exit(0)
+    """
+    # WHEN it is run traced THEN the log stays live
+    outcome = follow(program, text, work, child, log="run.parquet")
+    live = program.folder / "run.pyio"
+    assert outcome.status == 0 and live.exists() and not (program.folder / "run.parquet").exists()
+    # WHEN the program goes on THEN what it does is there
+    with (work / "queue").open("wb", buffering=0) as queue:
+        queue.write(b"x" * 100)
+    outcome = Outcome(0, "", "", live)
+    entry = entry_of(outcome, child, "wait", "queue")
+    for _ in range(200):
+        entry = pyio_trace.open(live).processes().to_pylist()[entry["index"]]
+        if entry["ended"] != "running":
+            break
+        time.sleep(0.05)
+    assert entry["ended"] == "exit 0"
+    assert moved(Outcome(0, "", "", live), entry, work / "queue", "read") == 100
+
+
+def test_program_started_in_the_last_moment(program: Runner, child: Path, work: Path) -> None:
+    # GIVEN a Python that starts a C program and is gone before that has run its first instruction
+    text = """\
+    import os, sys
+    os.chdir(sys.argv[1])
+    os.posix_spawn(sys.argv[2], [sys.argv[2], "posix", "data.bin", "to"], os.environ)
+    os._exit(0)
+    """
+    for _ in range(10):
+        # WHEN it is run traced (the program has our end of the output: it is waited for) THEN all it did is there
+        outcome = succeeded(follow(program, text, work, child))
+        entry = entry_of(outcome, child, "posix", "data.bin", "to")
+        assert moved(outcome, entry, work / "data.bin", "read") == SIZE
+        assert outcome.log.losses() == {}
+
+
+PIPELINES = [
+    "cat data.bin | gzip -c | gzip -dc | cksum; echo ${PIPESTATUS[@]}",
+    "set -o pipefail; cat missing | wc -c; exit 3",
+    "cp data.bin x & wait; ls -l x | wc -l; rm x; kill -TERM $$",
+    "read -r line < /proc/self/comm; echo $line; { echo a; echo b >&2; } | sort",
+    "exec 5<data.bin; head -c 10 <&5 | wc -c; f() { return 7; }; f",
+]
+
+
+@pytest.mark.parametrize("line", PIPELINES)
+def test_a_shell_notices_nothing(program: Runner, work: Path, line: str) -> None:
+    # GIVEN a line of shell WHEN it is run by a traced Python and by a bare one
+    text = "import subprocess, sys\nprint(subprocess.run(['bash', '-c', sys.argv[2]], cwd=sys.argv[1]), flush=True)\n"
+    outcome, bare = follow(program, text, work, line), program.bare(text, work, line)
+    # THEN it says the same and ends the same, and everybody in it is in the log
+    assert sorted(outcome.stdout.split()) == sorted(bare.stdout.split())
+    assert (outcome.status, outcome.stderr) == (bare.status, bare.stderr)
+    assert all(entry["followed"] for entry in outcome.processes)
+    assert not any(entry["ended"].startswith("lost") for entry in outcome.processes)
+
+
+# ---- who is not followed
+
+
+def test_environment_without_us(program: Runner, child: Path, work: Path) -> None:
+    # GIVEN children whose environment has been cleared, of the library or altogether
+    text = """\
+    import os, subprocess, sys
+    os.chdir(sys.argv[1])
+    unloaded = {k: v for k, v in os.environ.items() if k != "LD_PRELOAD"}
+    for env in ({}, {"PATH": "/bin"}, unloaded, {**os.environ, "PYIO_TRACE": "0"}):
+        subprocess.run([sys.argv[2], "posix", "data.bin", "to"], env=env, check=True)
+    """
+    # WHEN it is run traced THEN none of them is in the log, and that is told
+    outcome = succeeded(follow(program, text, work, child))
+    assert outcome.select(path=work / "data.bin", op="read") == []
+    losses = outcome.log.losses()
+    assert losses["unfollowed"] == 4
+    assert losses["unfollowed_children"] == [[str(child), "posix", "data.bin", "to"]] * 4
+    assert outcome.stderr == ""
+
+
+def test_a_program_left_out_by_name(program: Runner, child: Path, work: Path) -> None:
+    # GIVEN two programs, one of which the user does not want WHEN they are run traced
+    line = f"{child} posix data.bin to; cat data.bin > other"
+    env = {"PYIO_TRACE_EXCLUDE": "process:child"}
+    outcome = succeeded(follow(program, RUN, work, "sh", "-c", line, env=env))
+    # THEN it has no rows and says why, and the other has its own
+    entry, other = entry_of(outcome, child, "posix", "data.bin", "to"), entry_of(outcome, "cat", "data.bin")
+    assert outcome.select(process=entry["index"]) == [] and "process:" in entry["note"]
+    assert moved(outcome, other, work / "data.bin", "read", "copy_file_range") == SIZE
+
+
+OTHERS = {
+    "static": (("cc", "-static"), "{}: statically linked, cannot be followed"),
+    "musl": (("musl-gcc",), ""),
+}
+
+
+@pytest.mark.parametrize("kind", OTHERS)
+def test_programs_that_cannot_be_followed(program: Runner, compiled: Compile, work: Path, kind: str) -> None:
+    # GIVEN a program that nothing can be preloaded into, or whose libc is not ours
+    how, reason = OTHERS[kind]
+    path = compiled(*how, name=kind)
+    # WHEN a traced Python runs it THEN it runs as ever, and the log says that it is missing
+    outcome = follow(program, RUN, work, path, "forks", "data.bin")
+    assert (outcome.status, outcome.stderr) == (5, "")
+    entry = entry_of(outcome, path, "forks", "data.bin")
+    assert (entry["followed"], entry["ended"], entry["note"]) == (False, "exit 5", reason.format(path))
+    assert outcome.log.losses()["unfollowed_children"] == [[str(path), "forks", "data.bin"]]
+
+
+# ---- Python children
+
+CHILD = """\
+import os, sys
+fd = os.open(sys.argv[1], os.O_RDONLY)
+os.pread(fd, 100, 0)
+with open(sys.argv[1], "rb") as file:
+    file.read(1)
+maps = {line.split()[-1] for line in open("/proc/self/maps") if "libpyio_trace" in line}
+print(len(maps), sys.flags.no_site)
+"""
+
+
+@pytest.mark.parametrize("flag", ["-B", "-S", "-I"])
+def test_python_children(program: Runner, work: Path, flag: str) -> None:
+    # GIVEN a Python child that will, or will not, come to our .pth
+    script = program.write(CHILD, "child.py")
+    text = f"""\
+    import subprocess, sys
+    subprocess.run([sys.executable, {flag!r}, {str(script)!r}, sys.argv[1]], check=True)
+    """
+    # WHEN it is run traced
+    data = work / "data.bin"
+    outcome = succeeded(follow(program, text, data))
+    # THEN it joined once, with one copy of the core in it
+    assert outcome.stdout.split() == ["1", "1" if flag == "-S" else "0"]
+    [entry] = [e for e in outcome.processes if e["start"] == "joined"]
+    [row] = outcome.select(process=entry["index"], op="pread", path=data)
+    lines = outcome.select(process=entry["index"], layer="app", path=data)
+    if flag == "-S":  # THEN without site there are the POSIX operations
+        assert (row["site"], lines, entry["stack_state"]) == (None, [], "none")
+        assert "POSIX operations only" in entry["note"]
+    else:  # THEN with it there is all that there is with --follow=python
+        assert row["site"] == f"{script}:3:<module>"
+        assert [line["op"] for line in lines] == ["open", "BufferedReader.read", "Buffered.close"]
+        assert (entry["version"], entry["note"], entry["stack_state"]) == (sys.version.split()[0], "", "full")
+        # what the interpreter did before its first line is counted as what imports do
+        mine = [one for one in outcome.log.operations(["process", "time", "site", "imported"]).to_pylist()
+                if one["process"] == entry["index"] and one["time"] < row["time"]]  # fmt: skip
+        early = [one["imported"] for one in sorted(mine, key=lambda one: one["time"]) if one["site"] is None]
+        assert early.count(True) > 20 and early == sorted(early, reverse=True)
+    assert outcome.log.losses() == {}
+
+
+# ---- the variable
+
+
+def test_the_users_own_preload_is_kept(program: Runner, child: Path, work: Path, tmp_path: Path) -> None:
+    # GIVEN a library that the user preloads, which says so in every program
+    source, library = tmp_path / "own.c", tmp_path / "own.so"
+    text = "#include <unistd.h>\n__attribute__((constructor)) static void c(void) { write(1, \"own\\n\", 4); }\n"
+    source.write_text(text)
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", library, source], check=True, capture_output=True)
+    # WHEN a Python runs a program, traced
+    env = {"LD_PRELOAD": str(library)}
+    outcome = succeeded(follow(program, RUN, work, child, "posix", "data.bin", "to", env=env))
+    # THEN it is in both, and so are we
+    assert outcome.stdout == "own\nown\n"
+    entry = entry_of(outcome, child, "posix", "data.bin", "to")
+    assert moved(outcome, entry, work / "data.bin", "read") == SIZE
+
+
+@pytest.mark.parametrize("before", [None, "", "/some/lib.so", "/some/lib.so  /other.so:"])
+@pytest.mark.parametrize("change", ["", "os.environ['LD_PRELOAD'] += ':/new.so'", "del os.environ['LD_PRELOAD']"])
+def test_trace_puts_the_variable_back(program: Runner, before: str | None, change: str) -> None:
+    # GIVEN a program that traces a part of itself, and perhaps changes the variable meanwhile
+    text = f"""\
+    import os, pyio_trace
+    before = os.environ.get("LD_PRELOAD")
+    with pyio_trace.trace("part.pyio", follow="all"):
+        inside = os.environ["LD_PRELOAD"]
+        {change or "pass"}
+    print(repr((before, inside, os.environ.get("LD_PRELOAD"))))
+    """
+    path = program.write(text)
+    done = subprocess.run([sys.executable, path], cwd=program.folder, capture_output=True, text=True,
+                          env=clean_environment(LD_PRELOAD=before))  # fmt: skip
+    # WHEN it is run THEN what was there stands first inside, and is all that is there afterwards
+    given, inside, after = eval(done.stdout)
+    assert inside == (f"{given}:" if given else "") + inside.rpartition(":")[2]
+    assert inside.endswith("/libpyio_trace.so")
+    kept = [*(given or "").replace(":", " ").split(), *(["/new.so"] if "new" in change else [])]
+    if not change:
+        assert after == given
+    elif "del" in change:
+        assert after is None
+    else:
+        assert (after or "").split(":") == kept
+
+
+def test_a_path_that_cannot_be_preloaded(program: Runner, child: Path, work: Path) -> None:
+    # GIVEN a package in a folder with a space in its name, and a program with a Python and another child
+    package = Path(subprocess.run(
+        [sys.executable, "-c", "import pyio_trace; print(pyio_trace.__path__[0])"],
+        cwd="/", env=clean_environment(), capture_output=True, text=True, check=True).stdout.strip())  # fmt: skip
+    place = program.folder / "a folder"
+    shutil.copytree(package, place / "pyio_trace")
+    text = """\
+    import subprocess, sys
+    import pyio_trace
+    with pyio_trace.trace("part.pyio", follow="all"):
+        subprocess.run([sys.argv[1], "posix", "data.bin", "to"], cwd=sys.argv[2], check=True)
+    """
+    # WHEN it is traced with --follow=all
+    path = program.write(text)
+    done = subprocess.run([sys.executable, path, child, work], cwd=program.folder, capture_output=True, text=True,
+                          env=clean_environment(PYTHONPATH=str(place)))  # fmt: skip
+    # THEN one line says that only Python children are followed, and the program goes on
+    assert done.returncode == 0 and len(done.stderr.splitlines()) == 1 and "cannot be preloaded" in done.stderr
+    losses = pyio_trace.open(program.folder / "part.pyio").losses()
+    assert losses["unfollowed_children"] == [[str(child), "posix", "data.bin", "to"]]

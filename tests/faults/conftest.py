@@ -1,0 +1,5 @@
+"""What the faults are worked with: the installed package, and data to read."""
+
+from tests.capture.conftest import data, installed
+
+__all__ = ["data", "installed"]

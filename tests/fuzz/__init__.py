@@ -1,0 +1,1 @@
+"""Logs nobody would write, and every way of reading them."""

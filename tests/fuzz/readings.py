@@ -1,0 +1,104 @@
+"""Every way there is to read a log, each checked for what it promises whatever the log.
+
+A table, or one clear LogError; of a command, status 0 and sound output, or
+status 2 and one line.  Nothing a log names reaches a terminal raw.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import io
+import json
+import re
+import sys
+from pathlib import Path
+
+import pyio_trace
+from pyio_trace.cli.main import main
+from pyio_trace.errors import LogError
+from pyio_trace.events import INTERNAL, OPERATIONS, arrow_schema
+
+EVERY = tuple(column.name for column in OPERATIONS + INTERNAL)
+#: What would move a cursor, colour a screen, break a line or turn text round.
+RAW = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028\u2029\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+#: Errors that reading a log may end in; not among them: that there was no memory.
+SLUGS = {"no-such-log", "not-a-log", "log-unreadable", "log-truncated", "log-version", "log-damaged", "log-unwritable"}
+COMMANDS: list[list[str]] = [
+    ["summary"], ["summary", "--format", "json"], ["summary", "--top", "1000000"],
+    ["events"], ["events", "--format", "csv"], ["events", "--format", "json"],
+    ["events", "--sort", "duration", "--limit", "3"], ["events", "--sort", "path", "--columns", "path,id", "--reverse"],
+    ["events", "--errors", "--layer", "posix"], ["events", "--path", "*x*", "--min-duration", "1us"],
+    ["events", "--op", "r*", "--process", "100", "--format", "csv"],
+    ["files"], ["files", "--format", "csv"], ["files", "--format", "json", "--imports"], ["files", "--path", "/n/*"],
+    ["stacks"], ["stacks", "--format", "folded"], ["stacks", "--format", "folded", "--value", "bytes"],
+    ["stacks", "--format", "json", "--imports"],
+    ["counters"], ["counters", "--format", "csv"], ["counters", "--format", "json"],
+    ["pack"],
+]  # fmt: skip
+
+
+def read(path: Path, choice: int) -> str:
+    """All of the log through the interface, then one command; returns "table" or the slug of the LogError."""
+    try:
+        got = _tables(path, choice)
+    except LogError as error:
+        assert "\n" not in str(error) and not RAW.search(str(error)), ascii(str(error))
+        assert error.slug in SLUGS, str(error)
+        got = error.slug
+    command(path, COMMANDS[choice % len(COMMANDS)])
+    return got
+
+
+def _tables(path: Path, choice: int) -> str:
+    log = pyio_trace.open(path)
+    some = [name for number, name in enumerate(EVERY) if choice >> (number % 24) & 1]
+    chosen = log.operations(some[::-1])
+    assert chosen.schema.equals(arrow_schema(some[::-1]))
+    table = log.operations(EVERY)
+    table.validate(full=True)
+    assert table.num_rows == log.rows()
+    if some:
+        assert chosen.num_rows == table.num_rows
+    for column in OPERATIONS + INTERNAL:
+        assert column.nullable or table[column.name].null_count == 0, column.name
+    dictionaries = {c.name: log.dictionary(c.name) for c in OPERATIONS + INTERNAL if c.type == "dictionary"}
+    for batch in log.batches(EVERY, choice % 100 + 1):
+        assert 0 < batch.num_rows <= choice % 100 + 1
+        for name, values in dictionaries.items():
+            assert batch.column(name).dictionary.equals(values), name
+    for extra in (log.processes(), log.counters()):
+        extra.validate(full=True)
+    json.dumps([log.losses(), log.info()], ensure_ascii=False).encode()
+    return "table"
+
+
+def command(path: Path, words: list[str]) -> None:
+    """One command in this process."""
+    out, err = io.BytesIO(), io.StringIO()
+    arguments = [words[0], str(path), *words[1:]]
+    if words[0] == "pack":
+        arguments.append(str(path.with_name("packed.parquet")))
+    stdout = io.TextIOWrapper(out, "utf-8", newline="\n")
+    with contextlib.redirect_stdout(stdout), contextlib.redirect_stderr(err):
+        status = main(arguments)
+        sys.stdout.flush()
+    text, said = out.getvalue().decode(), err.getvalue()
+    if status == 2:
+        assert said.startswith("pyio-trace: ") and said.count("\n") == 1 and said.endswith("]\n"), ascii(said)
+        assert not RAW.search(said.rstrip("\n")), ascii(said)
+        assert said.rpartition("[")[2][:-2] in SLUGS | {"bad-value"}, said
+        return
+    assert status == 0 and said == "", (status, said)
+    if "csv" in words:
+        csv.field_size_limit(1 << 30)
+        rows = list(csv.reader(io.StringIO(text, newline="")))
+        assert len({len(row) for row in rows}) == 1, "rows of different lengths"
+    elif "json" in words:
+        json.loads(text)
+    else:
+        assert not RAW.search(text), ascii(RAW.findall(text)[:5])
+    if words[0] == "pack":
+        again = path.with_name("packed.parquet")
+        assert pyio_trace.open(again).operations(EVERY).equals(pyio_trace.open(path).operations(EVERY))
+        again.unlink()

@@ -1,0 +1,37 @@
+"""Any bytes give a table or one clear error: in a process of bounded memory and time, through every way of reading.
+
+A failure names FOLDER/log, the very bytes; python -m tests.fuzz.worker KIND
+EXAMPLES FOLDER --seed N goes on from there, for as long as one likes.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+def fuzz(kind: str, examples: int, folder: Path, seed: int) -> None:
+    words = [sys.executable, "-m", "tests.fuzz.worker", kind, str(examples), str(folder), "--seed", str(seed)]
+    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, f"{done.returncode}: see {folder}/log\n{done.stdout[-2000:]}\n{done.stderr[-8000:]}"
+    outcomes = json.loads(done.stdout)
+    assert sum(outcomes.values()) >= examples / 2
+    assert outcomes["table"] > 0 and len(outcomes) > 1  # neither all refused nor nothing noticed
+
+
+@pytest.mark.parametrize(("kind", "examples"), [("live", 60), ("parquet", 80)])
+def test_quick(kind: str, examples: int, tmp_path: Path) -> None:
+    fuzz(kind, examples, tmp_path, 0)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("kind", "examples"), [("live", 500), ("parquet", 600)])
+def test_longer_and_never_the_same(kind: str, examples: int, tmp_path: Path) -> None:
+    fuzz(kind, examples, tmp_path, random.SystemRandom().randrange(1 << 32))
