@@ -71,7 +71,7 @@ sys.settrace(None)
     "audit": """
 watching = True
 def watch(event, arguments):
-    if watching:
+    if watching and event != "builtins.id":  # an address
         seen.append((event, [argument for argument in arguments if isinstance(argument, (str, int))][:1]))
 sys.addaudithook(watch)
 work(sys.argv[1])

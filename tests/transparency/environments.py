@@ -73,6 +73,8 @@ def _ask(python: Path, code: str) -> str:
 
 def commit() -> str:
     """The last commit that changed the package; `+` where the tree has changes since."""
+    if shutil.which("git") is None:
+        return "no-git"
 
     def git(*words: str) -> str:
         return subprocess.run(["git", "-C", ROOT, *words], capture_output=True, text=True).stdout.strip()
