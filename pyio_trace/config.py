@@ -23,8 +23,9 @@ if TYPE_CHECKING:
 ENABLE_VARIABLE = "PYIO_TRACE"
 PREFIX = "PYIO_TRACE_"
 # Set by us, never by a user: the live log to join; the pipes to `pyio-trace doctor SCRIPT` (capture/hold.py).
-INTERNAL_VARIABLES = ("PYIO_TRACE_LOG", "PYIO_TRACE_HOLD")
-HOLD_VARIABLE = INTERNAL_VARIABLES[1]
+# third parties' instruments, as they were found (capture/engine.py).
+INTERNAL_VARIABLES = ("PYIO_TRACE_LOG", "PYIO_TRACE_HOLD", "PYIO_TRACE_FOUND")
+HOLD_VARIABLE, FOUND_VARIABLE = INTERNAL_VARIABLES[1:]
 
 CATEGORIES = ("imports", "proc", "sys", "dev", "pipes", "sockets", "anonymous", "terminals")  # csrc/core/select.c
 _LAYERS = ("app", "user", "hdf5", "mpiio", "stdio", "posix")
@@ -147,6 +148,15 @@ def parse_output(text: str, name: str) -> str | None:
     return text or None
 
 
+def parse_names(text: str, name: str) -> str:
+    """Names of instruments, with commas between them, in one spelling."""
+    words = [word.strip().lower() for word in text.split(",") if word.strip()]
+    for word in words:
+        if not word.removeprefix("-").replace("_", "").replace(".", "").isalnum():
+            raise ConfigError("bad-value", f"{name}: {word!r} is no library's name; write all, none, h5py or -h5py")
+    return ",".join(words)
+
+
 def _parse_choice(choices: tuple[str, ...], later: tuple[str, ...], slug: str) -> Callable[[str, str], str]:
     """A parser of one word out of `choices`; `later` are words that are planned but not built."""
 
@@ -206,6 +216,8 @@ OPTIONS: tuple[Option, ...] = (
            "the Python stack of each operation: full, site (the innermost line) or off"),
     Option("follow", ("--follow",), "WHICH", _parse_choice(("python", "none", "all"), (), ""), "python",
            "children to trace as well: python (the Python ones), all or none"),
+    Option("instruments", ("--instruments",), "NAMES", parse_names, "all",
+           "libraries whose calls are shown: all, none, or names with commas (h5py,numpy; -torch for all but that)"),
     Option("max_log_size", ("--max-log-size",), "SIZE", parse_size, 4 << 30,
            "from this size of the live log on only sums are kept. Default: 4G"),
     Option("include", ("--include",), "RULES", parse_rules, "",
@@ -232,20 +244,22 @@ class Config:
 
     output: name or pattern of the log, None for the default; quiet: nothing
     of ours on stderr; mode: "trace", "profile" or "ring"; stacks: "full",
-    "site" or "off"; follow: "python", "all" or "none"; max_log_size: bytes; include,
+    "site" or "off"; follow: "python", "all" or "none"; instruments: "all", "none", or
+    names of libraries with commas between them; max_log_size: bytes; include,
     exclude: rules with commas between them; min_duration: ns; min_size: bytes;
     ring_size: bytes; dump_signal: "SIGUSR2" or such, or empty.
     """
 
     __slots__ = (
-        "dump_signal", "exclude", "follow", "include", "max_log_size", "min_duration", "min_size", "mode", "output",
-        "quiet", "ring_size", "stacks",
+        "dump_signal", "exclude", "follow", "include", "instruments", "max_log_size", "min_duration", "min_size",
+        "mode", "output", "quiet", "ring_size", "stacks",
     )  # fmt: skip
     output: str | None
     quiet: bool
     mode: str
     stacks: str
     follow: str
+    instruments: str
     max_log_size: int
     include: str
     exclude: str
@@ -262,6 +276,7 @@ class Config:
         mode: str = "trace",
         stacks: str = "full",
         follow: str = "python",
+        instruments: str = "all",
         max_log_size: int = 4 << 30,
         include: str = "",
         exclude: str = "",
@@ -271,7 +286,8 @@ class Config:
         dump_signal: str = "",
     ) -> None:
         values: dict[str, object] = {"output": output, "quiet": quiet, "mode": mode, "stacks": stacks}
-        values |= {"follow": follow, "max_log_size": max_log_size, "include": include, "exclude": exclude}
+        values |= {"follow": follow, "instruments": instruments, "max_log_size": max_log_size}
+        values |= {"include": include, "exclude": exclude}
         values |= {"min_duration": min_duration, "min_size": min_size, "ring_size": ring_size}
         values |= {"dump_signal": dump_signal}
         for name, value in values.items():

@@ -7,6 +7,7 @@
 #include "frames.h"
 #include "spans.h"
 #include "unseen.h"
+#include "watched.h"
 
 #include <errno.h>
 #include <string.h>
@@ -104,8 +105,11 @@ static PyObject *note(PyObject *module, PyObject *text)
     const char *bytes = PyUnicode_AsUTF8(text);
     if (!bytes)
         return NULL;
-    if (!(pt.gate & PT_GATE_OFF) && pt.process_id)
-        strncpy(pt.process->note, bytes, sizeof pt.process->note - 1);
+    if (!(pt.gate & PT_GATE_OFF) && pt.process_id) {
+        char *said = pt.process->note;
+        size_t n = strnlen(said, sizeof pt.process->note - 1);
+        snprintf(said + n, sizeof pt.process->note - n, "%s%s", n ? "; " : "", bytes);
+    }
     Py_RETURN_NONE;
 }
 
@@ -251,6 +255,12 @@ static PyMethodDef methods[] = {
     {"loading", (PyCFunction)(void (*)(void))pt_loading, METH_FASTCALL, "loading(before, exec_module, after) -> an exec_module()"},
     {"handing_over", pt_handing_over, METH_O, "handing_over(__init__) -> one that notes this thread's span"},
     {"taking_over", pt_taking_over, METH_O, "taking_over(method) -> one that runs under the span that was noted"},
+    {"watch", (PyCFunction)(void (*)(void))pt_watch, METH_VARARGS | METH_KEYWORDS,
+     "watch(function, name, kind=0, path_index=-1, path_keyword=None, path=None, details=None, after=None, moved=0, "
+     "bytes=None, hands_over=0) -> None, or why it cannot be watched"},
+    {"is_watched", pt_is_watched, METH_O, "is_watched(function)"},
+    {"unwatch_all", pt_unwatch_all, METH_NOARGS, "unwatch_all(): every function as it was"},
+    {"watch_faults", pt_watch_faults, METH_NOARGS, "watch_faults() -> {name: how often its details failed}"},
     {"suppress", pt_suppress, METH_O, "suppress(on)"},
     {"files_install", pt_files_install, METH_NOARGS, "files_install() -> None, or why not"},
     {"files_install_mmap", pt_files_install_mmap, METH_O, "files_install_mmap(mmap.mmap)"},
@@ -264,7 +274,8 @@ static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, .m_name = "_captu
 PyMODINIT_FUNC PyInit__capture(void)
 {
     PyObject *module = PyModule_Create(&definition);
-    if (!module || PyModule_AddType(module, &pt_span_type) < 0 || PyType_Ready(&pt_unseen_type) < 0) {
+    if (!module || PyModule_AddType(module, &pt_span_type) < 0 || PyType_Ready(&pt_unseen_type) < 0 ||
+        pt_watched_ready() < 0) {
         Py_XDECREF(module);
         return NULL;
     }

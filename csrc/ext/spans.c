@@ -2,22 +2,48 @@
  * and end() on one thread. */
 #include "spans.h"
 
+#include "context.h"
+
 #include <structmember.h>
 
 struct span {
     PyObject_HEAD
-    struct pt_call call;
-    uint32_t id;
-    uint32_t parent_before;
-    uint32_t link_before;
-    uint32_t layer;
-    uint32_t name;
-    uint32_t detail;
-    uint32_t path;
+    struct pt_open_span open;
 };
 
 static const uint8_t op_of_layer[] = {[PT_APP] = PT_OP_SPAN_APP, [PT_USER] = PT_OP_SPAN_USER,
                                       [PT_HDF5] = PT_OP_SPAN_HDF5, [PT_MPIIO] = PT_OP_SPAN_MPIIO};
+
+void pt_span_open(struct pt_open_span *s, struct pt_thread *t, unsigned op, uint32_t path, uint32_t name, uint32_t detail)
+{
+    pt_begin(&s->call, t, op, path, name, detail, PT_SIZE_NONE);
+    s->id = pt_call_id(&s->call);
+    s->parent_before = t->parent;
+    s->link_before = t->link;
+    if (s->id) {
+        t->parent = s->id;
+        t->link = PT_LINK_THREAD;
+    }
+}
+
+void pt_span_close(struct pt_open_span *s, int64_t moved, int error)
+{
+    struct pt_thread *t = s->call.thread;
+    if (!t)
+        return;
+    s->call.thread = NULL;
+    if (t->parent == s->id && t == pt_self) {
+        t->parent = s->parent_before;
+        t->link = s->link_before;
+    }
+    if (s->call.process_id != pt.process_id || (pt.gate & PT_GATE_OFF))
+        return;
+    if (moved >= 0)
+        s->call.record->size = moved >= (int64_t)PT_NO_BYTES ? PT_NO_BYTES : (uint32_t)moved;
+    struct pt_call end = s->call;
+    end.thread = t;
+    pt_end(&end, moved, error);
+}
 
 static uint32_t intern_text(PyObject *text, bool path)
 {
@@ -45,21 +71,15 @@ static PyObject *span_begin(struct span *self, PyObject *const *args, Py_ssize_t
             PyErr_SetString(PyExc_ValueError, "no such layer");
         return NULL;
     }
-    self->call.thread = NULL;
+    self->open.call.thread = NULL;
     struct pt_thread *t = pt_enter();
     if (!t)
         Py_RETURN_FALSE;
     uint32_t name = intern_text(args[0], false);
     uint32_t path = n > 2 ? intern_text(args[2], true) : 0;
     uint32_t detail = n > 3 ? intern_text(args[3], false) : 0;
-    pt_begin(&self->call, t, op_of_layer[layer], path, name, detail, PT_SIZE_NONE);
-    self->id = pt_call_id(&self->call);
-    self->parent_before = t->parent;
-    self->link_before = t->link;
-    if (self->id) {
-        t->parent = self->id;
-        t->link = PT_LINK_THREAD;
-    }
+    pt_span_open(&self->open, t, op_of_layer[layer], path, name, detail);
+    pt_context_changed(t);
     Py_RETURN_TRUE;
 }
 
@@ -67,7 +87,6 @@ static PyObject *span_begin(struct span *self, PyObject *const *args, Py_ssize_t
  * after tracing stopped only what is right there is done. */
 static PyObject *span_end(struct span *self, PyObject *const *args, Py_ssize_t n)
 {
-    struct pt_thread *t = self->call.thread;
     int64_t moved = -1;
     long error = 0;
     if (n > 0 && args[0] != Py_None)
@@ -76,20 +95,10 @@ static PyObject *span_end(struct span *self, PyObject *const *args, Py_ssize_t n
         error = PyLong_AsLong(args[1]);
     if (PyErr_Occurred())
         return NULL;
-    if (!t)
-        Py_RETURN_NONE;
-    self->call.thread = NULL;
-    if (t->parent == self->id && t == pt_self) {
-        t->parent = self->parent_before;
-        t->link = self->link_before;
-    }
-    if (self->call.process_id != pt.process_id || (pt.gate & PT_GATE_OFF))
-        Py_RETURN_NONE;
-    if (moved >= 0)
-        self->call.record->size = moved >= (int64_t)PT_NO_BYTES ? PT_NO_BYTES : (uint32_t)moved;
-    struct pt_call end = self->call;
-    end.thread = t;
-    pt_end(&end, moved, (int)error);
+    struct pt_thread *t = self->open.call.thread;
+    pt_span_close(&self->open, moved, (int)error);
+    if (t && t == pt_self)
+        pt_context_changed(t);
     Py_RETURN_NONE;
 }
 
@@ -100,7 +109,7 @@ static PyMethodDef span_methods[] = {
 };
 
 static PyMemberDef span_members[] = {
-    {"id", T_UINT, offsetof(struct span, id), READONLY, "the operation's id in the log; 0: not recorded"},
+    {"id", T_UINT, offsetof(struct span, open.id), READONLY, "the operation's id in the log; 0: not recorded"},
     {NULL, 0, 0, 0, NULL},
 };
 

@@ -8,6 +8,7 @@
  * call Python code of ours, tracing and profiling are off meanwhile. */
 #include "unseen.h"
 
+#include "context.h"
 #include "core.h"
 
 struct unseen {
@@ -165,50 +166,58 @@ PyObject *pt_loading(PyObject *module, PyObject *const *args, Py_ssize_t n)
 
 /* ---- context handed over ----------------------------------------------------------------- */
 
-#define PARENT "_pyio_trace_parent" /* on the object that is handed over: a span's id */
+#define CONTEXT "_pyio_trace_context" /* on the object that is handed over: context.h's number */
+
+/* Runs what it is given under that span, and this thread goes on as before. */
+static PyObject *run_under(struct pt_thread *t, uint32_t span, PyObject *function, PyObject *args, PyObject *kwargs)
+{
+    uint32_t parent = t->parent, link = t->link;
+    t->parent = span;
+    t->link = PT_LINK_CONTEXT;
+    PyObject *result = PyObject_Call(function, args, kwargs);
+    if (t == pt_self && t->parent == span) {
+        t->parent = parent;
+        t->link = link;
+    }
+    return result;
+}
 
 /* parts: the __init__ of what is handed over. */
 static PyObject *hand_over(struct unseen *self, PyObject *args, PyObject *kwargs)
 {
     PyObject *result = PyObject_Call(self->parts[0], args, kwargs);
-    struct pt_thread *t = pt_enter();
-    if (!result || !t || !t->parent || PyTuple_GET_SIZE(args) < 1)
+    uint64_t context = result ? pt_context_of(pt_enter()) : 0;
+    if (!context || PyTuple_GET_SIZE(args) < 1)
         return result;
-    PyObject *parent = PyLong_FromUnsignedLong(t->parent);
-    if (!parent || PyObject_SetAttrString(PyTuple_GET_ITEM(args, 0), PARENT, parent) < 0)
+    PyObject *number = PyLong_FromUnsignedLongLong(context);
+    if (!number || PyObject_SetAttrString(PyTuple_GET_ITEM(args, 0), CONTEXT, number) < 0)
         PyErr_Clear();
-    Py_XDECREF(parent);
+    Py_XDECREF(number);
     return result;
 }
 
-static uint32_t parent_of(PyObject *args)
+static uint32_t span_of(PyObject *number)
 {
-    PyObject *held = PyTuple_GET_SIZE(args) ? PyObject_GetAttrString(PyTuple_GET_ITEM(args, 0), PARENT) : NULL;
-    unsigned long parent = held ? PyLong_AsUnsignedLong(held) : 0;
-    Py_XDECREF(held);
+    uint32_t span = number ? pt_context_span(PyLong_AsUnsignedLongLong(number)) : 0;
     if (PyErr_Occurred()) {
         PyErr_Clear();
         return 0;
     }
-    return (uint32_t)parent;
+    return span;
 }
 
-/* parts: the method that runs it.  Its operations have the span in which it was made. */
+/* parts: the method that runs it.  Its operations have the span in which it was made; if there was none, none:
+ * the thread may have been started in some other span. */
 static PyObject *take_over(struct unseen *self, PyObject *args, PyObject *kwargs)
 {
     struct pt_thread *t = pt_enter();
-    uint32_t theirs = t ? parent_of(args) : 0;
-    if (!theirs)
+    if (!t)
         return PyObject_Call(self->parts[0], args, kwargs);
-    uint32_t parent = t->parent, link = t->link;
-    t->parent = theirs;
-    t->link = PT_LINK_CONTEXT;
-    PyObject *result = PyObject_Call(self->parts[0], args, kwargs);
-    if (t->parent == theirs) {
-        t->parent = parent;
-        t->link = link;
-    }
-    return result;
+    PyObject *number = PyTuple_GET_SIZE(args) ? PyObject_GetAttrString(PyTuple_GET_ITEM(args, 0), CONTEXT) : NULL;
+    PyErr_Clear();
+    uint32_t span = span_of(number);
+    Py_XDECREF(number);
+    return run_under(t, span, self->parts[0], args, kwargs);
 }
 
 /* handing_over(__init__): one that notes the span that is open on this thread. */
@@ -223,4 +232,20 @@ PyObject *pt_taking_over(PyObject *module, PyObject *function)
 {
     (void)module;
     return unseen_new(take_over, &function, 1);
+}
+
+/* parts: a function, and a context's number. */
+static PyObject *call_under_context(struct unseen *self, PyObject *args, PyObject *kwargs)
+{
+    struct pt_thread *t = pt_enter();
+    uint32_t span = t ? span_of(self->parts[1]) : 0;
+    return span ? run_under(t, span, self->parts[0], args, kwargs) : PyObject_Call(self->parts[0], args, kwargs);
+}
+
+PyObject *pt_under_context(PyObject *function, uint64_t context)
+{
+    PyObject *parts[2] = {function, PyLong_FromUnsignedLongLong(context)};
+    PyObject *result = parts[1] ? unseen_new(call_under_context, parts, 2) : NULL;
+    Py_XDECREF(parts[1]);
+    return result;
 }

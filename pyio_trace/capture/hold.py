@@ -11,7 +11,7 @@ import os
 import sys
 
 from pyio_trace import native
-from pyio_trace.capture import imports, threads
+from pyio_trace.capture import engine, imports, threads
 from pyio_trace.config import HOLD_VARIABLE
 
 
@@ -34,7 +34,10 @@ def instruments() -> list[tuple[str, str, str]]:
     why_not = core.state()["no_file_objects"]
     files = ("file objects", "off", why_not) if why_not else ("file objects", "active", "")
     mapped = _after_import("mmap objects", "mmap", why_not)
-    return [files, mapped, _after_import("ThreadPoolExecutor", "concurrent.futures.thread", None, threads.installed())]
+    carried = [
+        _after_import(name, module, None, threads.installed(module)) for module, name in threads.CARRIED.items()
+    ]
+    return [files, mapped, *carried, *engine.states()]
 
 
 def _after_import(name: str, module: str, why_not: str | None, done: bool = True) -> tuple[str, str, str]:

@@ -91,8 +91,9 @@ def _prepare(spec: ModuleSpec) -> None:
 
 def _imported(module: ModuleType) -> None:
     """Only now: a spec may be asked for and never loaded (importlib.util.find_spec)."""
-    for action in _actions.pop(module.__name__, ()):
-        _run(action, module)
+    while actions := _actions.pop(module.__name__, ()):  # an action may watch for the same module again
+        for action in actions:
+            _run(action, module)
 
 
 class _Once:

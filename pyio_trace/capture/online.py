@@ -9,8 +9,8 @@ import os
 import sys
 
 from pyio_trace import native
-from pyio_trace.capture import imports, preload, threads
-from pyio_trace.config import did_you_mean
+from pyio_trace.capture import engine, imports, preload, threads
+from pyio_trace.config import FOUND_VARIABLE, did_you_mean
 from pyio_trace.errors import CaptureError, ConfigError
 
 TYPE_CHECKING = False
@@ -44,6 +44,7 @@ def start(config: Config, live: str, *, create: bool) -> bool:
         path = state["path"]
         raise CaptureError("already-tracing", f"this process is already being traced, into {path!r}")
     check_rules(config)
+    known = engine.names()
     why_no_files = native.core.files_install()  # before the core: looking at the io types opens /dev/null
     try:
         owner = native.core.start(
@@ -75,7 +76,8 @@ def start(config: Config, live: str, *, create: bool) -> bool:
         native.core.note(f"file objects are not instrumented: {why_no_files}")
     threads.install()
     imports.watch("mmap", lambda module: native.core and native.core.files_install_mmap(module.mmap))
-    _tell_children(config, live)
+    engine.start(config.instruments, known)
+    _tell_children(config, live, engine.told(known))
     if config.follow == "all":
         preload.add(complain=owner)
     return owner
@@ -115,6 +117,7 @@ def stop() -> None:
         return
     imports.unwatch()
     threads.uninstall()
+    engine.stop()
     native.core.stop()
     native.core.files_uninstall()
     preload.remove()
@@ -186,13 +189,14 @@ def _explained(problem: OSError, live: str) -> CaptureError:
     return CaptureError(*reasons.get(problem.errno or 0, default))
 
 
-def _tell_children(config: Config, live: str) -> None:
+def _tell_children(config: Config, live: str, found: str) -> None:
     """Children inherit the run through the environment, or are told nothing."""
     global _environment_before
     if config.follow == "none":
-        wanted: dict[str, str | None] = dict.fromkeys((*config.to_environment(), LOG_VARIABLE))
+        wanted: dict[str, str | None] = dict.fromkeys((*config.to_environment(), LOG_VARIABLE, FOUND_VARIABLE))
     else:
-        wanted = {**config.to_environment(), LOG_VARIABLE: os.path.abspath(live)}
+        told = {LOG_VARIABLE: os.path.abspath(live), FOUND_VARIABLE: found}
+        wanted = {**config.to_environment(), **told}
     _environment_before = {name: os.environ.get(name) for name in wanted}
     _set_environment(wanted)
 

@@ -1,0 +1,496 @@
+/* Calls of a library's own functions, watched in place (capture/engine.py).
+ *
+ * No function is replaced.  A callable of CPython, of Cython and of numpy holds
+ * a pointer to what is done when it is called, its vectorcall; that pointer is
+ * exchanged for ours, which makes a span of the call around the original.  So
+ * the function stays the same object under all its names, wherever somebody has
+ * kept it; it is pickled, compared and inspected as before; and no frame of ours
+ * is in a traceback.  Undoing is putting the pointer back.
+ *
+ * The interpreter has shortcuts for functions of its own exact types, which do
+ * not look at the pointer.  Such a function gets a type of the same name and
+ * layout, derived from its own; from 3.12 on Python functions need that for
+ * __init__ only (PyFunction_SetVectorcall keeps the other shortcuts away). */
+#include "watched.h"
+
+#include "context.h"
+#include "core.h"
+#include "details.h"
+#include "filecall.h"
+#include "spans.h"
+
+#include <string.h>
+
+/* What a call's bytes are: enum in capture/instrument.py too. */
+enum moved { MOVED_NONE, MOVED_RESULT, MOVED_LENGTH, MOVED_NBYTES, MOVED_ASKED };
+
+struct target {
+    PyObject *function;       /* Owned, for good */
+    vectorcallfunc *slot;     /* where the pointer is */
+    struct pt_original original;
+    PyTypeObject *type;       /* Borrowed: what it was; they are static or as old as the function */
+    bool retyped;
+    PyObject *name;           /* Owned */
+    unsigned op;              /* PT_OP_SPAN_* */
+    Py_ssize_t path_index;    /* of the argument that has the path; -1: none */
+    PyObject *path_keyword;   /* Owned, NULL: by position only */
+    PyObject *path;           /* Owned, or NULL: path(*args, **kwargs) */
+    PyObject *details;        /* Owned, or NULL: details(*args, **kwargs) -> dict */
+    PyObject *after;          /* Owned, or NULL: after(result, *args, **kwargs) -> dict */
+    PyObject *bytes;          /* Owned, or NULL: bytes(result, *args, **kwargs) -> int */
+    enum moved moved;
+    enum pt_hand_over hands_over;
+    uint32_t faults; /* of ours, in this call */
+};
+
+/* Found by the function's address.  Entries are never freed: a call may be under way in one. */
+#define TARGETS 2048u
+static struct target *targets[TARGETS];
+static unsigned target_count;
+static uint32_t first_fault; /* said once a process */
+
+static struct target **place_of(PyObject *function)
+{
+    for (uint32_t i = (uint32_t)((uintptr_t)function >> 4) * 2654435761u;; i++) {
+        struct target **place = &targets[i % TARGETS];
+        struct target *at = __atomic_load_n(place, __ATOMIC_ACQUIRE);
+        if (!at || at->function == function)
+            return place;
+    }
+}
+
+/* ---- calling ours and theirs --------------------------------------------------------- */
+
+PyObject *pt_call_original(const struct pt_original *original, PyObject *callable, PyObject *const *args, size_t flagged,
+                           PyObject *names)
+{
+    if (PT_LIKELY(original->vectorcall != NULL))
+        return original->vectorcall(callable, args, flagged, names);
+    /* A builtin function of the old kind: a tuple and a dict. */
+    Py_ssize_t n = PyVectorcall_NARGS(flagged), named = names ? PyTuple_GET_SIZE(names) : 0;
+    PyObject *tuple = PyTuple_New(n), *dict = named ? PyDict_New() : NULL, *result = NULL;
+    if (!tuple || (named && !dict))
+        goto done;
+    for (Py_ssize_t i = 0; i < n; i++)
+        PyTuple_SET_ITEM(tuple, i, Py_NewRef(args[i]));
+    for (Py_ssize_t i = 0; i < named; i++)
+        if (PyDict_SetItem(dict, PyTuple_GET_ITEM(names, i), args[n + i]) < 0)
+            goto done;
+    result = original->call(callable, tuple, dict);
+done:
+    Py_XDECREF(tuple);
+    Py_XDECREF(dict);
+    return result;
+}
+
+/* A fault of ours: the first of a process is said, all are counted, none goes further. */
+static void fault(struct target *g)
+{
+    PyObject *type, *value, *trace;
+    PyErr_Fetch(&type, &value, &trace);
+    g->faults++;
+    if (!(pt.gate & PT_GATE_OFF))
+        __atomic_fetch_add(&pt.header->fault_count, 1, __ATOMIC_RELAXED);
+    if (!first_fault++) {
+        PyObject *text = PyObject_Str(value ? value : Py_None);
+        const char *said = text ? PyUnicode_AsUTF8(text) : NULL;
+        const char *name = PyUnicode_AsUTF8(g->name);
+        char line[400];
+        int n = snprintf(line, sizeof line, "pyio-trace: details of %s are missing: %s: %s (said once)\n", name ? name : "?",
+                         type ? ((PyTypeObject *)type)->tp_name : "?", said ? said : "?");
+        if (n > 0 && write(2, line, (size_t)n < sizeof line ? (size_t)n : sizeof line - 1) < 0) {
+            /* stderr is closed: nobody to tell */
+        }
+        Py_XDECREF(text);
+    }
+    PyErr_Clear();
+    Py_XDECREF(type);
+    Py_XDECREF(value);
+    Py_XDECREF(trace);
+}
+
+/* Code of ours, with the call's arguments and perhaps its result before them: neither traced nor
+ * profiled, and what it does is in no log.  New reference; NULL: it failed, and that is seen to. */
+static PyObject *ask(struct target *g, struct pt_thread *t, PyObject *function, PyObject *result,
+                     PyObject *const *args, size_t flagged, PyObject *names)
+{
+    Py_ssize_t n = PyVectorcall_NARGS(flagged), all = n + (names ? PyTuple_GET_SIZE(names) : 0);
+    PyObject *few[16], **shifted = NULL, *answer = NULL;
+    if (result) {
+        shifted = all + 1 <= 16 ? few : PyMem_Malloc((size_t)(all + 1) * sizeof *shifted);
+        if (!shifted)
+            return NULL;
+        shifted[0] = result;
+        memcpy(shifted + 1, args, (size_t)all * sizeof *shifted);
+        args = shifted;
+        n++;
+    }
+    PyThreadState *state = PyThreadState_Get();
+    Py_INCREF(function); /* it may be let go meanwhile */
+    t->suppress++;
+    t->gate |= PT_GATE_SUPPRESSED;
+    PyThreadState_EnterTracing(state);
+    answer = PyObject_Vectorcall(function, args, (size_t)n, names);
+    if (!answer)
+        fault(g);
+    PyThreadState_LeaveTracing(state);
+    if (!--t->suppress)
+        t->gate &= ~(uint32_t)PT_GATE_SUPPRESSED;
+    Py_DECREF(function);
+    if (shifted && shifted != few)
+        PyMem_Free(shifted);
+    return answer;
+}
+
+/* ---- the path ---------------------------------------------------------------------------- */
+
+#define LEFT_OUT UINT32_MAX
+
+static uint32_t path_of_bytes(const char *bytes, size_t n)
+{
+    if (strlen(bytes) != n)
+        return 0; /* a NUL within: no path */
+    if (strncmp(bytes, "file://", 7) == 0)
+        bytes += 7, n -= 7;
+    else if (strstr(bytes, "://"))
+        return pt_string(bytes, n, 0); /* nothing that the system knows */
+    struct pt_named name = pt_name(bytes);
+    return name.left_out ? LEFT_OUT : name.id;
+}
+
+static uint32_t path_of_number(struct pt_thread *t, PyObject *number)
+{
+    int overflow;
+    long fd = PyLong_AsLongAndOverflow(number, &overflow);
+    pt_fd_entry e = overflow || fd < 0 || fd > INT32_MAX ? 0 : pt_fd_get(t, (int)fd);
+    if (e & PT_FD_EXCLUDED)
+        return LEFT_OUT;
+    return pt_entry_id(e) ? ((struct pt_desc *)pt_at(pt_entry_id(e)))->path : 0;
+}
+
+static bool is_file_object(PyObject *value)
+{
+    PyTypeObject *const known[] = {pt_layout.raw, pt_layout.reader, pt_layout.writer, pt_layout.random, pt_layout.text};
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (known[i] && PyObject_TypeCheck(value, known[i]))
+            return true;
+    return false;
+}
+
+/* A string's id; 0: there is no path; LEFT_OUT: nothing is to be recorded of it. */
+static uint32_t path_of(struct pt_thread *t, PyObject *value, int depth)
+{
+    uint32_t id = 0;
+    PyObject *other = NULL;
+    if (PyUnicode_Check(value))
+        other = PyUnicode_EncodeFSDefault(value);
+    else if (PyBytes_Check(value))
+        other = Py_NewRef(value);
+    if (other) {
+        id = path_of_bytes(PyBytes_AS_STRING(other), (size_t)PyBytes_GET_SIZE(other));
+    } else if (PyLong_CheckExact(value)) {
+        id = path_of_number(t, value);
+    } else if (depth < 3 && (PyTuple_CheckExact(value) || PyList_CheckExact(value))) {
+        if (PySequence_Fast_GET_SIZE(value) == 1) /* several: none of them is the one */
+            id = path_of(t, PySequence_Fast_GET_ITEM(value, 0), depth + 1);
+    } else if (depth < 3 && (is_file_object(value) || PyObject_HasAttrString((PyObject *)Py_TYPE(value), "__fspath__"))) {
+        PyThreadState *state = PyThreadState_Get();
+        PyThreadState_EnterTracing(state);
+        other = is_file_object(value) ? PyObject_GetAttrString(value, "name") : PyOS_FSPath(value);
+        PyThreadState_LeaveTracing(state);
+        if (other)
+            id = path_of(t, other, depth + 1);
+    }
+    PyErr_Clear();
+    Py_XDECREF(other);
+    return id;
+}
+
+static PyObject *argument(Py_ssize_t index, PyObject *keyword, PyObject *const *args, Py_ssize_t n, PyObject *names)
+{
+    if (index >= 0 && index < n)
+        return args[index]; /* Borrowed */
+    for (Py_ssize_t i = 0; keyword && names && i < PyTuple_GET_SIZE(names); i++) {
+        PyObject *name = PyTuple_GET_ITEM(names, i);
+        if (name == keyword || PyUnicode_Compare(name, keyword) == 0)
+            return args[n + i];
+    }
+    return NULL;
+}
+
+static uint32_t path_id(struct target *g, struct pt_thread *t, PyObject *const *args, size_t flagged, PyObject *names)
+{
+    if (g->path) {
+        PyObject *value = ask(g, t, g->path, NULL, args, flagged, names);
+        uint32_t id = value ? path_of(t, value, 0) : 0;
+        Py_XDECREF(value);
+        return id;
+    }
+    PyObject *value = argument(g->path_index, g->path_keyword, args, PyVectorcall_NARGS(flagged), names);
+    return value ? path_of(t, value, 0) : 0;
+}
+
+/* ---- bytes and details ------------------------------------------------------------------- */
+
+static int64_t number_of(PyObject *value)
+{
+    int64_t number = value && value != Py_None && PyIndex_Check(value) ? PyNumber_AsSsize_t(value, NULL) : -1;
+    PyErr_Clear();
+    return number < 0 ? -1 : number;
+}
+
+static int64_t moved_by(struct target *g, struct pt_thread *t, PyObject *result, PyObject *const *args, size_t flagged, PyObject *names)
+{
+    PyObject *answer = NULL;
+    int64_t moved = -1;
+    if (g->moved == MOVED_RESULT)
+        moved = number_of(result);
+    else if (g->moved == MOVED_LENGTH && (PyBytes_Check(result) || PyByteArray_Check(result)))
+        moved = Py_SIZE(result);
+    else if (g->moved == MOVED_NBYTES && PyObject_HasAttrString(result, "nbytes"))
+        moved = number_of(answer = PyObject_GetAttrString(result, "nbytes"));
+    else if (g->moved == MOVED_ASKED && g->bytes)
+        moved = number_of(answer = ask(g, t, g->bytes, result, args, flagged, names));
+    PyErr_Clear();
+    Py_XDECREF(answer);
+    return moved;
+}
+
+static void add_details(struct pt_details *d, PyObject *answer)
+{
+    if (answer && PyDict_Check(answer))
+        pt_details_add_dict(d, answer);
+    Py_XDECREF(answer);
+}
+
+/* errno of the exception that is set, kept set; others are told by their type's name. */
+static int error_of(struct pt_details *d, uint32_t *detail)
+{
+    PyObject *type = PyErr_Occurred();
+    if (!type || PyErr_GivenExceptionMatches(type, PyExc_StopIteration))
+        return 0;
+    int error = pt_error_number();
+    pt_details_add_text(d, "raised", ((PyTypeObject *)type)->tp_name);
+    *detail = pt_details_intern(d);
+    return error;
+}
+
+/* ---- the call ---------------------------------------------------------------------------- */
+
+static PyObject *watched_call(PyObject *callable, PyObject *const *args, size_t flagged, PyObject *names)
+{
+    struct target *g = *place_of(callable);
+    if (PT_UNLIKELY(g->hands_over))
+        return pt_hand_over(g->hands_over, &g->original, callable, args, flagged, names);
+    struct pt_thread *t = pt_enter();
+    if (!t)
+        return pt_call_original(&g->original, callable, args, flagged, names);
+    uint32_t path = path_id(g, t, args, flagged, names);
+    if (path == LEFT_OUT)
+        return pt_call_original(&g->original, callable, args, flagged, names);
+    struct pt_details details;
+    pt_details_none(&details);
+    if (g->details)
+        add_details(&details, ask(g, t, g->details, NULL, args, flagged, names));
+    Py_ssize_t length;
+    const char *name = PyUnicode_AsUTF8AndSize(g->name, &length);
+    uint32_t detail = pt_details_intern(&details);
+    struct pt_open_span span;
+    pt_span_open(&span, t, g->op, path, name ? pt_string(name, (size_t)length, 0) : 0, detail);
+
+    PyObject *result = pt_call_original(&g->original, callable, args, flagged, names);
+
+    bool still = span.call.process_id == pt.process_id && !(pt.gate & PT_GATE_OFF) && t == pt_self;
+    int64_t moved = -1;
+    int error = 0;
+    if (!result) {
+        error = still ? error_of(&details, &detail) : 0;
+    } else if (still && !t->gate && (g->moved || g->after)) {
+        moved = moved_by(g, t, result, args, flagged, names);
+        if (g->after) {
+            add_details(&details, ask(g, t, g->after, result, args, flagged, names));
+            detail = pt_details_intern(&details);
+        }
+    }
+    if (still)
+        span.call.record->offset = detail;
+    pt_span_close(&span, moved, error);
+    return result;
+}
+
+/* ---- types of the same name and layout --------------------------------------------------- */
+
+/* Pickled by its name, as what it is derived from: the pickler knows that by its exact type. */
+static PyObject *reduce_function(PyObject *self, PyObject *unused)
+{
+    (void)unused;
+    return PyObject_GetAttrString(self, "__qualname__");
+}
+static PyMethodDef function_methods[] = {{"__reduce__", reduce_function, METH_NOARGS, NULL}, {NULL, NULL, 0, NULL}};
+static PyTypeObject function_type = {PyVarObject_HEAD_INIT(NULL, 0).tp_name = "function", .tp_methods = function_methods};
+static PyTypeObject builtin_type = {PyVarObject_HEAD_INIT(NULL, 0).tp_name = "builtin_function_or_method"};
+static PyTypeObject method_type = {PyVarObject_HEAD_INIT(NULL, 0).tp_name = "method_descriptor"};
+
+static int derive(PyTypeObject *type, PyTypeObject *from)
+{
+    if (type->tp_base)
+        return 0;
+    type->tp_base = from;
+    type->tp_doc = from->tp_doc;
+    type->tp_basicsize = from->tp_basicsize;
+    type->tp_vectorcall_offset = from->tp_vectorcall_offset;
+    type->tp_call = from->tp_call;
+    type->tp_descr_get = from->tp_descr_get;
+    type->tp_traverse = from->tp_traverse;
+    type->tp_clear = from->tp_clear;
+    type->tp_flags = from->tp_flags & (Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_METHOD_DESCRIPTOR);
+    return PyType_Ready(type);
+}
+
+int pt_watched_ready(void)
+{
+    return derive(&function_type, &PyFunction_Type) < 0 || derive(&builtin_type, &PyCFunction_Type) < 0 ||
+           derive(&method_type, &PyMethodDescr_Type) < 0 ? -1 : 0;
+}
+
+static PyTypeObject *derived_from(PyTypeObject *type)
+{
+    return type == &PyFunction_Type ? &function_type : type == &PyCFunction_Type ? &builtin_type
+         : type == &PyMethodDescr_Type ? &method_type : NULL;
+}
+
+/* ---- exchanging and putting back --------------------------------------------------------- */
+
+static vectorcallfunc *slot_of(PyObject *function)
+{
+    PyTypeObject *type = Py_TYPE(function);
+    if (PyType_Check(function) || !PyType_HasFeature(type, Py_TPFLAGS_HAVE_VECTORCALL) || type->tp_vectorcall_offset <= 0)
+        return NULL;
+    return (vectorcallfunc *)(void *)((char *)function + type->tp_vectorcall_offset);
+}
+
+static bool is_initialiser(PyObject *function)
+{
+    return PyUnicode_CompareWithASCIIString(((PyFunctionObject *)function)->func_name, "__init__") == 0;
+}
+
+static void exchange(struct target *g)
+{
+    PyObject *f = g->function;
+    g->type = Py_TYPE(f);
+    g->original.vectorcall = *g->slot;
+    g->original.call = g->type->tp_call;
+    PyTypeObject *derived = derived_from(g->type);
+#if PY_VERSION_HEX >= 0x030c0000
+    if (g->type == &PyFunction_Type) {
+        if (PY_VERSION_HEX < 0x030d0000 || !is_initialiser(f))
+            derived = NULL;
+        PyFunction_SetVectorcall((PyFunctionObject *)f, watched_call);
+    }
+#else
+    if (g->type == &PyFunction_Type)
+        ((PyFunctionObject *)f)->func_version = 0; /* shortcuts that were taken look at it */
+#endif
+    __atomic_store_n(g->slot, watched_call, __ATOMIC_RELEASE);
+    g->retyped = derived != NULL;
+    if (derived)
+        Py_SET_TYPE(f, derived);
+}
+
+static void put_back(struct target *g)
+{
+    PyObject *f = g->function;
+    if (*g->slot == watched_call) /* else somebody has come after us, and goes on to us */
+        __atomic_store_n(g->slot, g->original.vectorcall, __ATOMIC_RELEASE);
+    if (g->retyped && Py_TYPE(f) == derived_from(g->type))
+        Py_SET_TYPE(f, g->type);
+    if (g->type == &PyFunction_Type)
+        ((PyFunctionObject *)f)->func_version = 0; /* it may have shortcuts again */
+}
+
+static PyObject *unless_none(PyObject *value) { return value == Py_None ? NULL : Py_NewRef(value); }
+
+/* By kind, as in capture/instrument.py. */
+static const uint8_t kinds[] = {PT_OP_SPAN_APP, PT_OP_SPAN_APP_READ, PT_OP_SPAN_APP_WRITE, PT_OP_SPAN_HDF5, PT_OP_SPAN_MPIIO};
+
+/* watch(function, name, kind, path_index, path_keyword, path, details, after, moved, bytes, hands_over)
+ * -> None, or why it cannot be watched.  What is watched already gets the new description. */
+PyObject *pt_watch(PyObject *module, PyObject *args, PyObject *kwargs)
+{
+    (void)module;
+    static char *words[] = {"function", "name", "kind", "path_index", "path_keyword", "path", "details", "after", "moved",
+                            "bytes", "hands_over", NULL};
+    PyObject *function, *name, *keyword = Py_None, *path = Py_None, *details = Py_None, *after = Py_None, *bytes = Py_None;
+    unsigned int kind = 0, moved = MOVED_NONE, hands_over = 0;
+    Py_ssize_t index = -1;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OU|InOOOOIOI:watch", words, &function, &name, &kind, &index, &keyword,
+                                     &path, &details, &after, &moved, &bytes, &hands_over))
+        return NULL;
+    if (kind >= sizeof kinds || moved > MOVED_ASKED || hands_over > PT_HAND_OVER_MOST) {
+        PyErr_SetString(PyExc_ValueError, "no such kind, kind of bytes, or way of handing over");
+        return NULL;
+    }
+    vectorcallfunc *slot = slot_of(function);
+    if (!slot || (!*slot && Py_TYPE(function) != &PyCFunction_Type))
+        return PyUnicode_FromFormat("a %s cannot be watched in place", Py_TYPE(function)->tp_name);
+    struct target **place = place_of(function), *g = *place;
+    bool known = g != NULL, on = known && *slot == watched_call;
+    if (!known && target_count >= TARGETS / 2)
+        return PyUnicode_FromString("too many functions are watched");
+    if (!known && !(g = PyMem_RawCalloc(1, sizeof *g)))
+        return PyErr_NoMemory();
+    g->slot = slot;
+    g->op = kinds[kind];
+    g->path_index = index;
+    g->moved = (enum moved)moved;
+    g->hands_over = (enum pt_hand_over)hands_over;
+    Py_XSETREF(g->name, Py_NewRef(name));
+    Py_XSETREF(g->path_keyword, unless_none(keyword));
+    Py_XSETREF(g->path, unless_none(path));
+    Py_XSETREF(g->details, unless_none(details));
+    Py_XSETREF(g->after, unless_none(after));
+    Py_XSETREF(g->bytes, unless_none(bytes));
+    if (!known) {
+        g->function = Py_NewRef(function); /* kept: its address stands for it */
+        target_count++;
+        __atomic_store_n(place, g, __ATOMIC_RELEASE);
+    }
+    if (!on)
+        exchange(g);
+    Py_RETURN_NONE;
+}
+
+PyObject *pt_is_watched(PyObject *module, PyObject *function)
+{
+    (void)module;
+    vectorcallfunc *slot = slot_of(function);
+    return PyBool_FromLong(slot && *slot == watched_call);
+}
+
+/* unwatch_all(): every function as it was. */
+PyObject *pt_unwatch_all(PyObject *module, PyObject *unused)
+{
+    (void)module;
+    (void)unused;
+    for (unsigned i = 0; i < TARGETS; i++)
+        if (targets[i] && *targets[i]->slot == watched_call)
+            put_back(targets[i]);
+    Py_RETURN_NONE;
+}
+
+/* watch_faults() -> {name: how often its details failed} */
+PyObject *pt_watch_faults(PyObject *module, PyObject *unused)
+{
+    (void)module;
+    (void)unused;
+    PyObject *faults = PyDict_New();
+    for (unsigned i = 0; faults && i < TARGETS; i++) {
+        if (!targets[i] || !targets[i]->faults)
+            continue;
+        PyObject *number = PyLong_FromUnsignedLong(targets[i]->faults);
+        if (!number || PyDict_SetItem(faults, targets[i]->name, number) < 0)
+            Py_CLEAR(faults);
+        Py_XDECREF(number);
+    }
+    return faults;
+}

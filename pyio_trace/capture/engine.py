@@ -1,0 +1,229 @@
+"""Instruments are found, armed when their libraries are imported, and undone.
+
+No list of them is kept anywhere: a file in capture/instruments/ is named as
+the library that it is about, a third party's is named by its entry point, and
+neither is read before the program imports that library.  How each fares is in
+states(): what `pyio-trace doctor` shows; what went wrong is in the process
+table too, and so in the summary.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from pyio_trace import native
+from pyio_trace.capture import imports
+from pyio_trace.capture.instrument import KINDS, MOVED
+from pyio_trace.config import FOUND_VARIABLE
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import ModuleType
+
+    from pyio_trace.capture.instrument import Instrument, Target
+
+GROUP = "pyio_trace.instruments"
+_PACKAGE = "pyio_trace.capture.instruments."
+_FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "instruments")
+
+ACTIVE, WAITING, OFF = "active", "waiting", "off"
+UNSUPPORTED, BROKEN = "version not supported", "broken"
+
+_states: dict[str, tuple[str, str]] = {}  # by name: one of the above, and why
+_disarm: list[Callable[[], object]] = []
+
+
+def start(chosen: str, known: dict[str, str]) -> None:
+    """Arm those of the `known` instruments that `chosen` names, now or when their libraries are imported.
+
+    known: of names(), asked before tracing starts; chosen: config.py, --instruments.
+    """
+    stop()
+    for name, where in known.items():
+        if not selected(name, chosen):
+            _states[name] = OFF, "not chosen (--instruments)"
+            continue
+        _states[name] = WAITING, f"{name} has not been imported"
+        imports.watch(name, _armer(name, where))
+
+
+def stop() -> None:
+    """Every function as it was."""
+    if native.core is not None:
+        native.core.unwatch_all()
+    while _disarm:
+        _disarm.pop()()
+    _states.clear()
+
+
+def states() -> list[tuple[str, str, str]]:
+    """(name, state, why) of each instrument; state: active, waiting, off, "version not supported", "broken"."""
+    return [(name, *_states[name]) for name in sorted(_states)]
+
+
+def names() -> dict[str, str]:
+    """The instruments that there are: the library's name, and the module that describes it."""
+    ours = {
+        file.removesuffix(".py"): _PACKAGE + file.removesuffix(".py")
+        for file in sorted(os.listdir(_FOLDER))
+        if file.endswith(".py") and not file.startswith("_")
+    }
+    said = os.environ.get(FOUND_VARIABLE)
+    if said is None:
+        return {**ours, **_entry_points()}
+    return {**ours, **dict(word.split("=", 1) for word in said.split(",") if "=" in word)}
+
+
+def told(known: dict[str, str]) -> str:
+    """Third parties' instruments, for FOUND_VARIABLE: children need not look for them, which costs milliseconds."""
+    return ",".join(f"{name}={where}" for name, where in known.items() if not where.startswith(_PACKAGE))
+
+
+def selected(name: str, chosen: str) -> bool:
+    """Whether `chosen` (words with commas: all, none, NAME, -NAME) has this instrument."""
+    words = [word for word in chosen.split(",") if word]
+    if f"-{name}" in words or "none" in words:
+        return False
+    return name in words or "all" in words or all(word.startswith("-") for word in words)
+
+
+def load(where: str) -> Instrument:
+    """The instrument that a module describes: ``"package.module"`` or ``"package.module:name"``."""
+    import importlib
+
+    module, _, name = where.partition(":")
+    found: Instrument = getattr(importlib.import_module(module), name or "instrument")
+    return found
+
+
+# ---- finding ---------------------------------------------------------------------------
+
+
+def _entry_points() -> dict[str, str]:
+    """Of our group, by name.  importlib.metadata would import half of the standard library to tell."""
+    found: dict[str, str] = {}
+    for folder in sys.path:
+        try:
+            distributions = [entry.path for entry in os.scandir(folder or ".") if entry.name.endswith(".dist-info")]
+        except OSError:
+            continue
+        for distribution in distributions:
+            try:
+                with open(os.path.join(distribution, "entry_points.txt"), encoding="utf-8") as file:
+                    text = file.read()
+            except (OSError, UnicodeDecodeError):
+                continue
+            if GROUP in text:
+                found = {**_section(text), **found}  # the first on the path counts, as for imports
+    return found
+
+
+def _section(text: str) -> dict[str, str]:
+    found, within = {}, False
+    for line in text.splitlines():
+        line = line.strip()
+        if line.startswith("["):
+            within = line == f"[{GROUP}]"
+        elif within and "=" in line and not line.startswith(("#", ";")):
+            name, _, where = line.partition("=")
+            found[name.strip()] = where.partition("[")[0].strip()
+    return found
+
+
+# ---- arming ----------------------------------------------------------------------------
+
+
+def _armer(name: str, where: str) -> Callable[[ModuleType], None]:
+    return lambda module: _arm(name, where, module)
+
+
+def _target_armer(name: str, target: Target) -> Callable[[ModuleType], None]:
+    return lambda module: _arm_target(name, target, module)
+
+
+def _arm(name: str, where: str, module: ModuleType) -> None:
+    """The library has been imported.  What goes wrong costs the instrument, not the program."""
+    try:
+        instrument = load(where)
+        unsupported = instrument.unsupported(module)
+        if unsupported:
+            _set_state(name, UNSUPPORTED, unsupported)
+            return
+        _states[name] = ACTIVE, ""
+        if instrument.arm is not None:
+            instrument.arm(module)
+        if instrument.disarm is not None:
+            _disarm.append(instrument.disarm)
+        for target in instrument.targets:
+            imports.watch(target.module or instrument.module, _target_armer(name, target))
+    except Exception as problem:
+        _set_state(name, BROKEN, f"{type(problem).__name__}: {problem}")
+
+
+def _arm_target(name: str, target: Target, module: ModuleType) -> None:
+    try:
+        why_not = watch(target, module)
+    except Exception as problem:
+        why_not = f"{type(problem).__name__}: {problem}"
+    if why_not and not target.optional:
+        _set_state(name, BROKEN, f"{target.where}: {why_not}")
+
+
+def _set_state(name: str, state: str, why: str) -> None:
+    before = _states.get(name)
+    if before is not None and before[0] == state:
+        why = f"{before[1]}; {why}"
+    elif native.core is not None:
+        native.core.note(f"instrument {name}: {state}: {why}")
+    _states[name] = state, why
+
+
+def watch(target: Target, module: ModuleType) -> str | None:
+    """Watch one function; returns why that cannot be."""
+    found = find(module, target.where)
+    if found is None:
+        return f"{module.__name__} has no {target.where}"
+    assert native.core is not None  # nothing is armed without it
+    index, keyword, path = -1, None, None
+    if isinstance(target.path, str):
+        index, keyword = _position(found, target.path, target.position), target.path
+    elif target.path is not None:
+        path = target.path
+    moved = MOVED.index(target.moved) if not callable(target.moved) else len(MOVED)
+    why_not: str | None = native.core.watch(
+        found, name_of(target, module), KINDS.index(target.kind), index, keyword, path, target.details, target.after,
+        moved, target.moved if callable(target.moved) else None, target.hands_over,
+    )  # fmt: skip
+    return why_not
+
+
+def name_of(target: Target, module: ModuleType) -> str:
+    """What the log calls it."""
+    if target.name or "." in target.where:
+        return target.name or target.where
+    return f"{module.__name__.partition('.')[0]}.{target.where}"
+
+
+def find(module: ModuleType, where: str) -> object | None:
+    """The function itself: what a class has is taken from its dictionary, out of a staticmethod and its like."""
+    owner: object = module
+    *classes, last = where.split(".")
+    for name in classes:
+        owner = getattr(owner, name, None)
+    found = vars(owner).get(last) if isinstance(owner, type) else getattr(owner, last, None)
+    if isinstance(found, (staticmethod, classmethod)):
+        found = found.__func__
+    if isinstance(found, property):
+        found = found.fget
+    # numpy's dispatcher, which other code may have kept: what it goes on to is a function of Python
+    return getattr(found, "_implementation", found)
+
+
+def _position(function: object, name: str, said: int | None) -> int:
+    if said is not None:
+        return said
+    code = getattr(function, "__code__", None)
+    names = getattr(code, "co_varnames", ())[: getattr(code, "co_argcount", 0)]
+    return names.index(name) if name in names else -1

@@ -1,0 +1,67 @@
+"""numpy: arrays in files.  What `load` and `save` move is the array; the header is POSIX's to tell."""
+
+from __future__ import annotations
+
+from pyio_trace.capture.instrument import Instrument, Target
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+
+def _array(array: Any) -> dict[str, object]:
+    shape, dtype = getattr(array, "shape", None), getattr(array, "dtype", None)
+    return {} if shape is None else {"shape": shape, "dtype": str(dtype)}
+
+
+def _loaded(result: Any, *args: Any, **kwargs: Any) -> dict[str, object]:
+    return _array(result)
+
+
+def _saved(file: Any, arr: Any, *args: Any, **kwargs: Any) -> dict[str, object]:
+    return _array(arr)
+
+
+def _bytes_saved(result: Any, file: Any, arr: Any, *args: Any, **kwargs: Any) -> int | None:
+    return getattr(arr, "nbytes", None)
+
+
+def _archived(file: Any, *args: Any, **kwargs: Any) -> dict[str, object]:
+    return {"arrays": len(args) + len(kwargs)}
+
+
+def _bytes_archived(result: Any, file: Any, *args: Any, **kwargs: Any) -> int:
+    return sum(getattr(array, "nbytes", 0) for array in (*args, *kwargs.values()))
+
+
+def _written(array: Any, *args: Any, **kwargs: Any) -> dict[str, object]:
+    return _array(array)
+
+
+def _bytes_written(result: Any, array: Any, *args: Any, **kwargs: Any) -> int:
+    return int(array.nbytes)
+
+
+def _mapped(result: Any, *args: Any, **kwargs: Any) -> dict[str, object]:
+    return {**_array(result), "mode": result.mode, "offset": result.offset}
+
+
+instrument = Instrument(
+    "numpy",
+    minimum="2.0",
+    below="3",
+    targets=(
+        Target("load", kind="read", path="file", after=_loaded, moved="nbytes"),
+        Target("save", kind="write", path="file", position=0, details=_saved, moved=_bytes_saved),
+        Target("savez", kind="write", path="file", position=0, details=_archived, moved=_bytes_archived),
+        Target("savez_compressed", kind="write", path="file", position=0, details=_archived, moved=_bytes_archived),
+        Target("loadtxt", kind="read", path="fname", after=_loaded, moved="nbytes"),
+        Target("savetxt", kind="write", path="fname", position=0),
+        Target("genfromtxt", kind="read", path="fname", after=_loaded, moved="nbytes"),
+        Target("fromfile", kind="read", path="file", position=0, after=_loaded, moved="nbytes"),
+        Target("fromregex", kind="read", path="file", position=0, after=_loaded, moved="nbytes"),
+        Target("ndarray.tofile", kind="write", path="fid", position=1, details=_written, moved=_bytes_written),
+        Target("memmap.__new__", name="numpy.memmap", path="filename", after=_mapped),
+        Target("memmap.flush", path=lambda array: array.filename),
+    ),
+)
