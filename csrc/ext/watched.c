@@ -83,11 +83,15 @@ done:
     return result;
 }
 
-/* A fault of ours: the first of a process is said, all are counted, none goes further. */
-static void fault(struct target *g)
+/* What code of ours has raised. */
+struct raised {
+    PyObject *type, *value, *trace; /* Owned */
+};
+
+/* A fault of ours: the first of a process is said, all are counted, none goes further.  Takes what was raised. */
+static void fault(struct target *g, struct raised *r)
 {
-    PyObject *type, *value, *trace;
-    PyErr_Fetch(&type, &value, &trace);
+    PyObject *type = r->type, *value = r->value;
     g->faults++;
     if (!(pt.gate & PT_GATE_OFF))
         __atomic_fetch_add(&pt.header->fault_count, 1, __ATOMIC_RELAXED);
@@ -102,16 +106,32 @@ static void fault(struct target *g)
             /* stderr is closed: nobody to tell */
         }
         Py_XDECREF(text);
+        PyErr_Clear();
     }
-    PyErr_Clear();
-    Py_XDECREF(type);
-    Py_XDECREF(value);
-    Py_XDECREF(trace);
+    Py_CLEAR(r->type);
+    Py_CLEAR(r->value);
+    Py_CLEAR(r->trace);
+}
+
+/* Of what was asked before the call.  It takes the call's own arguments, so where they are wrong it raises what the
+ * call raises next, and neither is our fault. */
+static void fault_unless_theirs(struct target *g, struct raised *r)
+{
+    PyObject *type, *value, *trace;
+    PyErr_Fetch(&type, &value, &trace);
+    if (type && PyErr_GivenExceptionMatches(type, PyExc_TypeError) && PyErr_GivenExceptionMatches(r->type, PyExc_TypeError)) {
+        Py_CLEAR(r->type);
+        Py_CLEAR(r->value);
+        Py_CLEAR(r->trace);
+    } else {
+        fault(g, r);
+    }
+    PyErr_Restore(type, value, trace);
 }
 
 /* Code of ours, with the call's arguments and perhaps its result before them: neither traced nor
- * profiled, and what it does is in no log.  New reference; NULL: it failed, and that is seen to. */
-static PyObject *ask(struct target *g, struct pt_thread *t, PyObject *function, PyObject *result,
+ * profiled, and what it does is in no log.  New reference; NULL: it failed, and that is seen to, or held. */
+static PyObject *ask(struct target *g, struct pt_thread *t, PyObject *function, PyObject *result, struct raised *held,
                      PyObject *const *args, size_t flagged, PyObject *names)
 {
     Py_ssize_t n = PyVectorcall_NARGS(flagged), all = n + (names ? PyTuple_GET_SIZE(names) : 0);
@@ -131,8 +151,14 @@ static PyObject *ask(struct target *g, struct pt_thread *t, PyObject *function, 
     t->gate |= PT_GATE_SUPPRESSED;
     PyThreadState_EnterTracing(state);
     answer = PyObject_Vectorcall(function, args, (size_t)n, names);
-    if (!answer)
-        fault(g);
+    if (!answer) {
+        struct raised now;
+        PyErr_Fetch(&now.type, &now.value, &now.trace);
+        if (held && !held->type)
+            *held = now;
+        else
+            fault(g, &now);
+    }
     PyThreadState_LeaveTracing(state);
     if (!--t->suppress)
         t->gate &= ~(uint32_t)PT_GATE_SUPPRESSED;
@@ -218,10 +244,11 @@ static PyObject *argument(Py_ssize_t index, PyObject *keyword, PyObject *const *
     return NULL;
 }
 
-static uint32_t path_id(struct target *g, struct pt_thread *t, PyObject *const *args, size_t flagged, PyObject *names)
+static uint32_t path_id(struct target *g, struct pt_thread *t, struct raised *held, PyObject *const *args, size_t flagged,
+                        PyObject *names)
 {
     if (g->path) {
-        PyObject *value = ask(g, t, g->path, NULL, args, flagged, names);
+        PyObject *value = ask(g, t, g->path, NULL, held, args, flagged, names);
         uint32_t id = value ? path_of(t, value, 0) : 0;
         Py_XDECREF(value);
         return id;
@@ -250,7 +277,7 @@ static int64_t moved_by(struct target *g, struct pt_thread *t, PyObject *result,
     else if (g->moved == MOVED_NBYTES && PyObject_HasAttrString(result, "nbytes"))
         moved = number_of(answer = PyObject_GetAttrString(result, "nbytes"));
     else if (g->moved == MOVED_ASKED && g->bytes)
-        moved = number_of(answer = ask(g, t, g->bytes, result, args, flagged, names));
+        moved = number_of(answer = ask(g, t, g->bytes, result, NULL, args, flagged, names));
     PyErr_Clear();
     Py_XDECREF(answer);
     return moved;
@@ -285,13 +312,14 @@ static PyObject *watched_call(PyObject *callable, PyObject *const *args, size_t 
     struct pt_thread *t = pt_enter();
     if (!t)
         return pt_call_original(&g->original, callable, args, flagged, names);
-    uint32_t path = path_id(g, t, args, flagged, names);
+    struct raised held = {NULL, NULL, NULL};
+    uint32_t path = path_id(g, t, &held, args, flagged, names);
     if (path == LEFT_OUT)
         return pt_call_original(&g->original, callable, args, flagged, names);
     struct pt_details details;
     pt_details_none(&details);
     if (g->details)
-        add_details(&details, ask(g, t, g->details, NULL, args, flagged, names));
+        add_details(&details, ask(g, t, g->details, NULL, &held, args, flagged, names));
     Py_ssize_t length;
     const char *name = PyUnicode_AsUTF8AndSize(g->name, &length);
     uint32_t detail = pt_details_intern(&details);
@@ -300,6 +328,8 @@ static PyObject *watched_call(PyObject *callable, PyObject *const *args, size_t 
 
     PyObject *result = pt_call_original(&g->original, callable, args, flagged, names);
 
+    if (PT_UNLIKELY(held.type != NULL))
+        fault_unless_theirs(g, &held);
     bool still = span.call.process_id == pt.process_id && !(pt.gate & PT_GATE_OFF) && t == pt_self;
     int64_t moved = -1;
     int error = 0;
@@ -308,7 +338,7 @@ static PyObject *watched_call(PyObject *callable, PyObject *const *args, size_t 
     } else if (still && !t->gate && (g->moved || g->after)) {
         moved = moved_by(g, t, result, args, flagged, names);
         if (g->after) {
-            add_details(&details, ask(g, t, g->after, result, args, flagged, names));
+            add_details(&details, ask(g, t, g->after, result, NULL, args, flagged, names));
             detail = pt_details_intern(&details);
         }
     }

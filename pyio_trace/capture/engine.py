@@ -91,10 +91,10 @@ def selected(name: str, chosen: str) -> bool:
 
 def load(where: str) -> Instrument:
     """The instrument that a module describes: ``"package.module"`` or ``"package.module:name"``."""
-    import importlib
-
     module, _, name = where.partition(":")
-    found: Instrument = getattr(importlib.import_module(module), name or "instrument")
+    name = name or "instrument"
+    # not by importlib, which is a module that the program may not have
+    found: Instrument = getattr(__import__(module, fromlist=(name,)), name)
     return found
 
 

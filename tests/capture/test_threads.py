@@ -36,6 +36,16 @@ def test_executor_work_belongs_to_the_span_that_submitted_it(program: Runner, tm
     by_hand = threading.Thread(target=write, args=["by-hand"])
     by_hand.start()
     by_hand.join()
+    with pyio_trace.span("starts a thread"):
+        started = threading.Thread(target=write, args=["started"])
+        started.start()
+        started.join()
+        with ThreadPoolExecutor(1) as short:  # its thread starts in this span
+            short.submit(write, "in-short")
+        lasting = ThreadPoolExecutor(1)
+        lasting.submit(write, "in-lasting").result()
+    lasting.submit(write, "later").result()
+    lasting.shutdown()
     """
     # WHEN it is run traced
     outcome = succeeded(program.traced(text))
@@ -51,6 +61,12 @@ def test_executor_work_belongs_to_the_span_that_submitted_it(program: Runner, tm
     mapped = outcome.select(path=(str(tmp_path / "m0"), str(tmp_path / "m1")))
     assert {span_of(outcome, row) for row in mapped} == {"map"}
     assert {span_of(outcome, row) for row in outcome.select(path=tmp_path / "by-hand")} == {None}
+    for name in ("started", "in-short", "in-lasting"):
+        rows = outcome.select(path=tmp_path / name)
+        assert {span_of(outcome, row) for row in rows} == {"starts a thread"}
+        assert {row["link"] for row in rows if row["layer"] == "app"} == {"context"}
+    # ... and a thread of a pool does not stay in the span in which it happened to be started
+    assert {span_of(outcome, row) for row in outcome.select(path=tmp_path / "later")} == {None}
 
 
 def test_asyncio_to_thread_belongs_to_the_span(program: Runner, tmp_path: Path) -> None:
@@ -157,3 +173,86 @@ def test_thread_states_are_used_again(program: Runner, data: Path) -> None:
     rows = outcome.select(op="pread", path=data)
     assert [row["offset"] for row in sorted(rows, key=lambda row: row["time"])] == list(range(2000))
     assert all(row["tid"] != outcome.pid for row in rows)
+
+
+def test_asyncio_tasks_keep_their_spans(program: Runner, tmp_path: Path) -> None:
+    # GIVEN tasks that interleave: spans open over awaits, tasks made within them, work in threads, one loop in a span
+    text = """
+    import asyncio, os, pathlib
+    import pyio_trace
+
+    def touch(name):
+        pathlib.Path(name).touch()
+
+    async def below(name):
+        await asyncio.sleep(0.01)
+        touch(f"below-{name}")
+
+    async def one(name, pause):
+        touch(f"before-{name}")
+        with pyio_trace.span(f"task {name}"):
+            touch(f"first-{name}")
+            await asyncio.sleep(pause)
+            touch(f"second-{name}")
+            with pyio_trace.span(f"inner {name}"):
+                await asyncio.sleep(pause)
+                touch(f"third-{name}")
+                made = asyncio.create_task(below(name))
+                await asyncio.to_thread(touch, f"thread-{name}")
+            await asyncio.sleep(0)
+            touch(f"fourth-{name}")
+            await made
+        touch(f"after-{name}")
+
+    async def main():
+        await asyncio.gather(one("a", 0.01), one("b", 0.015), one("c", 0))
+
+    with pyio_trace.span("loop"):
+        asyncio.run(main())
+    asyncio.run(one("d", 0))
+    """
+    outcome = succeeded(program.traced(text))
+    # THEN each operation is in the span in which its task was, whoever ran in between
+    expected = {
+        "before": None, "first": "task", "second": "task", "third": "inner", "thread": "inner", "below": "inner",
+                "fourth": "task", "after": None}  # fmt: skip
+    for name, around in (("a", "loop"), ("b", "loop"), ("c", "loop"), ("d", None)):
+        for when, span in expected.items():
+            rows = outcome.select(path=tmp_path / f"{when}-{name}")
+            assert rows
+            assert {span_of(outcome, row) for row in rows} == {f"{span} {name}" if span else around}, (when, name)
+
+
+def test_many_threads_of_many_spans(program: Runner, tmp_path: Path) -> None:
+    # GIVEN threads that start threads, each in a span of its own, at once; targets of every kind
+    text = """
+    import functools, threading, _thread, time
+    import pyio_trace
+
+    def write(name):
+        with open(name, "w") as file:
+            file.write(name)
+
+    class Own(threading.Thread):
+        def run(self):
+            write(f"own-{self.name}")
+
+    def starts(number):
+        with pyio_trace.span(f"span {number}"):
+            threads = [threading.Thread(target=functools.partial(write, f"partial-{number}")), Own(name=str(number)),
+                       threading.Timer(0.001, write, [f"timer-{number}"])]
+            for thread in threads: thread.start()
+            for thread in threads: thread.join()
+
+    all = [threading.Thread(target=starts, args=[number]) for number in range(20)]
+    for thread in all: thread.start()
+    for thread in all: thread.join()
+    print(threading.active_count())
+    """
+    bare = succeeded(program.bare(text))
+    outcome = succeeded(program.traced(text))
+    assert outcome.stdout == bare.stdout == "1\n"
+    for number in range(20):
+        for kind in ("partial", "own", "timer"):
+            rows = outcome.select(path=tmp_path / f"{kind}-{number}")
+            assert {span_of(outcome, row) for row in rows} == {f"span {number}"}

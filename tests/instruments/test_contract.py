@@ -1,0 +1,123 @@
+"""What holds for every instrument that there is, whatever its library: it is found, not listed, here as well."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+
+import pytest
+
+from pyio_trace.capture import engine
+from tests.support.programs import Runner, succeeded
+
+NAMES = engine.names()
+
+#: Of each target: the object, what it is, how it is pickled.
+LOOKS = """
+import importlib, json, pickle, sys
+from pyio_trace import native
+from pyio_trace.capture import engine
+
+def modules(instrument):
+    for name in {instrument.module, *(target.module or instrument.module for target in instrument.targets)}:
+        try:
+            importlib.import_module(name)
+        except ImportError:
+            pass  # another version's: its targets must be optional
+
+def looks(instrument):
+    found = {}
+    for target in instrument.targets:
+        module = sys.modules.get(target.module or instrument.module)
+        function = engine.find(module, target.where) if module else None
+        if function is None:
+            assert target.optional, f"{target.where}: not there"
+            continue
+        try:
+            pickled = pickle.dumps(function).hex()
+        except Exception as problem:
+            pickled = f"{type(problem).__name__}"
+        found[target.where] = [id(function), type(function).__name__, isinstance(function, type(lambda: 0)),
+                               repr(function), pickled, native.core.is_watched(function)]
+    return found
+"""
+
+
+def needs(name: str) -> None:
+    if importlib.util.find_spec(name) is None:
+        pytest.skip(f"{name} is not installed")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_reading_it_imports_nothing_of_the_library(program: Runner, name: str) -> None:
+    # GIVEN an interpreter in which the library cannot be imported WHEN its instrument is read THEN it can be
+    text = f"""
+    import sys
+    before = set(sys.modules)
+    class Refuses:
+        def find_spec(self, name, path=None, target=None):
+            assert name.partition(".")[0] != {name!r}, name
+    if {name!r} not in sys.modules:
+        sys.meta_path.insert(0, Refuses())
+    from pyio_trace.capture import engine
+    instrument = engine.load({NAMES[name]!r})
+    print(instrument.module, bool(instrument.targets or instrument.arm))
+    print(*sorted(one for one in set(sys.modules) - before if not one.startswith(("pyio_trace", "collections"))))
+    """
+    out = succeeded(program.bare(text)).stdout.splitlines()
+    assert out[0] == f"{name} True"
+    assert not {one.partition(".")[0] for one in out[1].split()} - {"__future__"}, "more is imported for it"
+
+
+@pytest.mark.parametrize("first", ["library", "tracing"])
+@pytest.mark.parametrize("name", NAMES)
+def test_every_target_is_watched_in_place_and_let_go(program: Runner, name: str, first: str) -> None:
+    # GIVEN a program that imports the library before or after tracing begins
+    needs(name)
+    text = LOOKS + f"""
+import pyio_trace
+instrument = engine.load({NAMES[name]!r})
+first = {first!r}
+if first == "library":
+    modules(instrument)
+    before = looks(instrument)
+with pyio_trace.trace("stretch.pyio"):
+    modules(instrument)
+    during = looks(instrument)
+    states = {{name: (state, why) for name, state, why in engine.states()}}
+after = looks(instrument)
+print(json.dumps([before if first == "library" else None, during, after, states[{name!r}]]))
+"""
+    before, during, after, state = json.loads(succeeded(program.bare(text)).stdout.splitlines()[-1])
+    # THEN each target was watched while it was traced, as the same object that looks the same and is pickled the same
+    assert state == ["active", ""]
+    assert all(seen[-1] for seen in during.values()), {where: seen for where, seen in during.items() if not seen[-1]}
+    assert not any(seen[-1] for seen in after.values())
+    assert {where: seen[:-1] for where, seen in during.items()} == {where: seen[:-1] for where, seen in after.items()}
+    assert before is None or before == after
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_one_that_breaks_breaks_nothing(program: Runner, name: str) -> None:
+    # GIVEN instruments that raise, when they are read and when they arm
+    needs(name)
+    text = f"""
+    import sys
+    import pyio_trace
+    from pyio_trace.capture import engine
+    def load(where):
+        raise RuntimeError("no good")
+    def watch(target, module):
+        raise RuntimeError("no good")
+    setattr(engine, sys.argv[1], locals()[sys.argv[1]])
+    with pyio_trace.trace("stretch.pyio"):
+        import {name}
+        states = {{name: (state, why) for name, state, why in engine.states()}}
+    print({name}.__name__, *states[{name!r}])
+    """
+    for what in ("load", "watch"):
+        out = succeeded(program.bare(text, what))
+        # THEN the import succeeds, and what broke is said
+        assert out.stdout.startswith(f"{name} broken ")
+        assert "no good" in out.stdout
+        (program.folder / "stretch.pyio").unlink()

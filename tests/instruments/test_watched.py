@@ -1,0 +1,252 @@
+"""Watching functions in place: of each kind, called in each way, and told from the unwatched by nobody."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.support.programs import Outcome, Runner, alike, succeeded
+
+#: An instrument of the test's own, for a library of the test's own.
+LIBRARY = """
+import functools, os
+__version__ = "1.5"
+class Thing:
+    name = "thing"
+    def __init__(self, path, size=3, *, flag=None):
+        self.path = path
+    def __getitem__(self, key):
+        return bytes(self.read(5))
+    @classmethod
+    def make(cls, path):
+        return cls(path)
+    @staticmethod
+    def count(path, *rest, **named):
+        return len(rest) + len(named)
+    @property
+    def inside(self):
+        return os.stat(self.path).st_size
+    def read(self, size):
+        with open(self.path, "rb") as file:
+            return file.read(size)
+    def __call__(self):
+        return None
+def fails(path, number):
+    raise OSError(number, "no", path)
+def raises(path):
+    raise KeyError(path)
+def plain(path, data=b"", mode="r"):
+    return len(data)
+def keywords(*, path):
+    return path
+def generator(path):
+    yield path
+def again(path, depth):
+    return depth and again(path, depth - 1)
+"""
+INSTRUMENT = """
+from pyio_trace.capture.instrument import Instrument, Target
+instrument = Instrument("library", minimum="1.0", below="2", targets=(
+    Target("Thing.__init__", name="Thing", path="path",
+           details=lambda self, path, size=3, *, flag=None: {"size": size}),
+    Target("Thing.__getitem__", kind="read", path=lambda self, key: self.path, moved="len",
+           details=lambda self, key: {"key": key}),
+    Target("Thing.make", path="path"),
+    Target("Thing.count", path="path"),
+    Target("Thing.inside"),
+    Target("Thing.read", path=lambda self, size: self.path, moved=lambda result, self, size: len(result),
+           after=lambda result, self, size: {"asked": size}),
+    Target("fails", path="path"), Target("raises", path="path"), Target("generator", path="path"),
+    Target("plain", kind="write", path="path", moved="result"), Target("keywords", path="path"), Target("again"),
+    Target("absent", optional=True),
+))
+"""
+USE = """
+import copy, inspect, json, os, pickle, sys, traceback
+import library
+from library import Thing, plain
+def told(function, *args, **kwargs):
+    try:
+        return function(*args, **kwargs)
+    except Exception:
+        return traceback.format_exc()
+path = sys.argv[1]
+for _ in range(40):  # often enough for the interpreter's shortcuts
+    thing = Thing(path, 4, flag=[1])
+    thing[1:2], thing[..., (1, "x")]
+    Thing.make(path).read(4)
+    thing.count(path, 1, a=2), thing.inside
+    plain(path, b"abc"), plain(data=b"de", path=path), library.again(path, 3)
+    list(library.generator(path)), list(map(plain, [path, path])), library.keywords(path=path)
+print(told(library.fails, path, 13), told(library.raises, path), told(plain), told(plain, path, 2, 3, 4), told(Thing))
+print([inspect.isfunction(f) and str(inspect.signature(f)) for f in (Thing.__init__, Thing.read, plain, library.fails)])
+print(pickle.dumps(plain), pickle.loads(pickle.dumps(Thing.read)) is Thing.read, copy.deepcopy(plain) is plain)
+print([type(f).__name__ for f in (Thing.__init__, plain, Thing.make, thing.read)], plain.__qualname__)
+"""
+
+
+def with_library(program: Runner, instrument: str = INSTRUMENT, library: str = LIBRARY) -> dict[str, str | None]:
+    """The environment in which the library and its instrument, of an entry point, are found."""
+    program.write(library, "library.py")
+    program.write(instrument, "for_library.py")
+    distribution = program.folder / "for_library-1.0.dist-info"
+    distribution.mkdir(exist_ok=True)
+    (distribution / "METADATA").write_text("Metadata-Version: 2.1\nName: for-library\nVersion: 1.0\n")
+    (distribution / "entry_points.txt").write_text("[other]\na = b\n[pyio_trace.instruments]\nlibrary = for_library\n")
+    return {"PYTHONPATH": str(program.folder)}
+
+
+def test_calls_of_every_kind(program: Runner, data: Path) -> None:
+    # GIVEN a library of a third party, with an instrument of a third party
+    env = with_library(program)
+    # WHEN it is used untraced and traced THEN nobody can tell
+    outcome = succeeded(alike(program.traced(USE, data, env=env), program.bare(USE, data, env=env)))
+    # AND each call is there, with what the instrument says of it
+    calls = {
+        op: outcome.select(layer="app", op=op)
+        for op in ("Thing", "Thing.__getitem__", "Thing.make", "Thing.count", "Thing.inside", "Thing.read",
+                   "library.plain", "library.again", "library.generator", "library.keywords")
+    }  # fmt: skip
+    assert {op: len(rows) for op, rows in calls.items()} == {
+        "Thing": 81, "Thing.__getitem__": 80, "Thing.make": 40, "Thing.count": 40, "Thing.inside": 40,
+        "Thing.read": 120, "library.plain": 162, "library.again": 160, "library.generator": 40, "library.keywords": 40,
+    }  # fmt: skip
+    of_data = [op for op, rows in calls.items() if {row["path"] for row in rows[:40]} != {str(data)}]
+    assert of_data == ["Thing.inside", "library.again"]
+    keys = [json.loads(row["detail"])["key"] for row in calls["Thing.__getitem__"][:2]]
+    assert keys == ["1:2", ["...", [1, "x"]]]
+    assert [row["moved"] for row in calls["Thing.__getitem__"][:2]] == [5, 5]
+    assert [row["moved"] for row in calls["library.plain"][:4]] == [3, 2, 0, 0]
+    assert json.loads(calls["Thing"][0]["detail"]) == {"size": 4}
+    (read,) = {(row["moved"], json.loads(row["detail"])["asked"]) for row in calls["Thing.read"]} - {(5, 5)}
+    assert read == (4, 4)
+    # AND it is the parent of what it does
+    for row in outcome.select(op="read", path=data):
+        assert [parent["op"] for parent in outcome.parents(row)][1] == "Thing.read"
+    assert {row["op"] for row in calls["Thing.read"] if row["link"] == "thread"} == {"Thing.read"}
+    assert {outcome.parents(row)[0]["op"] for row in outcome.select(op="stat", path=data)} == {"Thing.inside"}
+
+
+def test_failures(program: Runner, data: Path) -> None:
+    outcome = succeeded(program.traced(USE, data, env=with_library(program)))
+    (failed,), (raised,) = outcome.select(op="library.fails"), outcome.select(op="library.raises")
+    assert (failed["errno"], json.loads(failed["detail"])) == (13, {"raised": "PermissionError"})
+    assert (raised["errno"], json.loads(raised["detail"])) == (0, {"raised": "KeyError"})
+    refused = [row for row in outcome.select(op="library.plain") if row["detail"]]
+    assert [json.loads(row["detail"]) for row in refused] == [{"raised": "TypeError"}] * 2
+
+
+def instrument_states(outcome: Outcome) -> str:
+    return outcome.stdout.split("states: ")[-1].strip()
+
+
+STATES = """
+import library, sys
+library.plain("x")
+engine = sys.modules["pyio_trace.capture.engine"]
+print("states:", [(state, why) for name, state, why in engine.states() if name == "library"])
+"""
+
+
+@pytest.mark.parametrize(
+    ("instrument", "library", "state"),
+    [
+        (INSTRUMENT, LIBRARY, "[('active', '')]"),
+        (INSTRUMENT, LIBRARY.replace("1.5", "0.9"), "[('version not supported', 'library 0.9 is older than 1.0')]"),
+        (INSTRUMENT, LIBRARY.replace("1.5", "2.0rc1"),
+         "[('version not supported', 'library 2.0rc1 is newer than this instrument knows (below 2)')]"),
+        ("import nothing_so", LIBRARY, "[('broken', \"ModuleNotFoundError: No module named 'nothing_so'\")]"),
+        (INSTRUMENT.replace(", optional=True", ""), LIBRARY, "[('broken', 'absent: library has no absent')]"),
+        (INSTRUMENT.replace('"absent"', '"Thing.name"').replace(", optional=True", ""), LIBRARY,
+         "[('broken', 'Thing.name: a str cannot be watched in place')]"),
+    ],
+)  # fmt: skip
+def test_outcomes_of_an_instrument(program: Runner, instrument: str, library: str, state: str) -> None:
+    # GIVEN an instrument that fits, does not fit, or is broken WHEN the library is used
+    outcome = succeeded(program.traced(STATES, env=with_library(program, instrument, library)))
+    # THEN the program runs, how the instrument fared is known, and what went wrong is in the process table
+    assert instrument_states(outcome) == state
+    assert outcome.stderr == ""
+    said = outcome.processes[0]["note"]
+    assert ("active" in state and said == "") or said.startswith(f"instrument library: {eval(state)[0][0]}: ")
+
+
+@pytest.mark.parametrize(("chosen", "state"), [
+    ("all", "active"), ("none", "off"), ("library", "active"), ("numpy", "off"), ("-library", "off"),
+    ("-numpy", "active"),
+])  # fmt: skip
+def test_instruments_are_chosen(program: Runner, chosen: str, state: str) -> None:
+    env = {**with_library(program), "PYIO_TRACE_INSTRUMENTS": chosen}
+    outcome = succeeded(program.traced(STATES, env=env))
+    assert instrument_states(outcome).startswith(f"[('{state}'")
+    assert len(outcome.select(op="library.plain")) == (state == "active")
+
+
+def test_details_that_fail_cost_a_warning(program: Runner, data: Path) -> None:
+    # GIVEN an instrument whose functions raise WHEN the library is used
+    broken = INSTRUMENT.replace('{"size": size}', "1 / 0").replace("len(result)", "no_such_name")
+    env = with_library(program, broken)
+    bare, outcome = program.bare(USE, data, env=env), succeeded(program.traced(USE, data, env=env))
+    # THEN the program does as it does, it is said once and counted, and the rest of the rows is there
+    assert outcome.stdout == bare.stdout
+    said = "pyio-trace: details of Thing are missing: ZeroDivisionError: division by zero (said once)\n"
+    assert outcome.stderr == said
+    assert len(outcome.select(op="Thing.read")) == 120
+    assert {row["detail"] for row in outcome.select(op="Thing")} - {None} == {'{"raised":"TypeError"}'}
+
+
+def test_children_have_instruments_too(program: Runner, data: Path) -> None:
+    text = """
+    import multiprocessing, sys
+    import library
+    def work(path):
+        return library.plain(path, b"abcd")
+    if __name__ == "__main__":
+        library.plain(sys.argv[1])
+        with multiprocessing.get_context(sys.argv[2]).Pool(1) as pool:
+            print(pool.map(work, [sys.argv[1]] * 3))
+            pool.map(library.plain, ["x"])
+    """
+    for number, method in enumerate(("fork", "spawn", "forkserver")):
+        log = f"run{number}.pyio"
+        outcome = succeeded(program.traced(text, data, method, env=with_library(program), log=log))
+        moved = sorted((row["pid"] == outcome.pid, row["moved"]) for row in outcome.select(op="library.plain"))
+        assert moved == [(False, 0), (False, 4), (False, 4), (False, 4), (True, 0)], method
+
+
+DETAILS = """
+import sys, json
+sys.path.insert(0, ".")
+values = {
+    "text": 'a"b\\\\c\\n\\x7fü\\u20ac', "long": "x" * 1000, "number": -7, "big": 2**70, "true": True, "none": None,
+    "float": 0.1, "nan": float("nan"), "slice": [slice(None), slice(1, None, -2), slice("a", 3)], "dots": ...,
+    "nested": [[[[[[1]]]]]], "many": list(range(100)), "other": object(), "lone": "\\udc80", "bytes": b"x", "é": 1,
+    5: "no text",
+}
+def f(path): pass
+import pyio_trace
+from pyio_trace import native
+with pyio_trace.trace("d.pyio"):
+    native.core.watch(f, "one", details=lambda path: values)
+    f("x")
+    much = {str(n): "é" * 150 for n in range(100)}
+    native.core.watch(f, "two", details=lambda path: much, after=lambda *a: {"last": 1})
+    f("x")
+rows = pyio_trace.open("d.pyio").operations().to_pylist()
+print(*[row["detail"] for row in rows if row["op"] in ("one", "two")], sep="\\n")
+"""
+
+
+def test_details_as_json(program: Runner) -> None:
+    one, two = (json.loads(line) for line in succeeded(program.bare(DETAILS)).stdout.splitlines())
+    assert one.pop("big") in (9223372036854775807, "int")
+    assert one == {
+        "text": 'a"b\\c\n\x7fü€', "long": "x" * 400 + "...", "number": -7, "true": True, "none": None, "float": 0.1,
+        "nan": None, "slice": [":", "1::-2", ":3"], "dots": "...", "nested": [[[[["..."]]]]],
+        "many": [*range(32), "..."], "other": "object", "lone": None, "bytes": "bytes", "é": 1,
+    }  # fmt: skip
+    assert two["cut"] is True
+    assert 4 < len(two) < 10
+    assert set(two.values()) - {True} == {"é" * 150}
