@@ -215,7 +215,8 @@ def test_asyncio_tasks_keep_their_spans(program: Runner, tmp_path: Path) -> None
     # THEN each operation is in the span in which its task was, whoever ran in between
     expected = {
         "before": None, "first": "task", "second": "task", "third": "inner", "thread": "inner", "below": "inner",
-                "fourth": "task", "after": None}  # fmt: skip
+        "fourth": "task", "after": None,
+    }  # fmt: skip
     for name, around in (("a", "loop"), ("b", "loop"), ("c", "loop"), ("d", None)):
         for when, span in expected.items():
             rows = outcome.select(path=tmp_path / f"{when}-{name}")
