@@ -12,6 +12,7 @@ import ctypes
 import mmap
 import os
 import subprocess
+import sys
 from collections.abc import Callable
 from itertools import islice, repeat
 from pathlib import Path
@@ -19,6 +20,8 @@ from time import perf_counter_ns
 
 import pyio_trace
 from benchmarks.measure import Pair, alternate
+from pyio_trace.capture import engine
+from pyio_trace.capture.instrument import Target
 
 ROUNDS = 31
 #: Records in a 1 MiB chunk of the log: (1 MiB - header) / 48 bytes.
@@ -59,6 +62,31 @@ def loop_lines(path: str, n: int) -> None:
     with open(path) as file:
         for _ in islice(file, n):
             pass
+
+
+def asked(path: str, number: int, where: slice) -> int:
+    """Stands for a library's function."""
+    return number
+
+
+def loop_asked(path: str, n: int) -> None:
+    where = slice(3, 9)
+    for number in range(n):
+        asked(path, number, where)
+
+
+def watch_path() -> None:
+    """What an instrument does that shows the path alone."""
+    engine.watch(Target("asked", path="path"), sys.modules[__name__])
+
+
+def watch_details() -> None:
+    """... and one that shows three details that differ from call to call, and the bytes."""
+
+    def details(path: str, number: int, where: slice) -> dict[str, object]:
+        return {"number": number, "where": where, "dtype": "float64"}
+
+    engine.watch(Target("asked", path="path", details=details, moved="result"), sys.modules[__name__])
 
 
 def at_depth(depth: int, loop: Loop, n: int) -> None:
@@ -110,9 +138,11 @@ def in_thread(depth: int, loop: Loop, n: int) -> int:
 
 
 def pair(
-    work: str, where: str, loop: Loop, log: Path, *, n: int, limit: float | None, depth: int = 3, **options: str
+    work: str, where: str, loop: Loop, log: Path, *, n: int, limit: float | None, depth: int = 3,
+    arm: Callable[[], None] = lambda: None, **options: str,
 ) -> Pair:
-    """Measures a loop of n calls.  log: the live log's path; limit: ns added; options: of trace()."""
+    """Measures a loop of n calls.  log: the live log's path; limit: ns added; arm: done once it is traced; options:
+    of trace()."""
     warm = max(n // 8, 1)
 
     def bare() -> float:
@@ -123,6 +153,7 @@ def pair(
     def traced() -> float:
         have_memory_ready()
         with pyio_trace.trace(log, **options):
+            arm()
             in_thread(depth, loop, warm)
             took = in_thread(depth, loop, n) / n * NS
         log.unlink()
@@ -194,8 +225,15 @@ def _rows(name: str, folder: Path, fd: int, where: str, log: Path, *, small: str
             pair(f"Python, os.pread, {what}", where, lambda n: loop_os_pread(fd, n), log, n=CHUNK, limit=None, **how)
             for what, how in told.items()
         ]
+    if name == "watched":
+        told = {"path": watch_path, "path, three details, bytes": watch_details}
+        return [
+            pair(f"Python, a library's function watched: {what}", where, lambda n: loop_asked(small, n), log, n=CHUNK,
+                 limit=1000, arm=arm)
+            for what, arm in told.items()
+        ]  # fmt: skip
     assert name == "lines", name
     return [pair("Python, a text line iterated", where, lambda n: loop_lines(lines, n), log, n=300_000, limit=15)]
 
 
-ROWS = ("c-pread", "os-pread", "open", "stat", "read-16", "lines", "modes")
+ROWS = ("c-pread", "os-pread", "open", "stat", "read-16", "lines", "modes", "watched")

@@ -24,6 +24,23 @@ static bool put(struct pt_details *d, const char *bytes, size_t n)
     return true;
 }
 
+static bool is_plain(unsigned char c) { return c >= 0x20 && c != 0x7f && c != '"' && c != '\\'; }
+
+/* Decimal digits, to the end of a buffer: printf takes longer than all the rest. */
+#define DIGITS 24
+static const char *decimal(int64_t value, char buffer[DIGITS], size_t *n)
+{
+    char *at = buffer + DIGITS;
+    uint64_t left = value < 0 ? 0 - (uint64_t)value : (uint64_t)value;
+    do
+        *--at = (char)('0' + left % 10);
+    while (left /= 10);
+    if (value < 0)
+        *--at = '-';
+    *n = (size_t)(buffer + DIGITS - at);
+    return at;
+}
+
 /* Whole characters only, quoted, with JSON's escapes. */
 static bool put_text(struct pt_details *d, const char *bytes, size_t n)
 {
@@ -33,21 +50,22 @@ static bool put_text(struct pt_details *d, const char *bytes, size_t n)
             n--;
     if (!put(d, "\"", 1))
         return false;
-    for (size_t i = 0; i < n; i++) {
-        unsigned char c = (unsigned char)bytes[i];
-        char escaped[8];
-        if (c == '"' || c == '\\') {
-            escaped[0] = '\\';
-            escaped[1] = (char)c;
-            if (!put(d, escaped, 2))
-                return false;
-        } else if (c < 0x20 || c == 0x7f) {
-            snprintf(escaped, sizeof escaped, "\\u%04x", c);
-            if (!put(d, escaped, 6))
-                return false;
-        } else if (!put(d, bytes + i, 1)) {
+    for (size_t i = 0; i < n;) {
+        size_t plain = i;
+        while (plain < n && is_plain((unsigned char)bytes[plain]))
+            plain++;
+        if (plain > i && !put(d, bytes + i, plain - i))
             return false;
-        }
+        i = plain;
+        if (i == n)
+            break;
+        unsigned char c = (unsigned char)bytes[i++];
+        char escaped[8] = {'\\', (char)c};
+        size_t length = 2;
+        if (c != '"' && c != '\\')
+            length = (size_t)snprintf(escaped, sizeof escaped, "\\u%04x", c);
+        if (!put(d, escaped, length))
+            return false;
     }
     return put(d, cut ? "...\"" : "\"", cut ? 4 : 1);
 }
@@ -69,10 +87,15 @@ static bool put_slice(struct pt_details *d, PyObject *slice)
         if (ends[i] == Py_None)
             continue;
         Py_ssize_t at = PyNumber_AsSsize_t(ends[i], NULL);
-        if (at == -1 && PyErr_Occurred())
+        if (at == -1 && PyErr_Occurred()) {
             PyErr_Clear();
-        else
-            n += (size_t)snprintf(text + n, sizeof text - n, "%zd", at);
+            continue;
+        }
+        char buffer[DIGITS];
+        size_t length;
+        const char *digits = decimal(at, buffer, &length);
+        memcpy(text + n, digits, length);
+        n += length;
     }
     return put_text(d, text, n);
 }
@@ -126,11 +149,13 @@ static bool put_value(struct pt_details *d, PyObject *value, int depth)
         return put_items(d, value, depth);
     if (PyIndex_Check(value)) { /* also numpy's integers */
         int64_t number = PyNumber_AsSsize_t(value, NULL);
-        char text[24];
-        if (number == -1 && PyErr_Occurred())
-            PyErr_Clear(); /* an array has __index__ too, and refuses */
-        else
-            return put(d, text, (size_t)snprintf(text, sizeof text, "%lld", (long long)number));
+        char buffer[DIGITS];
+        size_t length;
+        if (number != -1 || !PyErr_Occurred()) {
+            const char *digits = decimal(number, buffer, &length);
+            return put(d, digits, length);
+        }
+        PyErr_Clear(); /* an array has __index__ too, and refuses */
     }
     const char *name = Py_TYPE(value)->tp_name;
     return put_text(d, name, strlen(name));

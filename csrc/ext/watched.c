@@ -208,6 +208,8 @@ static uint32_t path_of(struct pt_thread *t, PyObject *value, int depth)
 {
     uint32_t id = 0;
     PyObject *other = NULL;
+    if (PyUnicode_Check(value) && PyUnicode_IS_COMPACT_ASCII(value))
+        return path_of_bytes((const char *)PyUnicode_1BYTE_DATA(value), (size_t)PyUnicode_GET_LENGTH(value));
     if (PyUnicode_Check(value))
         other = PyUnicode_EncodeFSDefault(value);
     else if (PyBytes_Check(value))
