@@ -18,6 +18,14 @@ def _loaded(result: Any, *args: Any, **kwargs: Any) -> dict[str, object]:
     return _array(result)
 
 
+def _archive(npz: Any, key: str) -> object:
+    return getattr(npz.zip, "filename", None)
+
+
+def _member(npz: Any, key: str) -> dict[str, object]:
+    return {"array": key}
+
+
 def _saved(file: Any, arr: Any, *args: Any, **kwargs: Any) -> dict[str, object]:
     return _array(arr)
 
@@ -52,6 +60,8 @@ instrument = Instrument(
     below="3",
     targets=(
         Target("load", kind="read", path="file", after=_loaded, moved="nbytes"),
+        Target("NpzFile.__getitem__", module="numpy.lib._npyio_impl", kind="read", path=_archive, details=_member,
+               after=_loaded, moved="nbytes"),
         Target("save", kind="write", path="file", position=0, details=_saved, moved=_bytes_saved),
         Target("savez", kind="write", path="file", position=0, details=_archived, moved=_bytes_archived),
         Target("savez_compressed", kind="write", path="file", position=0, details=_archived, moved=_bytes_archived),
