@@ -19,8 +19,10 @@ from pyio_trace import events
 from pyio_trace.join import parallel
 from pyio_trace.join.accounts import account_of
 from pyio_trace.join.appends import Offsets
+from pyio_trace.join.candidates import Candidates
 from pyio_trace.join.details import Details
 from pyio_trace.join.files import Files
+from pyio_trace.join.links import Links, links_of
 from pyio_trace.join.losses import read_counters, read_info, read_losses
 from pyio_trace.join.mappings import read_mappings
 from pyio_trace.join.processes import Process, process_ids, read_processes
@@ -104,6 +106,31 @@ class LiveSource:
         return Ring(list(self._log.blocks(BLOCK_ROWS)), self.words)
 
     @cached_property
+    def links(self) -> Links | None:
+        """What finds parents afterwards; None: there are none to be found."""
+        links = links_of(self._log, self.words, self.slots, self.files, self.survey)
+        self.survey.spans.clear()
+        self.survey.opened.clear()
+        return links
+
+    @cached_property
+    def plain_details(self) -> pa.Array:
+        """The details of rows whose parent is known, or is not looked for."""
+        return self.details.values()
+
+    @cached_property
+    def unsure(self) -> Candidates | None:
+        """The details of the other ones; None: there are none."""
+        if self.links is None or not self.links.may_list:
+            return None
+        self.plain_details  # noqa: B018  before several threads ask for it
+        parts = parallel.in_order(
+            lambda portion: Rows(self, self._log.load(portion)).unsure(), self._log.portions(BLOCK_ROWS)
+        )
+        found = Candidates(parts, len(self.plain_details))
+        return found if len(found.values) else None
+
+    @cached_property
     def names(self) -> Names:
         index: dict[str, int] = {}
         by_number = np.array([index.setdefault(name, len(index)) for name in self.words.names], np.int32)
@@ -121,7 +148,8 @@ class LiveSource:
 
         if column not in self._values:
             if column == "detail":
-                self._values[column] = self.details.values()
+                parts = [self.plain_details] + ([] if self.unsure is None else [self.unsure.values])
+                self._values[column] = pa.concat_arrays(parts)
             else:
                 self._values[column] = pa.array(self._texts(column), pa.string())
         return self._values[column]
@@ -167,8 +195,9 @@ class LiveSource:
             self.files  # noqa: B018
         if "offset" in columns:
             self.offsets  # noqa: B018
-        if "parent" in columns:
+        if {"parent", "link"} & set(columns):
             self.ring  # noqa: B018
+            self.links  # noqa: B018
         if "imported" in columns:
             self.stacks  # noqa: B018
 

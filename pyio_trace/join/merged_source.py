@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pyio_trace import events
+from pyio_trace.join import candidates
 from pyio_trace.join.source import Source
 from pyio_trace.join.unify import Unified
 
@@ -28,6 +29,7 @@ class MergedSource:
         self._sources = list(sources)
         self._unreadable = list(unreadable)
         self._unified: dict[str, Unified] = {}
+        self._details: list[pa.Array] = []  # each log's, with the ids in them moved
         counts = [len(source.processes()) for source in self._sources]
         self._first_process = [sum(counts[:position]) for position in range(len(counts))]
 
@@ -100,14 +102,22 @@ class MergedSource:
 
     def _unify(self, column: str) -> Unified:
         if column not in self._unified:
-            self._unified[column] = Unified([source.values(column) for source in self._sources])
+            values = [source.values(column) for source in self._sources]
+            if column == "detail":  # ids may stand in them
+                values = [_moved_details(value, position * _APART) for position, value in enumerate(values)]
+                self._details = values
+            self._unified[column] = Unified(values)
         return self._unified[column]
 
     def _moved(self, name: str, array: pa.Array, position: int) -> pa.Array:
+        import pyarrow as pa
         import pyarrow.compute as pc
 
         apart = position * _APART
         if events.columns_of([name])[0].type == "dictionary":
+            if name == "detail" and position:
+                unified = self._unify(name)
+                return unified.adopt(pa.DictionaryArray.from_arrays(array.indices, self._details[position]))
             return self._unify(name).adopt(array)
         if position == 0:
             return array
@@ -118,6 +128,15 @@ class MergedSource:
         if name == "process":
             return pc.add(array, self._first_process[position]).cast(array.type)
         return array
+
+
+def _moved_details(values: pa.Array, apart: int) -> pa.Array:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if not apart or not pc.any(pc.match_substring(values, candidates.KEY)).as_py():
+        return values
+    return pa.array([candidates.moved(text, apart) for text in values.to_pylist()], pa.string())
 
 
 def _both(name: str, one: Any, other: Any) -> Any:

@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pyio_trace import events
-from pyio_trace.join import vocabulary
+from pyio_trace.join import candidates, vocabulary
+from pyio_trace.join.links import Found
 from pyio_trace.join.positions import UNKNOWN
 from pyio_trace.join.survey import identities
 from pyio_trace.log import layout
@@ -99,6 +100,11 @@ class Rows:
             return np.empty(0, np.int64)
         return np.flatnonzero(self._shape == shape)
 
+    @cached_property
+    def _found(self) -> Found | None:
+        """Parents that the capture did not know."""
+        return None if self._log.links is None else self._log.links.of(self._block)
+
     # ---- columns
 
     def id(self) -> pa.Array:
@@ -106,12 +112,16 @@ class Rows:
 
     def parent(self) -> pa.Array:
         parent = self._records["parent"].astype(np.int64)
+        if self._found is not None:
+            parent[self._found.rows] = self._found.parents
         if self._log.ring is not None:
             return _plain(parent, (parent == 0) | self._log.ring.overwritten(parent, self._block))
         return _plain(parent, parent == 0)
 
     def link(self) -> pa.Array:
         number = self._flags >> layout.LINK_SHIFT
+        if self._found is not None:
+            number[self._found.rows] = self._found.links
         return _indexed(np.where(number < len(events.LINKS), number, 0), self._log.values("link"))
 
     def time(self) -> pa.Array:
@@ -254,9 +264,15 @@ class Rows:
         return _plain(np.where(self._coalesced, counted, 1).astype(np.int32))
 
     def detail(self) -> pa.Array:
+        index = self._detail_index()
+        if self._log.unsure is not None:
+            index = self._log.unsure.put(self._block.ids, index)
+        return _indexed(index, self._log.values("detail"))
+
+    def _detail_index(self) -> NDArray[np.int32]:
         details = self._log.details
         if self._sums is not None:
-            return _indexed(details.sums(self._block.ids), self._log.values("detail"))
+            return details.sums(self._block.ids)
         index = np.full(len(self), -1, np.int32)
         for shape in (layout.SHAPE_PATH2, layout.SHAPE_FD2):
             rows = self._rows_of(shape)
@@ -266,7 +282,16 @@ class Rows:
         if self._any_flags & layout.COALESCED:
             rows = np.flatnonzero(self._coalesced)
             index[rows] = details.coalesced(self._records["offset"][rows])
-        return _indexed(index, self._log.values("detail"))
+        return index
+
+    def unsure(self) -> tuple[NDArray[np.int64], pa.DictionaryArray] | None:
+        """Ids of rows that may be of several spans, and their details; None: none of them."""
+        found = None if self._log.links is None else self._log.links.unsure_of(self._block)
+        if found is None:
+            return None
+        return self._block.ids[found.rows], candidates.texts(
+            found, _indexed(self._detail_index()[found.rows], self._log.plain_details)
+        )
 
 
 #: column name -> the method of Rows that makes it

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from pyio_trace.join import accounts, parallel, vocabulary
+from pyio_trace.join import accounts, parallel, spans, vocabulary
 from pyio_trace.join.positions import Entries, Moves, entries_of, opened_of, resumed_of
 from pyio_trace.join.vocabulary import Vocabulary
 from pyio_trace.log import layout
@@ -26,7 +26,7 @@ BLOCK_ROWS = 1 << 16
 
 class _Found(NamedTuple):
     """Of one block: records by operation number, EXT records, coalesced rows' ticks, entries for Moves, bytes moved
-    by process, rows whose bytes stand in EXT records."""
+    by process, rows whose bytes stand in EXT records; what operations can be in."""
 
     op_counts: NDArray[np.int64]
     wide: list[NDArray[np.void]]
@@ -34,6 +34,7 @@ class _Found(NamedTuple):
     moves: list[Entries]
     moved: list[accounts.Moved]
     later: list[tuple[int, int, int]]
+    around: spans.Enclosing | None = None
 
 
 class Survey:
@@ -44,7 +45,9 @@ class Survey:
     (int64, ascending).  ext: (record id, size, result) of what did not fit.
     coalesced: distinct spans of coalesced rows in ticks.  moves: the
     operations that depend on a position.  moved: bytes (read, written) that
-    rows have of each process (by id), as the kernel counts them.
+    rows have of each process (by id), as the kernel counts them.  spans,
+    opened: as in spans.Enclosing, by block; summed_spans: whether spans that
+    declared files have no record of their own.
     """
 
     def __init__(self, log: LiveLog, words: Vocabulary, slots: HeapSlots) -> None:
@@ -61,12 +64,18 @@ class Survey:
         coalesced = [np.empty(0, np.int64)]
         moved: list[accounts.Moved] = []
         later: list[tuple[int, int, int]] = []
+        self.spans: list[NDArray[np.void]] = []
+        self.opened: list[NDArray[np.void]] = []
+        self.summed_spans = False
         for found in parallel.in_order(lambda run: self._look(log.load(run)), log.portions(BLOCK_ROWS)):
             self.op_counts += found.op_counts
             wide += found.wide
             coalesced.append(found.coalesced)
             moved += found.moved
             later += found.later
+            if found.around is not None:
+                self.spans.append(found.around.spans)
+                self.opened.append(found.around.opened)
             for entries in found.moves:
                 self.moves.append(entries)
         self.op_counts[words.klass == layout.INTERNAL] = 0
@@ -112,6 +121,8 @@ class Survey:
         if present & vocabulary.REFERS:
             self._refer(records[(traits & vocabulary.REFERS) != 0])
         if block.sums is not None:
+            if bool((records["desc"][self._words.shape.take(records["op"]) == layout.SHAPE_SPAN] != 0).any()):
+                self.summed_spans = True
             return _Found(op_counts, wide, np.empty(0, np.int64), [], *accounts.moved_in(block, self._words))
         stretched = records["offset"][(records["flags"] & layout.COALESCED) != 0]
         moves = resumed
@@ -119,7 +130,8 @@ class Survey:
             moves = moves + entries_of(block, traits, slots, self._slots)
         if self._lost_until:
             moves = moves + self._opened(block)
-        return _Found(op_counts, wide, np.unique(stretched), moves, *accounts.moved_in(block, self._words))
+        around = spans.enclosing(block, self._words) if op_counts[self._words.encloses].any() else None
+        return _Found(op_counts, wide, np.unique(stretched), moves, *accounts.moved_in(block, self._words), around)
 
     def _opened(self, block: Block) -> list[Entries]:
         records = block.records
@@ -132,9 +144,9 @@ class Survey:
         second = records["aux"][(shape == layout.SHAPE_PATH2) | (shape == layout.SHAPE_FD2)]
         self._mark("second_paths", second)
         self._mark("objects", second)
-        spans = records[shape == layout.SHAPE_SPAN]
-        self._mark("span_names", spans["aux"])
-        self._mark("span_details", identities(spans["offset"]))
+        named = records[shape == layout.SHAPE_SPAN]
+        self._mark("span_names", named["aux"])
+        self._mark("span_details", identities(named["offset"]))
         opened = records[(shape == layout.SHAPE_OPEN) | (shape == layout.SHAPE_DUP)]
         self._mark("objects", identities(opened["offset"]))
 

@@ -46,7 +46,9 @@ class Vocabulary:
     """names: str by number; layer, klass, shape, traits: uint8 by number;
     sized, moves, placed, has_fd, opens: whether size, result and offset are
     bytes, whether there is a descriptor, whether it is a new one; kernel: uint8,
-    bits of what the kernel counts; all 256 long."""
+    bits of what the kernel counts; encloses: is a span, or an opening, which a
+    span may be around; followed: a parent may be found for it afterwards
+    (links.py); all 256 long."""
 
     def __init__(self, rows: NDArray[np.void]) -> None:
         raw = [bytes(name).decode("utf-8", "backslashreplace") for name in rows["name"]]
@@ -66,6 +68,13 @@ class Vocabulary:
         self.placed: NDArray[np.bool_] = np.isin(self.shape, _OFFSETS) & ~process
         self.has_fd: NDArray[np.bool_] = np.isin(self.shape, _DESCRIBED) & ~process
         self.opens: NDArray[np.bool_] = self.klass == layout.OPEN
+        self.encloses: NDArray[np.bool_] = (self.shape == layout.SHAPE_SPAN) | self.opens
+        apart = np.isin(self.klass, (layout.PROCESS, layout.INTERNAL))
+        self.followed: NDArray[np.bool_] = (
+            np.isin(self.layer, (layout.APP, layout.STDIO, layout.POSIX))
+            & ~np.isin(self.shape, (layout.SHAPE_SPAN, SHAPE_UNKNOWN))
+            & ~apart
+        )
         self.traits = self._traits()
         self.kernel = self._kernel()
 

@@ -1,0 +1,195 @@
+"""Parents that are found afterwards, for operations that had none on their own thread.
+
+Library-owned pools (Arrow's, tensorstore's) do their I/O on threads that no
+span was ever open on.  Two things lead from there to a span, and the row's
+link says which:
+
+- descriptor: the operation goes through an open file description that was
+  opened in a span, and that span, or one around it, is still open;
+- inferred: exactly one span that declared the operation's file is open in its
+  process.  Of several, the innermost if they are nested in one another on one
+  thread; else none is picked, and the row's detail lists them.
+
+Only parents that the capture recorded lead from one to the next: what was
+itself found here never does.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pyio_trace.join.declared import Declared, Open
+from pyio_trace.join.files import Files
+from pyio_trace.join.spans import Spans, begins
+from pyio_trace.join.survey import Survey, identities
+from pyio_trace.join.vocabulary import Vocabulary
+from pyio_trace.log import layout
+from pyio_trace.log.heap import HeapSlots
+from pyio_trace.log.live import Block, LiveLog
+
+#: enum pt_link
+DESCRIPTOR, INFERRED = 3, 4
+
+
+class Found(NamedTuple):
+    """Of one block: rows with the parents (ids) and links found for them."""
+
+    rows: NDArray[np.int64]
+    parents: NDArray[np.int64]
+    links: NDArray[np.uint8]
+
+
+class Unsure(NamedTuple):
+    """Of one block: rows that may be of several spans, and those spans' ids, `ids[starts[n]:starts[n + 1]]` of the
+    n-th; open: how many there were."""
+
+    rows: NDArray[np.int64]
+    starts: NDArray[np.int64]
+    ids: NDArray[np.int64]
+    open: NDArray[np.int64]
+
+
+class Links:
+    """Finds parents for the rows of one log; made by links_of."""
+
+    def __init__(self, log: LiveLog, words: Vocabulary, slots: HeapSlots, files: Files, survey: Survey) -> None:
+        self._words, self._slots, self._files = words, slots, files
+        self._spans = Spans(survey.spans, slots, files)
+        self._opener = self._openers(survey)
+        full = int(log.header["full_since"])
+        #: from here on there may be spans without a record, so that one is never the only one
+        self._sure_until = min(full or 1 << 61, 1 << 61)
+        missing = survey.summed_spans or (not full and bool(log.header["lost"]))
+        self._declared = Declared(self._spans, np.empty(0, np.int64) if missing else np.flatnonzero(self._spans.file))
+        self._first, self._last = int(self._spans.begin.min()), int(self._spans.end.max())
+        self.useful = bool((self._opener >= 0).any()) or len(self._declared) > 0
+        two = np.isin(words.shape, (layout.SHAPE_PATH2, layout.SHAPE_FD2))
+        #: whether some row may be between several spans
+        self.may_list = self._declared.overlapping or bool(survey.op_counts[two].any())
+
+    def _openers(self, survey: Survey) -> NDArray[np.int64]:
+        """By heap slot: the span that the description was opened in (index), -1 none; a last one more: none."""
+        opened = np.concatenate([survey.opened[0][:0], *survey.opened]) if survey.opened else None
+        by_root = np.full(len(self._files.root_start) + 1, -1, np.int64)
+        if opened is not None and len(opened):
+            root = self._files.root.take(self._slots.of(opened["desc"].copy()))
+            span = self._spans.index(opened["parent"].astype(np.int64))
+            by_root[root] = np.where(root >= 0, span, -1)
+            by_root[-1] = -1
+        result: NDArray[np.int64] = by_root[self._files.root]
+        return result
+
+    def of(self, block: Block) -> Found | None:
+        """What is found for the rows of a block without internal records; None: nothing."""
+        asked = self._asked(block)
+        if asked is None:
+            return None
+        first, second, torn, rest = self._through_descriptors(asked)
+        parent = np.where(torn, -1, np.where(first >= 0, first, second))
+        link = np.where(parent >= 0, DESCRIPTOR, INFERRED).astype(np.uint8)
+        parent[rest] = _only_one(*self._through_files(asked, rest))
+        known = np.flatnonzero(parent >= 0)
+        return Found(asked.rows[known], self._spans.id[parent[known]], link[known])
+
+    def unsure_of(self, block: Block) -> Unsure | None:
+        """What cannot be decided for the rows of such a block; None: nothing."""
+        asked = self._asked(block)
+        if asked is None:
+            return None
+        first, second, torn, rest = self._through_descriptors(asked)
+        one, two = self._through_files(asked, rest)
+        several = (_only_one(one, two) < 0) & (one.count + two.count > 0) & one.steady & two.steady
+        lists = [(np.flatnonzero(torn), first[torn]), (np.flatnonzero(torn), second[torn])]
+        lists += [(rest[at], which) for at, which in (self._declared.every(part, several) for part in (one, two))]
+        rows = np.concatenate([at for at, _ in lists])
+        if not len(rows):
+            return None
+        count = np.full(len(asked.rows), 2, np.int64)
+        count[rest] = one.count + two.count
+        ids = self._spans.id[np.concatenate([which for _, which in lists])]
+        order = np.lexsort((ids, rows))
+        rows = rows[order]
+        starts = np.flatnonzero(np.diff(rows, prepend=-1))
+        return Unsure(asked.rows[rows[starts]], np.append(starts, len(rows)), ids[order], count[rows[starts]])
+
+    def _asked(self, block: Block) -> _Asked | None:
+        """The rows without a parent, while there were spans; None: there are none."""
+        if block.sums is not None:
+            return None
+        rows = np.flatnonzero((block.records["parent"] == 0) & self._words.followed.take(block.records["op"]))
+        begin = np.minimum(block.records["begin"][rows], np.uint64(1 << 61)).astype(np.int64)
+        rows = rows[(begin >= self._first) & (begin < self._last)]
+        return _Asked(block, rows, self._words, self._slots) if len(rows) else None
+
+    def _through_descriptors(
+        self, asked: _Asked
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_], NDArray[np.int64]]:
+        """The spans found through the descriptor, and through the second one of those that have two (-1: none); which
+        rows are torn between both; the rows to go on with."""
+        time = asked.process, asked.begin, asked.last
+        first = self._spans.still_open(self._opener.take(asked.slot), *time)
+        second = np.full(len(first), -1, np.int64)
+        at = asked.two_descriptors
+        if len(at):
+            opener = self._opener.take(asked.second_slot[at])
+            second[at] = self._spans.still_open(opener, *(part[at] for part in time))
+            both = at[(first[at] >= 0) & (second[at] >= 0)]
+            one, other = first[both], second[both]
+            inner = np.where(self._spans.within(other, one), other, one)
+            settled = (inner == other) | self._spans.within(one, other)
+            first[both[settled]] = second[both[settled]] = inner[settled]
+        torn = (first >= 0) & (second >= 0) & (first != second)
+        rest = np.flatnonzero((first < 0) & (second < 0) & (asked.begin < self._sure_until))
+        return first, second, torn, rest
+
+    def _through_files(self, asked: _Asked, at: NDArray[np.int64]) -> tuple[Open, Open]:
+        """What was open, for these rows, of the spans that declared their file, and their second one."""
+        time = asked.process[at], asked.begin[at], asked.last[at]
+        file = self._files.file
+        new = file.take(asked.new_slot[at])
+        one = self._declared.open(np.where(new != 0, new, file.take(asked.slot[at])), *time)
+        two = Open.none(len(at))
+        pairs = np.flatnonzero(asked.second_slot[at] >= HeapSlots.NONE)
+        if len(pairs):
+            other = self._declared.open(file.take(asked.second_slot[at[pairs]]), *(part[pairs] for part in time))
+            apart = other.key != one.key[pairs]
+            two = two.where(pairs[apart], other.only(apart))
+        return one, two
+
+
+def _only_one(one: Open, two: Open) -> NDArray[np.int64]:
+    """The one span that there is for each; -1: none, or not the only one."""
+    lone: NDArray[np.int64] = np.where(one.count == 0, two.single, np.where(two.count == 0, one.single, -1))
+    return lone
+
+
+class _Asked:
+    """Rows whose parents are asked for, as arrays: row, process, begin, last (ticks: the last moment that it says
+    something of), slot of its object, of what it opened (0 none), of its second object (0 none)."""
+
+    def __init__(self, block: Block, rows: NDArray[np.int64], words: Vocabulary, slots: HeapSlots) -> None:
+        records = block.records[rows]
+        self.rows, self.process = rows, block.process[rows]
+        self.begin = begins(records)
+        stretched = (records["flags"] & layout.COALESCED) != 0
+        self.last = self.begin + np.where(stretched, np.clip(records["offset"], 0, 1 << 61), 0)
+        self.slot = slots.of(records["desc"].copy())
+        shape = words.shape.take(records["op"])
+        opened = identities(np.where(shape == layout.SHAPE_OPEN, records["offset"], 0))
+        self.new_slot = np.where(stretched, 0, slots.of(opened))
+        pair = (shape == layout.SHAPE_PATH2) | (shape == layout.SHAPE_FD2)
+        self.second_slot = slots.of(np.where(pair, records["aux"], 0).astype(np.uint32))
+        self.two_descriptors = np.flatnonzero((shape == layout.SHAPE_FD2) & (self.second_slot >= HeapSlots.NONE))
+
+
+def links_of(log: LiveLog, words: Vocabulary, slots: HeapSlots, files: Files, survey: Survey) -> Links | None:
+    """What finds parents in this log; None: there is nothing to be found."""
+    if not survey.op_counts[words.shape == layout.SHAPE_SPAN].any() or not any(map(len, survey.spans)):
+        return None
+    if log.header["ring_lost"]:  # what the spans that are left say of a moment is not all there was
+        return None
+    links = Links(log, words, slots, files, survey)
+    return links if links.useful else None
