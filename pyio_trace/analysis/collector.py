@@ -17,8 +17,9 @@ from numpy.typing import NDArray
 
 from pyio_trace.analysis.ahead import Beside
 from pyio_trace.analysis.intervals import BusyTime, ByteRanges
+from pyio_trace.analysis.links import SpanTimes
 from pyio_trace.analysis.nesting import DATA, USER
-from pyio_trace.analysis.rows import OPEN, POSIX, PROCESS, READ, USER_LAYER, WRITE, RowReader, Rows
+from pyio_trace.analysis.rows import OPEN, POSIX, PROCESS, READ, USER_LAYER, WRITE, Ahead, RowReader, Rows
 from pyio_trace.analysis.sizes import AccessSizes
 from pyio_trace.events import CLASSES, LAYERS
 
@@ -85,10 +86,11 @@ class Pending:
 class Collector:
     """Adds batches up; everything a Summary needs that is in the operations."""
 
-    def __init__(self, start: int, process_ends: Ints, wall: int) -> None:
-        """start: of the run, epoch ns; process_ends: see RowReader; wall: ns that no time exceeds."""
+    def __init__(self, start: int, process_ends: Ints, wall: int, ahead: Ahead | None = None) -> None:
+        """start: of the run, epoch ns; process_ends, ahead: see RowReader; wall: ns that no time exceeds."""
         self.processes = len(process_ends) + 1  # the last one: operations whose process is not known
-        self.reader = RowReader(start, process_ends)
+        self.reader = RowReader(start, process_ends, ahead)
+        self.spans = SpanTimes()
         self.rows = 0
         self.calls = 0
         self.imports = Imports()
@@ -124,6 +126,7 @@ class Collector:
     def _add(self, batch: pa.RecordBatch, beside: Beside) -> None:
         rows, imported = self.reader.read(batch)
         self.rows += len(rows)
+        self.spans.add(rows)
         self.calls += int(rows.count.sum())
         if imported is not None:
             self._imports(rows.where(imported))
@@ -210,7 +213,7 @@ class Collector:
         """What was asked for above POSIX, what POSIX moved for it, which bytes, and in which sizes."""
         posix = rows.layer == POSIX
         reads, writes = rows.kind == READ, rows.kind == WRITE
-        if not posix.all():
+        if not posix.all() or rows.inside.any():
             own = rows.layer != USER_LAYER
             asking = ~posix & own & (rows.inside != DATA)
             self.asked += [int(rows.moved[asking & reads].sum()), int(rows.moved[asking & writes].sum())]

@@ -85,6 +85,17 @@ class Metadata:
 
 
 @dataclass(frozen=True)
+class Link:
+    """POSIX and stdio calls whose parents are known in one way.  link: of pyio_trace.events.LINKS, or "outside": while
+    no span was open in their process; share: of all calls that are not outside, None for those."""
+
+    link: str
+    count: int
+    bytes: int
+    share: float | None
+
+
+@dataclass(frozen=True)
 class Imports:
     """What Python's imports did, which is in no other figure."""
 
@@ -240,6 +251,8 @@ class Summary:
     files_count: int = 0
     sites_count: int = 0
     failed_count: int = 0
+    #: empty: there are no spans
+    links: list[Link] = field(default_factory=list)
 
     def to_dict(self) -> dict[str, Any]:
         """The whole as dicts, lists, strings and numbers."""

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from pyio_trace.analysis.ahead import read_ahead
 from pyio_trace.analysis.collector import OPENS, OTHERS, READS, WRITES, roles
-from pyio_trace.analysis.rows import COLUMNS, POSIX, PROCESS, USER_LAYER, RowReader, Rows, codes, int64
+from pyio_trace.analysis.rows import AHEAD, COLUMNS, POSIX, PROCESS, USER_LAYER, RowReader, Rows, codes, int64
 
 if TYPE_CHECKING:
     from pyio_trace.join.facade import Log
@@ -117,7 +117,7 @@ def _summed(
     """(sums by the key columns, the dictionary of the first of path and stack among them, start of the run)."""
     start = int(log.info()["start"])
     ends = np.array([int64((p["end"] or start) - start) for p in log.processes().to_pylist()], np.int64)
-    reader = RowReader(start, ends)
+    reader = RowReader(start, ends, lambda: log.batches(AHEAD))
     wanted = (*COLUMNS, "stack") if "stack" in names else COLUMNS
     parts: list[pa.Table] = []
     kept = 0

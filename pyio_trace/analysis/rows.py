@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,6 +18,10 @@ COLUMNS: tuple[str, ...] = (
     "id", "parent", "time", "duration", "layer", "op", "op_class", "process", "path", "file",
     "offset", "moved", "errno", "site", "count", "imported",
 )  # fmt: skip
+
+#: What RowReader asks of a log to know what stands further on in it.
+AHEAD: tuple[str, ...] = ("id", "parent", "layer", "op_class", "moved")
+Ahead = Callable[[], Iterable[pa.RecordBatch]]
 
 POSIX = LAYERS.index("posix")
 USER_LAYER = LAYERS.index("user")
@@ -96,9 +101,11 @@ class FileNumbers:
 class RowReader:
     """Turns the batches of one log into Rows."""
 
-    def __init__(self, start: int, process_ends: NDArray[np.int64]) -> None:
-        """start: of the run, epoch ns; process_ends: ns since then at which each process was last alive."""
+    def __init__(self, start: int, process_ends: NDArray[np.int64], ahead: Ahead | None = None) -> None:
+        """start: of the run, epoch ns; process_ends: ns since then at which each process was last alive; ahead: gives
+        the whole log's columns AHEAD, should some operation be in one that comes after it."""
         self._start = start
+        self._ahead = ahead
         self._ends = np.append(process_ends, process_ends.max(initial=0))
         self._layers: NDArray[np.int64] | None = None
         self._kinds: NDArray[np.int64] | None = None
@@ -157,6 +164,9 @@ class RowReader:
     ) -> NDArray[np.uint8]:
         above = np.flatnonzero(layer != POSIX)
         parent = None if parents.null_count == len(parents) else numbers(parents)
+        if parent is not None and self._ahead is not None and int(parent.max()) > int(ids[-1]):
+            ahead, self._ahead = self._ahead, None
+            self._look_ahead(ahead())
         if len(above):
             data = (kind[above] == READ) | (kind[above] == WRITE)
             if moved.null_count:
@@ -167,6 +177,21 @@ class RowReader:
                 around = np.zeros(len(spans), np.int64) if parent is None else parent[spans]
                 self.nesting.enter_user_spans(ids[spans], around)
         return np.zeros(len(ids), np.uint8) if parent is None else self.nesting.around(parent)
+
+    def _look_ahead(self, batches: Iterable[pa.RecordBatch]) -> None:
+        """Takes in all that operations can be in.  Threads have their own places in a log, so what one of them does
+        for another may stand before it."""
+        spans: list[NDArray[np.int64]] = []
+        for batch in batches:
+            layer, kind = places(batch, "layer", LAYERS), places(batch, "op_class", CLASSES)
+            above = np.flatnonzero(layer != POSIX)
+            data = ((kind == READ) | (kind == WRITE)) & batch.column("moved").is_valid().to_numpy(zero_copy_only=False)
+            ids = numbers(batch.column("id"))
+            self.nesting.enter(ids[above], np.where(data[above], DATA, OTHER).astype(np.uint8))
+            user = np.flatnonzero(layer == USER_LAYER)
+            spans.append(np.stack([ids[user], numbers(batch.column("parent"))[user]]))
+        if spans:
+            self.nesting.enter_user_spans(*np.concatenate(spans, axis=1))
 
 
 #: No time since the start of a run is further away, ns: 73 years.
@@ -208,6 +233,11 @@ def numbers(column: pa.Array, missing: int = 0) -> NDArray[np.int64]:
 def codes(column: pa.DictionaryArray) -> NDArray[np.int64]:
     """Indexes into a dictionary column's dictionary, -1 for null."""
     return numbers(column.indices, -1)
+
+
+def places(batch: pa.RecordBatch, column: str, names: tuple[str, ...]) -> NDArray[np.int64]:
+    """By row of a dictionary column: which of the names; a null, any."""
+    return _by_name(batch.column(column), names)[codes(batch.column(column))]
 
 
 def _by_name(column: pa.DictionaryArray, names: tuple[str, ...]) -> NDArray[np.int64]:

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pyio_trace.analysis import cost, facts
+from pyio_trace.analysis import cost, facts, links
 from pyio_trace.analysis.ahead import read_ahead
 from pyio_trace.analysis.collector import NCLASSES, NLAYERS, NROLES, OPENS, READS, WRITES, Collector
 from pyio_trace.analysis.intervals import ByteRanges
-from pyio_trace.analysis.rows import COLUMNS, POSIX, USER_LAYER, int64
+from pyio_trace.analysis.rows import AHEAD, COLUMNS, POSIX, USER_LAYER, int64
 from pyio_trace.events import CLASSES, LAYERS
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def summarize(log: Log, top: int = TOP, progress: Callable[[int], None] | None =
     ends = np.array([int64((p["end"] or last_known) - start) for p in processes], np.int64)
     # Nothing in the log is later than this; a bound on times only, so generous where the end is not known.
     limit = max(last_known - start, 0) + (1 << 50)
-    collector = Collector(start, ends, limit)
+    collector = Collector(start, ends, limit, lambda: log.batches(AHEAD))
     for rows in collector.add_all(read_ahead(log.batches(COLUMNS))):
         if progress is not None:
             progress(rows)
@@ -103,7 +103,13 @@ class _Reading:
             files_count=self._files_count,
             sites_count=self._sites_count,
             failed_count=sum(collector.op_errors.values()),
+            links=self._links(),
         )
+
+    def _links(self) -> list[facts.Link]:
+        if not self._c.spans:
+            return []
+        return links.shares(read_ahead(self._log.batches(links.COLUMNS)), self._c.spans, self._start, self._c.processes)
 
     def _add_sums(self) -> None:
         """The sizes of transfers that have no row of their own stand in their sums' details."""

@@ -8,6 +8,7 @@ somewhere, sizes that are not negative.  What is not so is a LogError.
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -35,6 +36,7 @@ class ParquetSource:
         metadata = self._log.file.metadata
         self._group_rows = [metadata.row_group(group).num_rows for group in range(metadata.num_row_groups)]
         self._unified: dict[str, Unified] = {}
+        self._reading = threading.Lock()  # several readers of one log may be under way
 
     def rows(self) -> int:
         return sum(self._group_rows)
@@ -130,7 +132,8 @@ class ParquetSource:
         import pyarrow as pa
 
         try:
-            table = self._log.file.read_row_group(group, columns=list(columns))
+            with self._reading:
+                table = self._log.file.read_row_group(group, columns=list(columns))
         except (pa.ArrowException, OSError, ValueError):  # ArrowMemoryError is one of them: no size is beyond a header
             raise self._damaged() from None
         if columns and table.num_rows != self._group_rows[group]:

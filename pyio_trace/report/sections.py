@@ -52,6 +52,7 @@ def _sections(summary: facts.Summary) -> Iterator[Section]:
     yield _run(summary)
     if summary.run.calls:
         yield from _layers(summary)
+        yield from _parents(summary)
         yield _bytes(summary)
         yield from _files(summary)
         yield from _sites(summary)
@@ -94,6 +95,19 @@ def _layers(summary: facts.Summary) -> Iterator[Section]:
     columns = ("<layer", ">calls", ">busy", ">summed", ">read", ">written")
     if rows:  # none: all it did was to start programs
         yield Section("Layers", table=Table(columns, rows, 0))
+
+
+def _parents(summary: facts.Summary) -> Iterator[Section]:
+    """How sure it is in which span a POSIX call happened."""
+    known = [f"{100 * one.share:.1f} % {one.link}" for one in summary.links if one.share is not None]
+    lines = [f"parents known: {', '.join(known)}"] if known else []
+    lines += [
+        f"outside any span: {counted(one.count, 'call')}, {size(one.bytes)}"
+        for one in summary.links
+        if one.share is None
+    ]
+    if lines:
+        yield Section("Spans", ["; ".join(lines)])
 
 
 def _bytes(summary: facts.Summary) -> Section:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import random
@@ -295,7 +296,7 @@ class Model:
         able.sort(key=lambda identity: (self.spans[identity]["begin"], identity))
         if not able:
             return "none", None, None
-        if all(self.nested(outer, inner) for outer, inner in zip(able, able[1:], strict=False)):
+        if all(self.nested(outer, inner) for outer, inner in itertools.pairwise(able)):
             return "inferred", able[-1], None
         return "none", None, sorted(able)
 
@@ -382,7 +383,10 @@ def test_blocks_are_like_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     # GIVEN a log with every kind of link, read in blocks of a few rows
     model = Model()
     steps, draw = STEP_NAMES, random.Random(1)
-    play(model, [(draw.randrange(4), draw.choice(steps), draw.randrange(3), draw.choice([0, 0, 1, 3])) for _ in range(900)])
+    play(
+        model,
+        [(draw.randrange(4), draw.choice(steps), draw.randrange(3), draw.choice([0, 0, 1, 3])) for _ in range(900)],
+    )
     path = model.writer.save(tmp_path / "run.pyio")
     monkeypatch.setattr(live_source, "BLOCK_ROWS", 7)
     rows = {row["id"]: answer(row) for row in open_log(path).operations().to_pylist()}
@@ -396,7 +400,9 @@ def test_blocks_are_like_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 def test_a_log_without_spans_is_not_looked_through(writer: LogWriter, tmp_path: Path) -> None:
     thread = writer.thread(writer.process(100), 100)
     desc = writer.desc(3, "/data", dev=1, ino=2)
-    opened(thread, 2_000, desc, writer.string("/data"), opened(thread, 2_000, desc, writer.string("/data"), op="A_OPEN"))
+    opened(
+        thread, 2_000, desc, writer.string("/data"), opened(thread, 2_000, desc, writer.string("/data"), op="A_OPEN")
+    )
     read(thread, 2_500, desc)
     source = live_source.LiveSource(writer.save(tmp_path / "run.pyio"))
     assert source.links is None
