@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from pyio_trace.join.declared import Declared, Open
 from pyio_trace.join.files import Files
-from pyio_trace.join.spans import Spans, begins
+from pyio_trace.join.spans import Spans
 from pyio_trace.join.survey import Survey, identities
 from pyio_trace.join.vocabulary import Vocabulary
 from pyio_trace.log import layout
@@ -119,10 +119,13 @@ class Links:
         """The rows without a parent, while there were spans; None: there are none."""
         if block.sums is not None:
             return None
-        rows = np.flatnonzero((block.records["parent"] == 0) & self._words.followed.take(block.records["op"]))
-        begin = np.minimum(block.records["begin"][rows], np.uint64(1 << 61)).astype(np.int64)
-        rows = rows[(begin >= self._first) & (begin < self._last)]
-        return _Asked(block, rows, self._words, self._slots) if len(rows) else None
+        records = block.records
+        rows = np.flatnonzero((records["parent"] == 0) & self._words.followed.take(records["op"]))
+        begin = np.minimum(records["begin"][rows], np.uint64(1 << 61)).view(np.int64)
+        within = (begin >= self._first) & (begin < self._last)
+        if not within.all():
+            rows, begin = rows[within], begin[within]
+        return _Asked(block, rows, begin, self._words, self._slots) if len(rows) else None
 
     def _through_descriptors(
         self, asked: _Asked
@@ -132,9 +135,9 @@ class Links:
         time = asked.process, asked.begin, asked.last
         first = self._spans.still_open(self._opener.take(asked.slot), *time)
         second = np.full(len(first), -1, np.int64)
-        at = asked.two_descriptors
+        at, slot = asked.second_descriptor
         if len(at):
-            opener = self._opener.take(asked.second_slot[at])
+            opener = self._opener.take(slot)
             second[at] = self._spans.still_open(opener, *(part[at] for part in time))
             both = at[(first[at] >= 0) & (second[at] >= 0)]
             one, other = first[both], second[both]
@@ -147,14 +150,18 @@ class Links:
 
     def _through_files(self, asked: _Asked, at: NDArray[np.int64]) -> tuple[Open, Open]:
         """What was open, for these rows, of the spans that declared their file, and their second one."""
+        files = self._files.file
+        own, second = files.take(asked.slot), np.zeros(len(asked.rows), np.int64)
+        places, slot = asked.opened
+        new = files.take(slot)
+        own[places[new != 0]] = new[new != 0]
+        places, slot = asked.second
+        second[places] = files.take(slot)
         time = asked.process[at], asked.begin[at], asked.last[at]
-        file = self._files.file
-        new = file.take(asked.new_slot[at])
-        one = self._declared.open(np.where(new != 0, new, file.take(asked.slot[at])), *time)
-        two = Open.none(len(at))
-        pairs = np.flatnonzero(asked.second_slot[at] >= HeapSlots.NONE)
+        one, two = self._declared.open(own[at], *time), Open.none(len(at))
+        pairs = np.flatnonzero(second[at])
         if len(pairs):
-            other = self._declared.open(file.take(asked.second_slot[at[pairs]]), *(part[pairs] for part in time))
+            other = self._declared.open(second[at[pairs]], *(part[pairs] for part in time))
             apart = other.key != one.key[pairs]
             two = two.where(pairs[apart], other.only(apart))
         return one, two
@@ -167,22 +174,29 @@ def _only_one(one: Open, two: Open) -> NDArray[np.int64]:
 
 
 class _Asked:
-    """Rows whose parents are asked for, as arrays: row, process, begin, last (ticks: the last moment that it says
-    something of), slot of its object, of what it opened (0 none), of its second object (0 none)."""
+    """Rows whose parents are asked for: row, process, begin, last (ticks: the last moment that it says something of),
+    slot of its object; and of the few that have them, as (places, slots): what was opened, the second object."""
 
-    def __init__(self, block: Block, rows: NDArray[np.int64], words: Vocabulary, slots: HeapSlots) -> None:
-        records = block.records[rows]
-        self.rows, self.process = rows, block.process[rows]
-        self.begin = begins(records)
-        stretched = (records["flags"] & layout.COALESCED) != 0
-        self.last = self.begin + np.where(stretched, np.clip(records["offset"], 0, 1 << 61), 0)
-        self.slot = slots.of(records["desc"].copy())
-        shape = words.shape.take(records["op"])
-        opened = identities(np.where(shape == layout.SHAPE_OPEN, records["offset"], 0))
-        self.new_slot = np.where(stretched, 0, slots.of(opened))
-        pair = (shape == layout.SHAPE_PATH2) | (shape == layout.SHAPE_FD2)
-        self.second_slot = slots.of(np.where(pair, records["aux"], 0).astype(np.uint32))
-        self.two_descriptors = np.flatnonzero((shape == layout.SHAPE_FD2) & (self.second_slot >= HeapSlots.NONE))
+    def __init__(
+        self, block: Block, rows: NDArray[np.int64], begin: NDArray[np.int64], words: Vocabulary, slots: HeapSlots
+    ) -> None:
+        records = block.records
+        self.rows, self.process, self.begin, self.last = rows, block.process[rows], begin, begin
+        shape = words.shape.take(records["op"][rows])
+        stretched = np.flatnonzero(records["flags"][rows] & layout.COALESCED)
+        if len(stretched):
+            self.last = begin.copy()
+            self.last[stretched] += np.clip(records["offset"][rows[stretched]], 0, 1 << 61)
+        self.slot = slots.of(records["desc"][rows])
+        at = np.flatnonzero(shape == layout.SHAPE_OPEN)
+        at = np.setdiff1d(at, stretched, assume_unique=True)
+        self.opened = at, slots.of(identities(records["offset"][rows[at]]))
+        at = np.flatnonzero((shape == layout.SHAPE_PATH2) | (shape == layout.SHAPE_FD2))
+        second = slots.of(records["aux"][rows[at]])
+        at, second = at[second >= HeapSlots.NONE], second[second >= HeapSlots.NONE]
+        self.second = at, second
+        both = shape[at] == layout.SHAPE_FD2
+        self.second_descriptor = at[both], second[both]
 
 
 def links_of(log: LiveLog, words: Vocabulary, slots: HeapSlots, files: Files, survey: Survey) -> Links | None:
