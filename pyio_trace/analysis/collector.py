@@ -126,7 +126,7 @@ class Collector:
     def _add(self, batch: pa.RecordBatch, beside: Beside) -> None:
         rows, imported = self.reader.read(batch)
         self.rows += len(rows)
-        self.spans.add(rows)
+        self.spans.add(rows, self.reader.ops)
         self.calls += int(rows.count.sum())
         if imported is not None:
             self._imports(rows.where(imported))

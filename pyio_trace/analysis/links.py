@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from pyio_trace.analysis import facts
 from pyio_trace.analysis.intervals import merge
-from pyio_trace.analysis.rows import PROCESS, Rows, addable, numbers, places
+from pyio_trace.analysis.rows import PROCESS, READ, WRITE, Rows, addable, numbers, places
 from pyio_trace.events import CLASSES, LAYERS, LINKS
 
 Ints = NDArray[np.int64]
@@ -24,6 +24,9 @@ COLUMNS = ("parent", "link", "time", "layer", "op_class", "process", "moved", "c
 #: Beyond the links: an operation while no span was open.
 OUTSIDE = len(LINKS)
 _SPAN = CLASSES.index("span")
+_APP, _STDIO = LAYERS.index("app"), LAYERS.index("stdio")
+#: Calls of Python's file objects (csrc/ext/files.def): operations of the application layer that are no named spans.
+FILE_CALLS = ("FileIO.", "BufferedReader.", "BufferedWriter.", "Buffered.", "TextIOWrapper.", "mmap.")
 _BELOW = ("stdio", "posix")  # a stream's calls stand for those that libc makes beneath them
 _MANY = 1 << 20
 
@@ -35,13 +38,19 @@ class SpanTimes:
         self._open: dict[int, tuple[Ints, Ints]] = {}
         self._pending: list[tuple[Ints, Ints, Ints]] = []
         self._waiting = 0
+        self._named: NDArray[np.bool_] | None = None
 
     def __bool__(self) -> bool:
         return bool(self._open or self._pending)
 
-    def add(self, rows: Rows) -> None:
-        """Takes note of the spans among the rows."""
-        at = np.flatnonzero(rows.kind == _SPAN)
+    def add(self, rows: Rows, ops: list[str]) -> None:
+        """Takes note of the spans among the rows; ops: the names that their op stands for."""
+        if self._named is None:
+            self._named = np.array([not name.startswith(FILE_CALLS) for name in ops], np.bool_)
+        at = np.flatnonzero(rows.layer < _STDIO)
+        kind, app = rows.kind[at], rows.layer[at] == _APP
+        data = (kind == READ) | (kind == WRITE)
+        at = at[~app | (kind == _SPAN) | (data & self._named[rows.op[at]])]
         if len(at):
             self._pending.append((rows.process[at], rows.time[at], rows.time[at] + rows.duration[at]))
             self._waiting += len(at)

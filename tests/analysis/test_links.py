@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from pyio_trace.analysis.links import FILE_CALLS
 from pyio_trace.analysis.summary import summarize
 from pyio_trace.join import live_source, survey
 from pyio_trace.join.opening import open_log
@@ -14,7 +15,7 @@ from pyio_trace.join.pack import pack
 from pyio_trace.log import layout
 from pyio_trace.report.text import print_summary
 from tests.join.test_links import opened, read, span
-from tests.support.logwriter import LogWriter
+from tests.support.logwriter import OP_ROWS, LogWriter
 
 
 def text_of(path: Path) -> str:
@@ -59,6 +60,29 @@ def test_shares_of_a_run(tmp_path: Path) -> None:
         ]  # fmt: skip
         text = " ".join(text_of(path_of).split())
         assert "parents known: 41.7 % thread, 25.0 % descriptor, 16.7 % inferred, 16.7 % none; outside any" in text
+
+
+def test_what_is_a_span_and_what_a_call_of_a_file_object() -> None:
+    # by their names: a Parquet log says no more; held against the operations that the capture has
+    calls = {
+        row["name"].decode()
+        for row in OP_ROWS
+        if row["layer"] == layout.APP
+        and row["klass"] in (layout.READ, layout.WRITE)
+        and row["shape"] != layout.SHAPE_SPAN
+    }
+    assert calls and all(name.startswith(FILE_CALLS) for name in calls)
+
+
+@pytest.mark.parametrize("op", ["SPAN_APP", "SPAN_APP_READ", "SPAN_APP_WRITE", "SPAN_USER", "SPAN_HDF5", "A_BUF_READ"])
+def test_what_is_outside_of_each(tmp_path: Path, op: str) -> None:
+    # GIVEN a read while some other thread's call is under way WHEN summarised THEN it counts only if that is a span
+    writer = LogWriter()
+    process = writer.process(100)
+    span(writer.thread(process, 100), 2_000, 3_000, op=op)
+    read(writer.thread(process, 101), 2_500, writer.desc(3, "/x"))
+    links = summarize(open_log(writer.save(tmp_path / "run.pyio"))).links
+    assert [(row.link, row.count) for row in links] == ([] if op == "A_BUF_READ" else [("none", 1)])
 
 
 def test_nothing_is_said_where_there_are_no_spans(tmp_path: Path) -> None:
