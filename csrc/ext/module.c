@@ -257,7 +257,7 @@ static PyMethodDef methods[] = {
     {"taking_over", pt_taking_over, METH_O, "taking_over(method) -> one that runs under the span that was noted"},
     {"watch", (PyCFunction)(void (*)(void))pt_watch, METH_VARARGS | METH_KEYWORDS,
      "watch(function, name, kind=0, path_index=-1, path_keyword=None, path=None, details=None, after=None, moved=0, "
-     "bytes=None, hands_over=0) -> None, or why it cannot be watched"},
+     "bytes=None, hands_over=0, by_attribute=False) -> None, or why it cannot be watched"},
     {"is_watched", pt_is_watched, METH_O, "is_watched(function)"},
     {"unwatch_all", pt_unwatch_all, METH_NOARGS, "unwatch_all(): every function as it was"},
     {"watch_faults", pt_watch_faults, METH_NOARGS, "watch_faults() -> {name: how often its details failed}"},

@@ -10,7 +10,7 @@
  * The interpreter has shortcuts for functions of its own exact types, which do
  * not look at the pointer.  Such a function gets a type of the same name and
  * layout, derived from its own; from 3.12 on Python functions need that for
- * __init__ only (PyFunction_SetVectorcall keeps the other shortcuts away). */
+ * __init__ and properties only (PyFunction_SetVectorcall keeps the other shortcuts away). */
 #include "watched.h"
 
 #include "context.h"
@@ -29,6 +29,7 @@ struct target {
     vectorcallfunc *slot;     /* where the pointer is */
     struct pt_original original;
     PyTypeObject *type;       /* Borrowed: what it was; they are static or as old as the function */
+    bool by_attribute; /* of a property, which has a shortcut of its own */
     bool retyped;
     PyObject *name;           /* Owned */
     unsigned op;              /* PT_OP_SPAN_* */
@@ -415,7 +416,7 @@ static void exchange(struct target *g)
     PyTypeObject *derived = derived_from(g->type);
 #if PY_VERSION_HEX >= 0x030c0000
     if (g->type == &PyFunction_Type) {
-        if (PY_VERSION_HEX < 0x030d0000 || !is_initialiser(f))
+        if (!g->by_attribute && (PY_VERSION_HEX < 0x030d0000 || !is_initialiser(f)))
             derived = NULL;
         PyFunction_SetVectorcall((PyFunctionObject *)f, watched_call);
     }
@@ -445,18 +446,20 @@ static PyObject *unless_none(PyObject *value) { return value == Py_None ? NULL :
 /* By kind, as in capture/instrument.py. */
 static const uint8_t kinds[] = {PT_OP_SPAN_APP, PT_OP_SPAN_APP_READ, PT_OP_SPAN_APP_WRITE, PT_OP_SPAN_HDF5, PT_OP_SPAN_MPIIO};
 
-/* watch(function, name, kind, path_index, path_keyword, path, details, after, moved, bytes, hands_over)
+/* watch(function, name, kind, path_index, path_keyword, path, details, after, moved, bytes, hands_over,
+ * by_attribute)
  * -> None, or why it cannot be watched.  What is watched already gets the new description. */
 PyObject *pt_watch(PyObject *module, PyObject *args, PyObject *kwargs)
 {
     (void)module;
     static char *words[] = {"function", "name", "kind", "path_index", "path_keyword", "path", "details", "after", "moved",
-                            "bytes", "hands_over", NULL};
+                            "bytes", "hands_over", "by_attribute", NULL};
     PyObject *function, *name, *keyword = Py_None, *path = Py_None, *details = Py_None, *after = Py_None, *bytes = Py_None;
     unsigned int kind = 0, moved = MOVED_NONE, hands_over = 0;
+    int by_attribute = 0;
     Py_ssize_t index = -1;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OU|InOOOOIOI:watch", words, &function, &name, &kind, &index, &keyword,
-                                     &path, &details, &after, &moved, &bytes, &hands_over))
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OU|InOOOOIOIp:watch", words, &function, &name, &kind, &index, &keyword,
+                                     &path, &details, &after, &moved, &bytes, &hands_over, &by_attribute))
         return NULL;
     if (kind >= sizeof kinds || moved > MOVED_ASKED || hands_over > PT_HAND_OVER_MOST) {
         PyErr_SetString(PyExc_ValueError, "no such kind, kind of bytes, or way of handing over");
@@ -476,6 +479,7 @@ PyObject *pt_watch(PyObject *module, PyObject *args, PyObject *kwargs)
     g->path_index = index;
     g->moved = (enum moved)moved;
     g->hands_over = (enum pt_hand_over)hands_over;
+    g->by_attribute = by_attribute;
     Py_XSETREF(g->name, Py_NewRef(name));
     Py_XSETREF(g->path_keyword, unless_none(keyword));
     Py_XSETREF(g->path, unless_none(path));

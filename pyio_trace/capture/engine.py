@@ -195,6 +195,7 @@ def watch(target: Target, module: ModuleType) -> str | None:
     why_not: str | None = native.core.watch(
         found, name_of(target, module), KINDS.index(target.kind), index, keyword, path, target.details, target.after,
         moved, target.moved if callable(target.moved) else None, target.hands_over,
+        isinstance(_attribute(module, target.where), property),
     )  # fmt: skip
     return why_not
 
@@ -207,18 +208,23 @@ def name_of(target: Target, module: ModuleType) -> str:
 
 
 def find(module: ModuleType, where: str) -> object | None:
-    """The function itself: what a class has is taken from its dictionary, out of a staticmethod and its like."""
-    owner: object = module
-    *classes, last = where.split(".")
-    for name in classes:
-        owner = getattr(owner, name, None)
-    found = vars(owner).get(last) if isinstance(owner, type) else getattr(owner, last, None)
+    """The function itself, out of a staticmethod and its like."""
+    found = _attribute(module, where)
     if isinstance(found, (staticmethod, classmethod)):
         found = found.__func__
     if isinstance(found, property):
         found = found.fget
     # numpy's dispatcher, which other code may have kept: what it goes on to is a function of Python
     return getattr(found, "_implementation", found)
+
+
+def _attribute(module: ModuleType, where: str) -> object | None:
+    """What is there: a class's is taken from its dictionary, as it is."""
+    owner: object = module
+    *classes, last = where.split(".")
+    for name in classes:
+        owner = getattr(owner, name, None)
+    return vars(owner).get(last) if isinstance(owner, type) else getattr(owner, last, None)
 
 
 def _position(function: object, name: str, said: int | None) -> int:
