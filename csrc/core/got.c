@@ -5,9 +5,10 @@
  * GLOB_DAT and absolute 64-bit relocations (sqlite keeps a table of function
  * pointers in its data).  A slot that holds something other than the lazy stub
  * or the address the name resolves to belongs to another tool and is left to it;
- * it calls on through its own object, which is patched.  What was changed is
- * written down, and pt_got_restore undoes exactly that. */
-#include "objects.h"
+ * it calls on through its own object, which is patched.  Names of the HDF5
+ * library lead to one of several copies of it (hdf5_copies.c).  What was changed
+ * is written down, and pt_got_restore undoes exactly that. */
+#include "hdf5.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -19,7 +20,7 @@
 struct patch {
     void **slot;
     void *before;
-    struct pt_hook *hook;
+    void *ours;
 };
 static struct patch *patches; /* mapped for MAX_PATCHES, touched as used */
 static unsigned patch_count;
@@ -55,8 +56,23 @@ static bool ours_to_patch(const struct pt_object *o, const struct pt_hook *h, co
     return value == h->address || value == *h->original || (v >= o->low && v < o->high);
 }
 
-static void patch_relocations(const struct pt_object *o, const ElfW(Rela) * r, size_t count)
+/* What a slot of libc's is to lead to; NULL: it stays. */
+static void *for_libc_slot(const struct pt_object *o, const ElfW(Rela) * r, const char *name, const void *value)
 {
+    struct pt_hook *h = pt_hook_find(name);
+    if (!h || !h->address || value == h->function || !ours_to_patch(o, h, value))
+        return NULL;
+    if (pt_object_wants_old(o, ELF64_R_SYM(r->r_info), h->name))
+        return NULL;
+    if (ELF64_R_TYPE(r->r_info) != R_SLOT && value != h->address && value != *h->original)
+        return NULL; /* a canonical stub elsewhere: that object's own slot leads on */
+    return h->function;
+}
+
+/* Returns whether there are slots that cannot be told yet. */
+static bool patch_relocations(const struct pt_object *o, const ElfW(Rela) * r, size_t count)
+{
+    bool undecided = false;
     for (size_t i = 0; i < count; i++) {
         uint32_t type = ELF64_R_TYPE(r[i].r_info);
         if (type != R_SLOT && type != R_DATA && !(type == R_ABS && r[i].r_addend == 0))
@@ -64,20 +80,17 @@ static void patch_relocations(const struct pt_object *o, const ElfW(Rela) * r, s
         const ElfW(Sym) *symbol = &o->symbols[ELF64_R_SYM(r[i].r_info)];
         if (symbol->st_shndx != SHN_UNDEF)
             continue;
-        struct pt_hook *h = pt_hook_find(o->strings + symbol->st_name);
-        if (!h || !h->address)
-            continue;
+        const char *name = o->strings + symbol->st_name;
         void **slot = (void **)(o->base + r[i].r_offset);
         void *value = *slot;
-        if (value == h->function || !ours_to_patch(o, h, value) || patch_count == MAX_PATCHES)
+        void *ours = name[0] == 'H' ? pt_h5_for_slot(o, name, value, type == R_SLOT, &undecided)
+                                    : for_libc_slot(o, &r[i], name, value);
+        if (!ours || patch_count == MAX_PATCHES)
             continue;
-        if (pt_object_wants_old(o, ELF64_R_SYM(r[i].r_info), h->name))
-            continue;
-        if (type != R_SLOT && value != h->address && value != *h->original)
-            continue; /* a canonical stub elsewhere: that object's own slot leads on */
-        patches[patch_count++] = (struct patch){slot, value, h};
-        store(o, slot, h->function);
+        patches[patch_count++] = (struct patch){slot, value, ours};
+        store(o, slot, ours);
     }
+    return undecided;
 }
 
 /* ---- which objects -------------------------------------------------------------- */
@@ -129,9 +142,25 @@ static int note_object(struct dl_phdr_info *info, size_t size, void *data)
     if (info->dlpi_subs != unloads_seen) {
         unloads_seen = info->dlpi_subs;
         done_count = 0;
+        pt_h5_look_again();
     }
     if (p->count < NOTED && !is_among(object, done_objects, done_count))
         p->objects[p->count++] = object;
+    return 0;
+}
+
+static bool is_to_do(uintptr_t object, const struct pass *p)
+{
+    return is_among(object, p->objects, p->count) && !is_among(object, done_objects, done_count);
+}
+
+/* Before any is patched: an object may need what comes after it. */
+static int look_for_hdf5(struct dl_phdr_info *info, size_t size, void *data)
+{
+    struct pt_object o;
+    (void)size;
+    if (is_to_do((uintptr_t)info->dlpi_phdr, data) && pt_object_read(info, &o) && !left_alone(info, &o))
+        pt_h5_look(&o);
     return 0;
 }
 
@@ -140,15 +169,16 @@ static int patch_object(struct dl_phdr_info *info, size_t size, void *data)
     const struct pass *p = data;
     uintptr_t object = (uintptr_t)info->dlpi_phdr;
     struct pt_object o;
+    bool undecided = false;
     (void)size;
-    if (!is_among(object, p->objects, p->count) || is_among(object, done_objects, done_count))
+    if (!is_to_do(object, p))
         return 0;
-    if (done_count < MAX_DONE)
+    if (pt_object_read(info, &o) && !left_alone(info, &o)) {
+        undecided |= patch_relocations(&o, o.rela, o.rela_count);
+        undecided |= patch_relocations(&o, o.plt, o.plt_count);
+    }
+    if (!undecided && done_count < MAX_DONE)
         done_objects[done_count++] = object;
-    if (!pt_object_read(info, &o) || left_alone(info, &o))
-        return 0;
-    patch_relocations(&o, o.rela, o.rela_count);
-    patch_relocations(&o, o.plt, o.plt_count);
     return 0;
 }
 
@@ -172,8 +202,10 @@ static bool one_pass(void)
     pthread_mutex_unlock(&patching);
     wait_for_loads();
     pthread_mutex_lock(&patching);
-    if (patches)
+    if (patches) {
+        dl_iterate_phdr(look_for_hdf5, &pass);
         dl_iterate_phdr(patch_object, &pass);
+    }
     loads_done = pass.loads; /* what has come since it was noted is for the next pass */
     pthread_mutex_unlock(&patching);
     return pass.count < NOTED;
@@ -245,7 +277,7 @@ static int restore_object(struct dl_phdr_info *info, size_t size, void *unused)
         uintptr_t at = (uintptr_t)p->slot;
         /* A slot that somebody has changed since is theirs, and one of an object that is
          * gone may lie in a hole of another that took its place. */
-        if (at >= o.data && at + sizeof(void *) <= o.data_end && *p->slot == p->hook->function)
+        if (at >= o.data && at + sizeof(void *) <= o.data_end && *p->slot == p->ours)
             store(&o, p->slot, p->before);
     }
     return 0;
@@ -264,7 +296,7 @@ void pt_got_restore(void)
 
 const char *pt_hook_name(unsigned i)
 {
-    return i < pt_hook_count ? pt_hooks[i].name : NULL;
+    return i < pt_hook_count ? pt_hooks[i].name : pt_h5_name(i - pt_hook_count);
 }
 
 /* ---- what tests compare ------------------------------------------------------------ */
@@ -280,7 +312,8 @@ static void snapshot_relocations(const struct pt_object *o, const ElfW(Rela) * r
         uint32_t type = ELF64_R_TYPE(r[i].r_info);
         if ((type != R_SLOT && type != R_DATA && type != R_ABS) || !ELF64_R_SYM(r[i].r_info) || s->count + 2 > s->room)
             continue;
-        if (!pt_hook_find(o->strings + o->symbols[ELF64_R_SYM(r[i].r_info)].st_name))
+        const char *name = o->strings + o->symbols[ELF64_R_SYM(r[i].r_info)].st_name;
+        if (!pt_hook_find(name) && !pt_h5_named(name))
             continue;
         s->out[s->count++] = o->base + r[i].r_offset;
         s->out[s->count++] = *(uint64_t *)(o->base + r[i].r_offset);

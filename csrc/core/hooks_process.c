@@ -3,6 +3,7 @@
 #include "hooks.h"
 #include "measure.h"
 #include "process.h"
+#include "hdf5.h"
 
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -456,11 +457,14 @@ void *pt_dlsym_answer(void *handle, const char *name)
         return NULL;
     pt_got_patch_new();
     struct pt_hook *h = handle != RTLD_NEXT && name ? pt_hook_find(name) : NULL;
-    if (!h || !h->address)
+    bool hdf5 = handle != RTLD_NEXT && name && pt_h5_named(name);
+    if (!hdf5 && (!h || !h->address))
         return NULL;
     int saved = errno;
     void *found = real_dlsym(handle, name);
     errno = saved;
+    if (hdf5)
+        return pt_h5_for_symbol(name, found);
     return found && (found == h->address || found == *h->original) ? h->function : NULL;
 }
 

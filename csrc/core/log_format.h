@@ -80,7 +80,7 @@ enum pt_shape {
     PT_SHAPE_PATH2 = 2,  /* desc: first path; aux: second path (rename, link, symlink) */
     PT_SHAPE_OPEN = 3,   /* desc: path string; aux: open flags; offset: new descriptor's id when done; result: fd */
     PT_SHAPE_FD2 = 4,    /* desc: descriptor read from; aux: descriptor written to; offset: given input offset or -1; size, result bytes */
-    PT_SHAPE_SPAN = 5,   /* desc: path string or 0; aux: name string; offset: detail string (JSON) or 0; size, result bytes (0xffffffff: none) */
+    PT_SHAPE_SPAN = 5,   /* desc: path string or 0; aux: name string, or 0: the operation has one; offset: detail string (JSON) or 0; size, result bytes (0xffffffff: none) */
     PT_SHAPE_SEEK = 6,   /* as FD, but offset: the position afterwards (asked for, if failed); size: whence (| PT_SEEK_DISTANCE); no bytes */
     PT_SHAPE_EXT = 7,    /* parent: record it completes; offset: its 64-bit size; begin: its 64-bit result */
     PT_SHAPE_DUP = 8,    /* desc: old descriptor; aux: old fd; offset: new descriptor's id; result: new fd */

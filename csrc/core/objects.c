@@ -53,6 +53,8 @@ bool pt_object_read(const struct dl_phdr_info *info, struct pt_object *o)
         case DT_SYMTAB: o->symbols = (const ElfW(Sym) *)at; break;
         case DT_VERSYM: o->versions = (const ElfW(Half) *)at; break;
         case DT_VERNEED: o->needs = (const ElfW(Verneed) *)at; break;
+        case DT_GNU_HASH: o->gnu_hash = (const uint32_t *)at; break;
+        case DT_HASH: o->sysv_hash = (const uint32_t *)at; break;
         case DT_RELA: o->rela = (const ElfW(Rela) *)at; break;
         case DT_RELASZ: o->rela_count = d->d_un.d_val / sizeof(ElfW(Rela)); break;
         case DT_JMPREL: o->plt = (const ElfW(Rela) *)at; break;
@@ -60,6 +62,46 @@ bool pt_object_read(const struct dl_phdr_info *info, struct pt_object *o)
         }
     }
     return o->strings && o->symbols;
+}
+
+/* ---- what it defines ------------------------------------------------------------ */
+
+static void *defined_as(const struct pt_object *o, uint32_t i, const char *name)
+{
+    const ElfW(Sym) *s = &o->symbols[i];
+    bool function = ELF64_ST_TYPE(s->st_info) == STT_FUNC && s->st_shndx != SHN_UNDEF && s->st_value;
+    bool current = !o->versions || !(o->versions[i] & 0x8000);
+    return function && current && strcmp(o->strings + s->st_name, name) == 0 ? (void *)(o->base + s->st_value) : NULL;
+}
+
+static void *by_gnu_hash(const struct pt_object *o, const char *name)
+{
+    uint32_t h = 5381;
+    for (const unsigned char *c = (const unsigned char *)name; *c; c++)
+        h = h * 33 + *c;
+    uint32_t buckets = o->gnu_hash[0], first = o->gnu_hash[1], words = o->gnu_hash[2], shift = o->gnu_hash[3];
+    const uint64_t *bloom = (const uint64_t *)(o->gnu_hash + 4);
+    const uint32_t *bucket = (const uint32_t *)(bloom + words), *chain = bucket + buckets;
+    uint64_t both = 1ull << h % 64 | 1ull << (h >> shift) % 64;
+    if (!buckets || !words || (bloom[h / 64 % words] & both) != both)
+        return NULL;
+    for (uint32_t i = bucket[h % buckets]; i >= first; i++) {
+        uint32_t theirs = chain[i - first];
+        void *found = (theirs | 1) == (h | 1) ? defined_as(o, i, name) : NULL;
+        if (found || theirs & 1)
+            return found;
+    }
+    return NULL;
+}
+
+void *pt_object_symbol(const struct pt_object *o, const char *name)
+{
+    if (o->gnu_hash)
+        return by_gnu_hash(o, name);
+    void *found = NULL;
+    for (uint32_t i = 0; o->sysv_hash && !found && i < o->sysv_hash[1]; i++)
+        found = defined_as(o, i, name);
+    return found;
 }
 
 /* ---- versions ------------------------------------------------------------------ */

@@ -27,9 +27,11 @@ struct pt_object {
     const ElfW(Verneed) * needs;
     const ElfW(Rela) * rela, *plt;
     size_t rela_count, plt_count;
+    const uint32_t *gnu_hash, *sysv_hash; /* of the symbols; NULL: none */
 };
 
 bool pt_object_read(const struct dl_phdr_info *info, struct pt_object *o);
+void *pt_object_symbol(const struct pt_object *o, const char *name); /* a function that it defines; NULL: it does not */
 bool pt_object_wants_old(const struct pt_object *o, size_t symbol, const char *name);
 void pt_look_beyond_stubs(void);
 

@@ -158,6 +158,8 @@ class Inspection:
             return "leads on through a slot of this object"
         target = self._at(value)
         name = os.path.basename(target)
+        if slot.name.startswith("H5") and name.startswith("libhdf5"):
+            return f"a copy of HDF5 that is not served: too old (before 1.10), or one too many ({target})"
         if not (low <= value < high) and not name.startswith(tuple(LEFT_ALONE)):
             return f"another tool's: leads to {target or 'generated code'}"
         if not some:

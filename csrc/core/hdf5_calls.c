@@ -1,0 +1,292 @@
+/* Calls of the HDF5 library as spans: beginning, ending, and the details that go with them. */
+#include "hdf5_calls.h"
+
+#include <string.h>
+
+/* ---- begin and end --------------------------------------------------------------------- */
+
+/* The thread, if the call is to be described.  Else all there is to begin has been done. */
+struct pt_thread *pt_h5_begin(struct pt_h5_span *s, unsigned op)
+{
+    struct pt_thread *t = pt_enter();
+    s->call.thread = NULL;
+    s->call.left_out = 0;
+    s->call.op = (uint8_t)op;
+    s->id = 0;
+    if (PT_UNLIKELY(!t)) {
+        s->call.left_out = pt_passed_by(op, -1);
+        return NULL;
+    }
+    s->errno_before = errno;
+    if (pt.apart[op] != PT_LEFT_OUT)
+        return t;
+    pt_begin(&s->call, t, op, 0, 0, 0, PT_SIZE_NONE);
+    return NULL;
+}
+
+void pt_h5_open(struct pt_h5_span *s, struct pt_thread *t, struct pt_h5_about a)
+{
+    errno = 0; /* so that after a failure it tells of that one */
+    if (a.path.left_out) {
+        s->call.left_out = pt_left_out_entry(a.path.left_out);
+        return;
+    }
+    pt_begin(&s->call, t, s->call.op, a.path.id, a.function, a.detail, a.size);
+    s->id = pt_call_id(&s->call);
+    s->parent_before = t->parent;
+    s->link_before = t->link;
+    if (s->id) {
+        t->parent = s->id;
+        t->link = PT_LINK_THREAD;
+    }
+}
+
+static void close_span(struct pt_h5_span *s, bool described, bool failed, int64_t moved)
+{
+    int error = errno;
+    struct pt_thread *t = s->call.thread;
+    if (!t) {
+        pt_end_untraced(&s->call, 0);
+    } else {
+        if (s->id && t == pt_self && t->parent == s->id) {
+            t->parent = s->parent_before;
+            t->link = s->link_before;
+        }
+        if (s->call.process_id == pt.process_id && !(pt.gate & PT_GATE_OFF))
+            pt_end(&s->call, failed ? -1 : moved, failed ? (error ? error : EIO) : 0);
+    }
+    errno = described && !error ? s->errno_before : error;
+}
+
+h5_err pt_h5_close(struct pt_h5_span *s, bool described, h5_err result, int64_t moved)
+{
+    close_span(s, described, result < 0, moved);
+    return result;
+}
+
+h5_id pt_h5_close_id(struct pt_h5_span *s, bool described, h5_id result)
+{
+    close_span(s, described, result < 0, -1);
+    return result;
+}
+
+/* ---- details ----------------------------------------------------------------------------- */
+
+static void start(struct pt_h5_text *d) { d->length = 0; pt_h5_add(d, "{"); }
+
+static void add_member(struct pt_h5_text *d, const char *key)
+{
+    pt_h5_add(d, d->length > 1 ? ", \"" : "\"");
+    pt_h5_add(d, key);
+    pt_h5_add(d, "\": ");
+}
+
+static void add_known(struct pt_h5_text *d, const char *key, uint32_t string)
+{
+    if (!string)
+        return;
+    add_member(d, key);
+    pt_h5_add(d, "\"");
+    pt_h5_add_string(d, string);
+    pt_h5_add(d, "\"");
+}
+
+/* In sums there is one row for all counts: how many elements is not told there. */
+static void add_elements(struct pt_h5_text *d, int64_t elements)
+{
+    if (elements < 0 || pt_profiling())
+        return;
+    add_member(d, "elements");
+    pt_h5_add_number(d, (uint64_t)elements);
+}
+
+static uint32_t detail_of(struct pt_h5_text *d)
+{
+    if (d->length == 1 || d->length > sizeof d->bytes - 8)
+        return 0;
+    pt_h5_add(d, "}");
+    return pt_string(d->bytes, d->length, 0);
+}
+
+/* A name in a place: "/group" and "data" are "/group/data". */
+static void add_joined(struct pt_h5_text *d, const char *key, uint32_t place, const char *name)
+{
+    if (!name || (name[0] != '/' && !place))
+        return;
+    add_member(d, key);
+    pt_h5_add(d, "\"");
+    if (name[0] != '/')
+        pt_h5_add_string(d, place);
+    while (name[0] == '.' && name[1] == '/')
+        name += 2;
+    bool here = strcmp(name, ".") == 0;
+    if (!here && name[0] != '/' && d->bytes[d->length - 1] != '/')
+        pt_h5_add(d, "/");
+    if (!here)
+        pt_h5_add_escaped(d, name);
+    pt_h5_add(d, "\"");
+}
+
+static uint64_t bytes_of(int64_t elements, uint64_t each)
+{
+    bool known = elements >= 0 && each && (uint64_t)elements <= (PT_SIZE_NONE >> 1) / each;
+    return known ? (uint64_t)elements * each : PT_SIZE_NONE;
+}
+
+static uint64_t type_size(struct pt_h5 *h, h5_id type)
+{
+    return h->ask.H5Iget_type(type) == PT_H5_TYPE ? h->ask.H5Tget_size(type) : 0;
+}
+
+/* A call that has succeeded has moved what was asked for. */
+int64_t pt_h5_all(const struct pt_h5_span *s)
+{
+    return s->call.thread && s->call.size != PT_SIZE_NONE ? (int64_t)s->call.size : -1;
+}
+
+/* ---- what calls are about -------------------------------------------------------------------- */
+
+struct pt_h5_about pt_h5_about_file(struct pt_h5 *h, const char *name, const char *mode)
+{
+    struct pt_h5_about a = PT_H5_NOTHING;
+    struct pt_h5_text d;
+    start(&d);
+    add_member(&d, "mode");
+    pt_h5_add(&d, mode);
+    a.path = pt_h5_file_name(h, name);
+    a.detail = detail_of(&d);
+    return a;
+}
+
+/* key: NULL if the name is of no use (that of a file is "/"). */
+struct pt_h5_about pt_h5_about_thing(struct pt_h5 *h, struct pt_thread *t, h5_id id, const char *key)
+{
+    struct pt_h5_about a = PT_H5_NOTHING;
+    struct pt_h5_thing thing = pt_h5_thing_slow(h, t, id);
+    struct pt_h5_text d;
+    start(&d);
+    if (key)
+        add_known(&d, key, thing.name);
+    if (key)
+        add_known(&d, "attribute", thing.attribute);
+    a.path = thing.path;
+    a.detail = detail_of(&d);
+    return a;
+}
+
+struct pt_h5_about pt_h5_about_opening(struct pt_h5 *h, struct pt_thread *t, h5_id place, const char *key,
+    const char *name)
+{
+    struct pt_h5_about a = PT_H5_NOTHING;
+    struct pt_h5_thing thing = pt_h5_thing_slow(h, t, place);
+    struct pt_h5_text d;
+    start(&d);
+    add_joined(&d, key, thing.name, name);
+    a.path = thing.path;
+    a.detail = detail_of(&d);
+    return a;
+}
+
+struct pt_h5_about pt_h5_about_attribute(struct pt_h5 *h, struct pt_thread *t, h5_id place, const char *object,
+    const char *name)
+{
+    struct pt_h5_about a = PT_H5_NOTHING;
+    struct pt_h5_thing thing = pt_h5_thing_slow(h, t, place);
+    struct pt_h5_text d;
+    start(&d);
+    add_joined(&d, "object", thing.name, object);
+    if (name) {
+        add_member(&d, "attribute");
+        pt_h5_add(&d, "\"");
+        pt_h5_add_escaped(&d, name);
+        pt_h5_add(&d, "\"");
+    }
+    a.path = thing.path;
+    a.detail = detail_of(&d);
+    return a;
+}
+
+struct pt_h5_about pt_h5_about_value(struct pt_h5 *h, struct pt_thread *t, h5_id attribute, h5_id type)
+{
+    struct pt_h5_about a = PT_H5_NOTHING;
+    struct pt_h5_thing thing = pt_h5_thing_slow(h, t, attribute);
+    struct pt_h5_text d;
+    start(&d);
+    add_known(&d, "object", thing.name);
+    add_known(&d, "attribute", thing.attribute);
+    add_elements(&d, thing.elements);
+    a.path = thing.path;
+    a.detail = detail_of(&d);
+    a.size = bytes_of(thing.elements, type_size(h, type));
+    return a;
+}
+
+static int64_t selected(struct pt_h5 *h, h5_id space)
+{
+    return h->ask.H5Iget_type(space) == PT_H5_SPACE ? h->ask.H5Sget_select_npoints(space) : -1;
+}
+
+/* Elements that a transfer is of; -1: not known. */
+static int64_t elements_of(struct pt_h5 *h, h5_id set, h5_id memory, h5_id file)
+{
+    int64_t n = file ? selected(h, file) : -1; /* 0: H5S_ALL */
+    if (n < 0)
+        n = selected(h, memory);
+    if (n >= 0 || file || h->ask.H5Iget_type(set) != PT_H5_DATASET)
+        return n;
+    h5_id space = h->ask.H5Dget_space(set);
+    if (space < 0)
+        return -1;
+    n = h->ask.H5Sget_simple_extent_npoints(space);
+    h->ask.H5Sclose(space);
+    return n;
+}
+
+struct pt_h5_about pt_h5_about_data(struct pt_h5 *h, struct pt_thread *t, h5_id set, h5_id type, h5_id memory,
+    h5_id file)
+{
+    struct pt_h5_about a = PT_H5_NOTHING;
+    struct pt_h5_thing thing = pt_h5_thing_slow(h, t, set);
+    int64_t n = elements_of(h, set, memory, file);
+    struct pt_h5_text d;
+    start(&d);
+    add_known(&d, "dataset", thing.name);
+    add_elements(&d, n);
+    a.path = thing.path;
+    a.detail = detail_of(&d);
+    a.size = bytes_of(n, type_size(h, type));
+    return a;
+}
+
+/* Several data sets in one call: the path is the first one's, and bytes are known if all are. */
+struct pt_h5_about pt_h5_about_many(struct pt_h5 *h, struct pt_thread *t, size_t count, const h5_id *sets,
+    const h5_id *types,
+                               const h5_id *memories, const h5_id *files)
+{
+    struct pt_h5_about a = PT_H5_NOTHING;
+    struct pt_h5_text d;
+    int64_t elements = 0;
+    uint64_t bytes = 0;
+    start(&d);
+    add_member(&d, "datasets");
+    pt_h5_add(&d, "[");
+    for (size_t i = 0; sets && types && memories && files && i < count; i++) {
+        struct pt_h5_thing thing = pt_h5_thing_slow(h, t, sets[i]);
+        int64_t n = elements_of(h, sets[i], memories[i], files[i]);
+        uint64_t size = bytes_of(n, type_size(h, types[i]));
+        if (i == 0)
+            a.path = thing.path;
+        if (thing.name) {
+            pt_h5_add(&d, d.bytes[d.length - 1] == '[' ? "\"" : ", \"");
+            pt_h5_add_string(&d, thing.name);
+            pt_h5_add(&d, "\"");
+        }
+        elements = n < 0 || elements < 0 ? -1 : elements + n;
+        bytes = size == PT_SIZE_NONE || bytes == PT_SIZE_NONE ? PT_SIZE_NONE : bytes + size;
+    }
+    pt_h5_add(&d, "]");
+    add_elements(&d, elements);
+    a.detail = detail_of(&d);
+    a.size = bytes;
+    return a;
+}

@@ -1,0 +1,29 @@
+/* A program in C with the HDF5 library, without its headers: writes a data set and reads it.  hdf5 FILE */
+#include <stdint.h>
+#include <stdio.h>
+
+typedef int64_t hid_t;
+extern hid_t H5Fcreate(const char *, unsigned, hid_t, hid_t), H5Fopen(const char *, unsigned, hid_t);
+extern hid_t H5Screate_simple(int, const uint64_t *, const uint64_t *), H5Dopen2(hid_t, const char *, hid_t);
+extern hid_t H5Dcreate2(hid_t, const char *, hid_t, hid_t, hid_t, hid_t, hid_t);
+extern int H5Dread(hid_t, hid_t, hid_t, hid_t, hid_t, void *), H5Dwrite(hid_t, hid_t, hid_t, hid_t, hid_t, const void *);
+extern int H5Dclose(hid_t), H5Fclose(hid_t), H5open(void);
+extern hid_t H5T_NATIVE_INT_g;
+
+int main(int argc, char **argv)
+{
+    int numbers[1000] = {7}, back[1000];
+    uint64_t extent[] = {1000};
+    (void)argc;
+    H5open();
+    hid_t file = H5Fcreate(argv[1], 2, 0, 0);
+    hid_t set = H5Dcreate2(file, "numbers", H5T_NATIVE_INT_g, H5Screate_simple(1, extent, NULL), 0, 0, 0);
+    H5Dwrite(set, H5T_NATIVE_INT_g, 0, 0, 0, numbers);
+    H5Dclose(set);
+    H5Fclose(file);
+    file = H5Fopen(argv[1], 0, 0);
+    set = H5Dopen2(file, "numbers", 0);
+    H5Dread(set, H5T_NATIVE_INT_g, 0, 0, 0, back);
+    printf("%d %d\n", back[0], H5Dclose(set));
+    return H5Fclose(file);
+}
