@@ -70,6 +70,10 @@ PROGRAM = (
             await asyncio.sleep(0.05)
             assert write(f"async-{n}-1") == first
             return first
+        async def steps(self):
+            for step in range(2):
+                yield write(f"steps-{step}")
+                await asyncio.sleep(0.01)
         def plain(self):
             write("plain")
 
@@ -97,6 +101,7 @@ PROGRAM = (
     ray.get(threaded.remote())
     many = Coroutines.remote()
     told["async"] = ray.get([many.twice.remote(n) for n in range(3)])
+    told["steps"] = [ray.get(ref) for ref in many.steps.options(num_returns="streaming").remote()]
     ray.get(many.plain.remote())
     threads = Threads.remote()
     told["threads"] = ray.get([threads.twice.remote(n) for n in range(3)])
@@ -186,10 +191,12 @@ def test_a_failing_task_ends_and_its_second_attempt_is_told_apart(job: Outcome, 
 
 
 def test_a_generators_steps_are_in_its_task(job: Outcome, told: Row) -> None:
-    for n in range(2):
-        tasks = [task_of(job, row) for row in written(job, f"generated-{n}")]
-        assert {task["task"] for task in tasks if task} == {told["generated"][n]}
-        assert None not in tasks
+    # GIVEN a task that is a generator, and a method that is an asynchronous one
+    for kind in ("generated", "steps"):
+        for n in range(2):
+            tasks = [task_of(job, row) for row in written(job, f"{kind}-{n}")]
+            assert {task["task"] for task in tasks if task} == {told[kind][n]}
+            assert None not in tasks
 
 
 def test_a_thread_that_a_task_starts_is_in_the_task(job: Outcome) -> None:

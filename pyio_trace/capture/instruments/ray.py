@@ -6,7 +6,8 @@ a task's span is opened and closed where the worker notes the place of its log
 (Worker.record_task_log_start and _end), which it does right before and after,
 on the thread that runs it.  Actors with coroutines are different: their tasks
 wait there in turns, while the work is done in the actor's event loop.  There it
-is the function that Ray makes around each method.
+is the function that Ray makes around each method, and for asynchronous
+generators the loop's own note of the first step.
 """
 
 from __future__ import annotations
@@ -23,9 +24,11 @@ if TYPE_CHECKING:
     from pyio_trace.native._capture import Span
 
 _APP = 0  # enum pt_layer
+_ASYNC_GENERATOR = 0x200  # inspect.CO_ASYNC_GENERATOR
 
 _tasks: dict[int, Span] = {}  # by thread
 _methods: dict[int, list[Span]] = {}  # by thread: of actors with coroutines
+_generators: dict[str, tuple[int, str, str]] = {}  # by task: the generator's id(), and what its span is to be
 
 
 # ---- tasks and methods -----------------------------------------------------------------
@@ -35,47 +38,58 @@ def _task_begins(worker: Any, task_id: Any, attempt_number: int, *args: Any) -> 
     _task_ends()  # should its end have passed unseen: tracing was paused
     if worker.core_worker.current_actor_is_asyncio():
         return
-    span = _begin(worker, task_id.hex(), attempt_number)
+    span = _begin(*_described(worker, task_id.hex(), attempt_number))
     if span is not None:
         _tasks[_thread_id()] = span
 
 
-def _task_ends(*args: Any) -> None:
+def _task_ends(worker: Any = None, task_id: Any = None, *args: Any) -> None:
     span = _tasks.pop(_thread_id(), None)
     if span is not None:
         span.end()
+    elif _generators and task_id is not None:
+        _generators.pop(task_id.hex(), None)
 
 
-def _begin(worker: Any, task: str, attempt: int | None) -> Span | None:
-    """The span of what this thread of the worker runs now."""
+def _described(worker: Any, task: str, attempt: int | None) -> tuple[str, str]:
+    """The name and the detail of the span of what this thread of the worker runs now."""
     import json  # Ray has it
 
     details: dict[str, object] = {"name": worker.current_task_name, "task": task}
     if attempt:
         details["attempt"] = attempt
     actor_id = worker.actor_id
-    if not actor_id.is_nil():
-        details["actor"] = actor_id.hex()
-        details["class"] = type(worker.actors.get(actor_id)).__name__
+    if actor_id.is_nil():
+        return "ray.task", json.dumps(details, default=str)
+    details["actor"] = actor_id.hex()
+    details["class"] = type(worker.actors.get(actor_id)).__name__
+    return "ray.actor_task", json.dumps(details, default=str)
+
+
+def _begin(name: str, detail: str) -> Span | None:
     assert native.core is not None  # who else has called this
     span: Span = native.core.Span()
-    op = "ray.task" if actor_id.is_nil() else "ray.actor_task"
-    return span if span.begin(op, _APP, None, json.dumps(details, default=str)) else None
+    return span if span.begin(name, _APP, None, detail) else None
 
 
 # ---- methods of actors with coroutines -------------------------------------------------
 
 
 def _executor_made(executor: Any, *args: Any, **kwargs: Any) -> None:
-    if native.core is not None:
+    if native.core is None:
+        return
+    flags = getattr(getattr(executor.method, "__code__", None), "co_flags", 0)
+    if flags & _ASYNC_GENERATOR:
+        native.core.watch(executor, "ray.actor_task", after=_generator_made, hands_over=MARKS)
+    else:
         native.core.watch(executor, "ray.actor_task", details=_method_begins, after=_method_ends, hands_over=MARKS)
 
 
 def _method_begins(actor: Any, *args: Any, **kwargs: Any) -> None:
-    worker = sys.modules["ray._private.worker"].global_worker
+    worker = _worker()
     if not worker.core_worker.current_actor_is_asyncio():
         return
-    span = _begin(worker, worker.current_task_id.hex(), None)
+    span = _begin(*_described(worker, worker.current_task_id.hex(), None))
     if span is not None:
         _methods.setdefault(_thread_id(), []).append(span)
 
@@ -91,10 +105,35 @@ def _method_ends(result: Any, *args: Any, **kwargs: Any) -> None:
     if task is None:
         span.end()
     else:  # a coroutine, which is about to run in it
-        from functools import partial
+        _end_with(task, span)
 
-        end: Any = span.end
-        task.add_done_callback(partial(end, None, 0, None))  # and the task, which is not looked at
+
+def _generator_made(result: Any, *args: Any, **kwargs: Any) -> None:
+    worker = _worker()
+    if result is not None and worker.core_worker.current_actor_is_asyncio():
+        task = worker.current_task_id.hex()
+        _generators[task] = (id(result), *_described(worker, task, None))
+
+
+def _generator_begins(loop: Any, generator: Any) -> None:
+    """An asynchronous generator takes its first step, in the task that is to take all of them."""
+    number = id(generator) if _generators else 0
+    known = next((known for known in tuple(_generators.values()) if known[0] == number), None)
+    task = _asyncio_task() if known is not None else None
+    span = _begin(*known[1:]) if known is not None and task is not None else None
+    if span is not None:
+        _end_with(task, span)
+
+
+def _worker() -> Any:
+    return sys.modules["ray._private.worker"].global_worker
+
+
+def _end_with(task: Any, span: Span) -> None:
+    from functools import partial
+
+    end: Any = span.end
+    task.add_done_callback(partial(end, None, 0, None))  # and the task, which is not looked at
 
 
 def _asyncio_task() -> Any:
@@ -161,6 +200,12 @@ instrument = Instrument(
             "FunctionActorManager._make_actor_method_executor",
             module="ray._private.function_manager",
             after=_executor_made,
+            hands_over=MARKS,
+        ),
+        Target(
+            "BaseEventLoop._asyncgen_firstiter_hook",
+            module="asyncio.base_events",
+            details=_generator_begins,
             hands_over=MARKS,
         ),
         Target("ReadTask.__call__", module="ray.data.datasource.datasource", details=_read_task),
