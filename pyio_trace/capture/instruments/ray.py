@@ -60,10 +60,10 @@ def _described(worker: Any, task: str, attempt: int | None) -> tuple[str, str]:
         details["attempt"] = attempt
     actor_id = worker.actor_id
     if actor_id.is_nil():
-        return "ray.task", json.dumps(details, default=str)
+        return "ray.task", json.dumps(details)
     details["actor"] = actor_id.hex()
     details["class"] = type(worker.actors.get(actor_id)).__name__
-    return "ray.actor_task", json.dumps(details, default=str)
+    return "ray.actor_task", json.dumps(details)
 
 
 def _begin(name: str, detail: str) -> Span | None:
