@@ -12,6 +12,15 @@ import sys
 
 from pyio_trace.errors import PyioTraceError
 
+#: Programs of frameworks that serve everybody's work and do none of it, by the ends of their scripts' paths.
+_SERVICES = (
+    "/ray/dashboard/dashboard.py", "/ray/dashboard/agent.py", "/ray/_private/runtime_env/agent/main.py",
+    "/ray/_private/log_monitor.py", "/ray/_private/ray_process_reaper.py",
+    "/ray/autoscaler/_private/monitor.py", "/ray/autoscaler/v2/monitor.py",
+)  # fmt: skip
+#: Our own commands, and those that only start what may be of interest: a cluster, a worker.
+_COMMANDS = ("pyio_trace", "pyio-trace", "ray", "ray.scripts.scripts", "ray.util.client.server", "setup_worker.py")
+
 _done = False
 
 
@@ -87,10 +96,15 @@ def _final_of(settings: object, live: str) -> str | None:
 
 
 def _leave_alone() -> bool:
-    """Helpers of the standard library that do no I/O of the program's, and pyio_trace's own commands."""
+    """Helpers of the standard library and of frameworks that do no I/O of the program's, and commands such as ours."""
     from pyio_trace.capture import online
+    from pyio_trace.config import ENABLE_VARIABLE
 
-    if os.path.basename(online.script_name()) in ("pyio_trace", "pyio-trace"):
+    script = online.script_name()
+    if script.endswith(_SERVICES):
+        os.environ.pop(ENABLE_VARIABLE, None)  # nor what it starts: installers, processes of its own
+        return True
+    if os.path.basename(script) in _COMMANDS:
         return True
     return any("multiprocessing.resource_tracker import" in word for word in sys.orig_argv)
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+import pyio_trace
 from tests.support.programs import Runner, clean_environment, succeeded
 
 READ = "import os, sys\nos.read(os.open(sys.argv[1], os.O_RDONLY), 100)\n"
@@ -188,3 +189,28 @@ def test_follow_none(program: Runner, data: Path) -> None:
     outcome = succeeded(program.traced(text, data, env={"PYIO_TRACE_FOLLOW": "none"}))
     (row,) = outcome.select(op=("read", "pread"), path=data)
     assert (row["op"], row["pid"]) == ("pread", outcome.pid)
+
+
+@pytest.mark.parametrize(
+    ("script", "itself", "child"),
+    [
+        ("ray/_private/workers/default_worker.py", True, True),
+        ("ray/_private/workers/setup_worker.py", False, True),
+        ("ray/_private/log_monitor.py", False, False),
+        ("ray/dashboard/agent.py", False, False),
+        ("dashboard/agent.py", True, True),
+    ],
+)
+def test_services_of_frameworks_are_left_alone(program: Runner, script: str, itself: bool, child: bool) -> None:
+    # GIVEN a script of that path, which opens a file and runs a child that opens another
+    (program.folder / script).parent.mkdir(parents=True)
+    text = """
+    import subprocess, sys
+    open("mine", "w").close()
+    subprocess.run([sys.executable, "-c", "open('childs', 'w').close()"], check=True)
+    """
+    succeeded(program.traced(text, name=script, log="%p.pyio"))
+    # THEN a service and what it starts are in no log; what only starts others is not, but they are
+    logs = [pyio_trace.open(log) for log in program.folder.glob("*.pyio")]
+    seen = {path for log in logs for path in log.operations()["path"].to_pylist()}
+    assert (str(program.folder / "mine") in seen, str(program.folder / "childs") in seen) == (itself, child)

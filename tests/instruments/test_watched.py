@@ -250,3 +250,54 @@ def test_details_as_json(program: Runner) -> None:
     assert two["cut"] is True
     assert 4 < len(two) < 10
     assert set(two.values()) - {True} == {"é" * 150}
+
+
+def test_calls_that_mark_the_ends_of_something_longer(program: Runner, data: Path) -> None:
+    # GIVEN two functions around a piece of work, which open and close one span; either may raise
+    text = f"""
+    import os
+    import pyio_trace
+    from pyio_trace import native
+    from pyio_trace.capture.instrument import MARKS
+    def begins(name, fail=False):
+        os.stat({str(data)!r})
+        if fail:
+            raise KeyError(name)
+    def ends():
+        pass
+    def fails():
+        pass
+    spans, seen = [], []
+    def opened(name, fail=False):
+        spans.append(native.core.Span())
+        spans[-1].begin(name, 0, None, None)
+    def looked(result, *args, **kwargs):
+        seen.append(result)
+    def broken():
+        raise RuntimeError("ours")
+    with pyio_trace.trace("stretch.pyio"):
+        native.core.watch(begins, "begins", details=opened, after=looked, hands_over=MARKS)
+        native.core.watch(ends, "ends", details=lambda: spans.pop().end(), hands_over=MARKS)
+        native.core.watch(fails, "fails", details=broken, hands_over=MARKS)
+        begins("outer")
+        os.stat({str(data)!r})
+        try:
+            begins("inner", fail=True)
+        except KeyError as problem:
+            print("raised", problem)
+        ends()
+        ends()
+        fails()
+        os.stat({str(data)!r})
+    print(seen)
+    """
+    out = succeeded(program.bare(text))
+    # THEN the program has its results and exceptions; a fault of ours is one warning
+    assert out.stdout == "raised 'inner'\n[None, None]\n"
+    assert out.stderr.count("\n") == 1 and "fails" in out.stderr
+    log = Outcome(0, "", "", program.folder / "stretch.pyio")
+    # THEN there are the two spans, one in the other, with what happened between; the calls themselves are no operations
+    assert [row["op"] for row in log.select(layer="app")] == ["outer", "inner"]
+    assert all(row["duration"] is not None for row in log.select(layer="app"))
+    chains = [[span["op"] for span in log.parents(row)] for row in log.select(op="stat", path=data)]
+    assert chains == [["outer"], ["outer"], ["inner", "outer"], []]
