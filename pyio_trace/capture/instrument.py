@@ -33,8 +33,9 @@ class Target:
     library's name before it (numpy.load, Dataset.__getitem__).
     path: the argument that has the path, by its name, or ``path(*args,
     **kwargs)``; paths may be str, bytes, path objects, descriptors, Python's
-    file objects, or a list of one.  position: of that argument where the
-    function is not Python's own and cannot be asked.
+    file objects, or a list of one; ``...`` from path(...): this call is not to
+    be recorded.  position: of that argument where the function is not Python's
+    own and cannot be asked.
     details: ``details(*args, **kwargs)``, a dict for `detail`, before the call;
     after: ``after(result, *args, **kwargs)``, likewise once it has returned.
     moved: bytes that the call moved: "result", "len", "nbytes" (see MOVED) or
