@@ -21,15 +21,17 @@ if TYPE_CHECKING:
     from types import ModuleType
     from typing import Any
 
+    _Layout = tuple[dict[str, object], tuple[int, ...] | None, int | None]  # the last three of _Known
+
 _FILTERS = {1: "gzip", 2: "shuffle", 3: "fletcher32", 4: "szip", 5: "nbit", 6: "scaleoffset", 32000: "lzf"}
-_LAYOUTS = ("compact", "contiguous", "chunked", "virtual")  # H5D_layout_t
-_CHUNKED = 2
+_CHUNKED = 2  # H5D_layout_t
+_LAYOUTS_OF_ONE_PIECE = {0: "compact", 1: "contiguous", 3: "virtual"}
 #: Filters whose values say nothing: h5py and HDF5 make them of the type.
 _WITHOUT_OPTIONS = frozenset((2, 3, 5, 32000))
 #: Of a selection, what the log can write down itself.
 _PLAIN = frozenset((slice, int, str, type(...), bool))
 _IN_MEMORY = b"h5py_in_memory_nonfile_"
-_FILES_MOST = 4096
+_FILES_MOST, _LAYOUTS_MOST = 256, 1024
 
 _h5: Any = None  # h5py itself, once it is there
 
@@ -39,17 +41,21 @@ class _Known:
 
     __slots__ = ("alive", "details", "itemsize", "path", "shape")
 
-    def __init__(self, alive: Any, path: str | None, details: dict[str, object]) -> None:
+    def __init__(
+        self, alive: Any, path: str | None, details: dict[str, object],
+        shape: tuple[int, ...] | None = None, itemsize: int | None = None,
+    ) -> None:  # fmt: skip
         self.alive = alive
         self.path = path
         self.details = details
-        self.shape: tuple[int, ...] | None = None
-        self.itemsize: int | None = None
+        self.shape = shape
+        self.itemsize = itemsize
 
 
 _datasets: dict[int, _Known] = {}  # by the address of a DatasetID
 _objects: dict[int, _Known] = {}  # likewise, of any object: its name and its file
 _files: dict[bytes, tuple[str | None, str | None, bool]] = {}  # name as HDF5 has it: path, driver, SWMR
+_layouts: dict[bytes, dict[str | None, _Layout]] = {}  # by a file's name as HDF5 has it, of files that cannot change
 _room = {"datasets": 1024, "objects": 1024}
 
 
@@ -68,6 +74,7 @@ def _disarm() -> None:
 def _forget() -> None:
     _datasets.clear()
     _objects.clear()
+    _layouts.clear()
 
 
 def _keep(where: str, kept: dict[int, _Known], identity: Any, known: _Known) -> None:
@@ -84,21 +91,21 @@ def _keep(where: str, kept: dict[int, _Known], identity: Any, known: _Known) -> 
 
 
 def _file_to_open(
-    file: Any, /, name: Any, mode: str = "r", driver: str | None = None, *args: Any, **kwargs: Any
+    file: Any, /, name: Any = None, mode: str = "r", driver: str | None = None, *args: Any, **kwargs: Any
 ) -> Any:
     """Its path.  An object in the place of the name: another handle of an open file, which is no opening."""
     return ... if isinstance(name, _h5._objects.ObjectID) else name
 
 
 def _opening(
-    file: Any, /, name: Any, mode: str = "r", driver: str | None = None, *args: Any, **kwargs: Any
+    file: Any, /, name: Any = None, mode: str = "r", driver: str | None = None, *args: Any, **kwargs: Any
 ) -> dict[str, object]:
     details: dict[str, object] = {"mode": mode, "driver": _driver(name, driver)}
     details.update((key, kwargs[key]) for key in ("libver", "swmr", "rdcc_nbytes", "page_buf_size") if key in kwargs)
     return details
 
 
-def _driver(name: Any, driver: str | None) -> str:
+def _driver(name: Any = None, driver: str | None) -> str:
     if driver is None:
         return "fileobj" if hasattr(name, "read") and hasattr(name, "seek") else "sec2"
     return driver
@@ -114,8 +121,12 @@ def _opened(
     if path is not None and "://" not in path:
         path = os.path.abspath(path)
     if len(_files) >= _FILES_MOST:
-        _files.pop(next(iter(_files)), None)
-    _files[_h5.h5f.get_name(file._id)] = path, driver, bool(swmr)
+        oldest = next(iter(_files))
+        _files.pop(oldest, None)
+        _layouts.pop(oldest, None)
+    opened = _h5.h5f.get_name(file._id)
+    _files[opened] = path, driver, bool(swmr)
+    _layouts.pop(opened, None)  # it may be another file by now
 
 
 def _path_of_file_object(file: Any) -> str | None:
@@ -124,13 +135,20 @@ def _path_of_file_object(file: Any) -> str | None:
     return os.fsdecode(name) if isinstance(name, (str, bytes)) else None
 
 
-def _file_of(identity: Any) -> tuple[str | None, str | None, bool]:
-    """(path, driver, SWMR) of the file in which an object is; of one that was opened unseen, only the path."""
-    name = _h5.h5f.get_name(identity)
+def _file_of(name: bytes) -> tuple[str | None, str | None, bool]:
+    """(path, driver, SWMR) of a file by its name as HDF5 has it; of one that was opened unseen, only the path."""
     found = _files.get(name)
     if found is not None:
         return found
     return (None if name.startswith((b"<", _IN_MEMORY)) else os.path.abspath(os.fsdecode(name))), None, True
+
+
+def _closing(file: Any, *args: Any, **kwargs: Any) -> str | None:
+    known = _object(file)
+    if known is None:
+        return None
+    _layouts.pop(_h5.h5f.get_name(file._id), None)
+    return known.path
 
 
 # ---- objects ---------------------------------------------------------------------------
@@ -149,7 +167,7 @@ def _object(thing: Any) -> _Known | None:
         return known
     try:
         name = _name_of(identity)
-        known = _Known(ref(identity), _file_of(identity)[0], {"object": name})
+        known = _Known(ref(identity), _file_of(_h5.h5f.get_name(identity))[0], {"object": name})
     except Exception:  # closed, or none at all: the call itself will say so
         return None
     if name is not None:  # it may still be given one
@@ -171,31 +189,48 @@ def _dataset(dataset: Any) -> _Known | None:
 
 
 def _met(identity: Any, readonly: bool) -> _Known | None:
-    """Ask HDF5 all about a dataset."""
+    """A dataset that is asked for the first time since it was opened.
+
+    In a file that is open for reading only, a name keeps its meaning while the
+    file is open: who opens a dataset again for each read pays for two questions.
+    """
     try:
-        name, (path, driver, swmr) = _name_of(identity), _file_of(identity)
-        space, dtype, made = identity.get_space(), _dtype_of(identity), identity.get_create_plist()
-        simple = space.get_simple_extent_type() == _h5.h5s.SIMPLE
-        shape: tuple[int, ...] = space.get_simple_extent_dims() if simple else ()
-        constant = not simple or (readonly and not swmr) or space.get_simple_extent_dims(True) == shape
-        layout = made.get_layout()
-        chunks = made.get_chunk() if layout == _CHUNKED else None
-        filters = [_filter(*made.get_filter(i)) for i in range(made.get_nfilters())]
-        known = _Known(ref(identity), path, {"dataset": name, "shape": shape, "dtype": dtype and str(dtype)[:200]})
+        name, file = _name_of(identity), _h5.h5f.get_name(identity)
+        path, driver, swmr = _file_of(file)
+        fixed = readonly and not swmr
+        layouts = _layouts.setdefault(file, {}) if fixed else {}
+        before = layouts.get(name)
+        if before is None:
+            before = layouts[name] = _layout(identity, fixed, {"dataset": name}, driver)
+            if len(layouts) > _LAYOUTS_MOST:
+                layouts.clear()
+        known = _Known(ref(identity), path, *before)
     except Exception:  # closed, or none at all: the call itself will say so
         return None
-    if layout != _CHUNKED and 0 <= layout < len(_LAYOUTS):
-        known.details["layout"] = _LAYOUTS[layout]
-    known.details["chunks"] = chunks
-    if filters:
-        known.details["filters"] = filters
-    if driver is not None:
-        known.details["driver"] = driver
-    known.shape = shape if constant else None
-    known.itemsize = None if dtype is None or dtype.hasobject else dtype.itemsize
     if name is not None:  # it may still be given one
         _keep("datasets", _datasets, identity, known)
     return known
+
+
+def _layout(identity: Any, fixed: bool, details: dict[str, object], driver: str | None) -> _Layout:
+    """Ask HDF5 all about a dataset.  Two of its answers take as long as a small read."""
+    space, dtype, made = identity.get_space(), _dtype_of(identity), identity.get_create_plist()
+    simple = space.get_simple_extent_type() == _h5.h5s.SIMPLE
+    shape: tuple[int, ...] = space.get_simple_extent_dims() if simple else ()
+    layout = made.get_layout()
+    fixed = fixed or not simple or space.get_simple_extent_dims(True) == shape
+    filters = [_filter(*made.get_filter(i)) for i in range(made.get_nfilters())]
+    details["shape"] = shape
+    details["dtype"] = None if dtype is None else str(dtype)[:200]
+    if layout == _CHUNKED:
+        details["chunks"] = made.get_chunk()
+    else:
+        details["layout"] = _LAYOUTS_OF_ONE_PIECE.get(layout)
+    if filters:
+        details["filters"] = filters
+    if driver is not None:
+        details["driver"] = driver
+    return details, shape if fixed else None, None if dtype is None or dtype.hasobject else dtype.itemsize
 
 
 def _dtype_of(identity: Any) -> Any:
@@ -394,6 +429,12 @@ def _bytes_created(
     return None if data is None or type(data).__name__ == "Empty" else _bytes_selected(result, ())
 
 
+def _getting(group: Any, name: Any) -> dict[str, object]:
+    known = _object(group)
+    name = name.decode("utf-8", "replace") if isinstance(name, bytes) else _selection(name)
+    return {"object": None if known is None else known.details["object"], "name": name}
+
+
 def _setting(group: Any, name: Any, obj: Any) -> dict[str, object]:
     known = _object(group)
     name = name.decode("utf-8", "replace") if isinstance(name, bytes) else name
@@ -430,7 +471,7 @@ instrument = Instrument(
     disarm=_disarm,
     targets=(
         Target("File.__init__", module=_FILE, path=_file_to_open, details=_opening, after=_opened),
-        Target("File.close", module=_FILE, path=_object_path),
+        Target("File.close", module=_FILE, path=_closing),
         Target("File.flush", module=_FILE, path=_object_path),
         Target(
             "Dataset.__getitem__", module=_DATASET, kind="read", path=_dataset_path, details=_reading, moved=_bytes_read
@@ -490,6 +531,7 @@ instrument = Instrument(
             after=_created,
             moved=_bytes_created,
         ),
+        Target("Group.__getitem__", module=_GROUP, path=_object_path, details=_getting),
         Target("Group.__setitem__", module=_GROUP, path=_object_path, details=_setting),
         Target("Group.move", module=_GROUP, path=_object_path, after=_moved),
         Target(
