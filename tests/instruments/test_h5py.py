@@ -348,7 +348,8 @@ with h5py.File("file.h5", "w") as file:
     other = h5py.Dataset.__new__(h5py.Dataset)
     for fails in (lambda: data[20], lambda: data["x"], lambda: data.__getitem__(), lambda: data.__setitem__(0),
                   lambda: other[0], lambda: h5py.Dataset.__getitem__(3, 0), lambda: h5py.File(),
-                  lambda: file.create_dataset("d", (1,), "i4"), lambda: data.attrs["no"], lambda: file["no"], lambda: h5py.File("x", "no")):
+                  lambda: file.create_dataset("d", (1,), "i4"), lambda: data.attrs["no"],
+                  lambda: file["no"], lambda: h5py.File("x", "no")):
         try:
             fails()
         except Exception as problem:

@@ -105,7 +105,7 @@ def _opening(
     return details
 
 
-def _driver(name: Any = None, driver: str | None) -> str:
+def _driver(name: Any, driver: str | None) -> str:
     if driver is None:
         return "fileobj" if hasattr(name, "read") and hasattr(name, "seek") else "sec2"
     return driver
