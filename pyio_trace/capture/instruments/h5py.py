@@ -14,6 +14,7 @@ from __future__ import annotations
 import os
 from _weakref import ref
 
+from pyio_trace import native
 from pyio_trace.capture.instrument import Instrument, Target
 
 TYPE_CHECKING = False
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from types import ModuleType
     from typing import Any
 
-    _Layout = tuple[dict[str, object], tuple[int, ...] | None, int | None]  # the last three of _Known
+    _Layout = tuple[dict[str, object], tuple[int, ...] | None, int | None, dict[str, object]]  # the last of _Known
 
 _FILTERS = {1: "gzip", 2: "shuffle", 3: "fletcher32", 4: "szip", 5: "nbit", 6: "scaleoffset", 32000: "lzf"}
 _CHUNKED = 2  # H5D_layout_t
@@ -37,19 +38,24 @@ _h5: Any = None  # h5py itself, once it is there
 
 
 class _Known:
-    """What is known of an open object.  shape: None where it may change; itemsize: None where elements have no size."""
+    """What is known of an open object.  shape: None where it may change; itemsize: None where elements have no size.
 
-    __slots__ = ("alive", "details", "itemsize", "path", "shape")
+    told: the details as they go into a row; constant: nothing of them changes.
+    """
+
+    __slots__ = ("alive", "constant", "details", "itemsize", "path", "shape", "told")
 
     def __init__(
         self, alive: Any, path: str | None, details: dict[str, object],
-        shape: tuple[int, ...] | None = None, itemsize: int | None = None,
+        shape: tuple[int, ...] | None = None, itemsize: int | None = None, told: dict[str, object] | None = None,
     ) -> None:  # fmt: skip
         self.alive = alive
         self.path = path
         self.details = details
         self.shape = shape
         self.itemsize = itemsize
+        self.told = details if told is None else told
+        self.constant = shape is not None
 
 
 _datasets: dict[int, _Known] = {}  # by the address of a DatasetID
@@ -230,7 +236,9 @@ def _layout(identity: Any, fixed: bool, details: dict[str, object], driver: str 
         details["filters"] = filters
     if driver is not None:
         details["driver"] = driver
-    return details, shape if fixed else None, None if dtype is None or dtype.hasobject else dtype.itemsize
+    members = native.core.details_members(details) if fixed and native.core is not None else None
+    told: dict[str, object] = details if members is None else {"": members}
+    return details, shape if fixed else None, None if dtype is None or dtype.hasobject else dtype.itemsize, told
 
 
 def _dtype_of(identity: Any) -> Any:
@@ -260,7 +268,7 @@ def _details(dataset: Any, args: Any, **more: object) -> dict[str, object]:
         return {"selection": _selection(args), **more}
     if known.shape is None:
         return {**known.details, "shape": dataset._id.shape, "selection": _selection(args), **more}
-    return {**known.details, "selection": _selection(args), **more}
+    return {**known.told, "selection": _selection(args), **more}
 
 
 # ---- selections ------------------------------------------------------------------------
@@ -325,14 +333,23 @@ def _bytes_selected(dataset: Any, args: Any) -> int | None:
 # ---- reading and writing ---------------------------------------------------------------
 
 
-def _reading(dataset: Any, args: Any = (), new_dtype: Any = None) -> dict[str, object]:
+def _reading(dataset: Any, args: Any = (), new_dtype: Any = None) -> tuple[str | None, dict[str, object]]:
+    """Path and details, in one: this is what programs call most."""
+    identity = getattr(dataset, "_id", None)
+    known = _datasets.get(id(identity))
+    if known is None or known.alive() is not identity:
+        known = _dataset(dataset)
+    if known is not None and known.constant and new_dtype is None:
+        told = known.told.copy()
+        told["selection"] = args if type(args) in _PLAIN else _selection(args)
+        return known.path, told
+    path = None if known is None else known.path
     if new_dtype is None:
-        known = _datasets.get(id(dataset._id)) if hasattr(dataset, "_id") else None
-        if known is None or known.shape is None or known.alive() is not dataset._id:
-            return _details(dataset, args)
-        return {**known.details, "selection": args if type(args) in _PLAIN else _selection(args)}
+        return path, _details(dataset, args)
     names = getattr(new_dtype, "names", None)
-    return _details(dataset, args, fields=list(names)) if names else _details(dataset, args, read_as=str(new_dtype))
+    return path, _details(dataset, args, fields=list(names)) if names else _details(
+        dataset, args, read_as=str(new_dtype)
+    )
 
 
 def _bytes_read(result: Any, *args: Any, **kwargs: Any) -> int | None:
@@ -473,9 +490,7 @@ instrument = Instrument(
         Target("File.__init__", module=_FILE, path=_file_to_open, details=_opening, after=_opened),
         Target("File.close", module=_FILE, path=_closing),
         Target("File.flush", module=_FILE, path=_object_path),
-        Target(
-            "Dataset.__getitem__", module=_DATASET, kind="read", path=_dataset_path, details=_reading, moved=_bytes_read
-        ),
+        Target("Dataset.__getitem__", module=_DATASET, kind="read", path=_reading, moved="nbytes"),
         Target(
             "Dataset.__setitem__",
             module=_DATASET,
@@ -500,9 +515,7 @@ instrument = Instrument(
             details=_writing_from,
             moved=_bytes_written_from,
         ),
-        Target(
-            "Dataset.__array__", module=_DATASET, kind="read", path=_dataset_path, details=_whole, moved=_bytes_read
-        ),
+        Target("Dataset.__array__", module=_DATASET, kind="read", path=_dataset_path, details=_whole, moved="nbytes"),
         Target("Dataset.resize", module=_DATASET, path=_dataset_path, details=_resizing),
         Target("Dataset.refresh", module=_DATASET, path=_dataset_path, details=_whole, optional=True),
         Target("Dataset.flush", module=_DATASET, path=_dataset_path, details=_whole, optional=True),
@@ -540,7 +553,7 @@ instrument = Instrument(
             kind="read",
             path=_object_path,
             details=_attribute,
-            moved=_bytes_read,
+            moved="nbytes",
         ),
         Target(
             "AttributeManager.create",
