@@ -388,3 +388,25 @@ with h5py.File("file.h5", "w") as file:
     # THEN what was read meanwhile is there, with its file
     [read] = rows(found, "Dataset.__getitem__")
     assert (read["path"], read["moved"], detail(read)["dataset"]) == (str(program.folder / "file.h5"), 40, "/d")
+
+
+def test_a_shape_that_changes_by_another_handle(program: Runner) -> None:
+    # GIVEN a dataset that is open twice, and grows by one of the two, at each level of h5py
+    text = (
+        BEGIN
+        + """
+with h5py.File("file.h5", "w") as file:
+    one, two = file.create_dataset("d", (10,), "i4", maxshape=(None,)), file["d"]
+    two[0:5]
+    one.resize((20,))
+    two[0:15] = 1
+    two.id.set_extent((30,))
+    one[...]
+    file["d"][5:] = np.arange(25)
+"""
+    )
+    outcome = alike(succeeded(program.traced(text)), program.bare(text))
+    # THEN each call has the shape of its moment
+    calls = outcome.select(layer="app", op=("Dataset.__getitem__", "Dataset.__setitem__"))
+    assert [(detail(row)["shape"], row["moved"]) for row in calls] == [([10], 20), ([20], 60), ([30], 120), ([30], 100)]
+    assert [detail(row)["shape"] for row in rows(outcome, "DatasetID.set_extent")] == [[10], [20]]

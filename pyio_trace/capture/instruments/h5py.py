@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from types import ModuleType
     from typing import Any
 
-    _Layout = tuple[dict[str, object], tuple[int, ...] | None, int | None, dict[str, object]]  # the last of _Known
+    _Layout = tuple[dict[str, object], tuple[int, ...], int | None, int]  # the last four of _Known
 
 _FILTERS = {1: "gzip", 2: "shuffle", 3: "fletcher32", 4: "szip", 5: "nbit", 6: "scaleoffset", 32000: "lzf"}
 _CHUNKED = 2  # H5D_layout_t
@@ -38,30 +38,26 @@ _h5: Any = None  # h5py itself, once it is there
 
 
 class _Known:
-    """What is known of an open object.  shape: None where it may change; itemsize: None where elements have no size.
+    """What is known of an open object.  itemsize: None where its elements have no size.
 
-    told: the details as they go into a row; constant: nothing of them changes.
+    told: the details as they go into a row; age: of the shape in them, CONSTANT if that cannot change.
     """
 
-    __slots__ = ("alive", "constant", "details", "itemsize", "path", "shape", "told")
+    __slots__ = ("age", "alive", "itemsize", "name", "path", "shape", "told")
 
-    def __init__(
-        self, alive: Any, path: str | None, details: dict[str, object],
-        shape: tuple[int, ...] | None = None, itemsize: int | None = None, told: dict[str, object] | None = None,
-    ) -> None:  # fmt: skip
+    def __init__(self, alive: Any, path: str | None, name: str | None, layout: _Layout) -> None:
         self.alive = alive
         self.path = path
-        self.details = details
-        self.shape = shape
-        self.itemsize = itemsize
-        self.told = details if told is None else told
-        self.constant = shape is not None
+        self.name = name
+        self.told, self.shape, self.itemsize, self.age = layout
 
 
 _datasets: dict[int, _Known] = {}  # by the address of a DatasetID
 _objects: dict[int, _Known] = {}  # likewise, of any object: its name and its file
 _files: dict[bytes, tuple[str | None, str | None, bool]] = {}  # name as HDF5 has it: path, driver, SWMR
-_layouts: dict[bytes, dict[str | None, _Layout]] = {}  # by a file's name as HDF5 has it, of files that cannot change
+_layouts: dict[bytes, dict[str | None, _Layout]] = {}  # by a file's name as HDF5 has it, while they are open
+CONSTANT = -1
+_age = 0  # goes up when a dataset's shape changes
 _room = {"datasets": 1024, "objects": 1024}
 
 
@@ -75,12 +71,14 @@ def _disarm() -> None:
     _h5 = None
     _forget()
     _files.clear()
+    _layouts.clear()
 
 
 def _forget() -> None:
     _datasets.clear()
     _objects.clear()
-    _layouts.clear()
+    for layouts in list(_layouts.values()):
+        layouts.clear()
 
 
 def _keep(where: str, kept: dict[int, _Known], identity: Any, known: _Known) -> None:
@@ -132,7 +130,7 @@ def _opened(
         _layouts.pop(oldest, None)
     opened = _h5.h5f.get_name(file._id)
     _files[opened] = path, driver, bool(swmr)
-    _layouts.pop(opened, None)  # it may be another file by now
+    _layouts[opened] = {}  # it may be another file by now
 
 
 def _path_of_file_object(file: Any) -> str | None:
@@ -173,7 +171,9 @@ def _object(thing: Any) -> _Known | None:
         return known
     try:
         name = _name_of(identity)
-        known = _Known(ref(identity), _file_of(_h5.h5f.get_name(identity))[0], {"object": name})
+        known = _Known(
+            ref(identity), _file_of(_h5.h5f.get_name(identity))[0], name, ({"object": name}, (), None, CONSTANT)
+        )
     except Exception:  # closed, or none at all: the call itself will say so
         return None
     if name is not None:  # it may still be given one
@@ -189,28 +189,29 @@ def _object_path(thing: Any, *args: Any, **kwargs: Any) -> str | None:
 def _dataset(dataset: Any) -> _Known | None:
     identity = getattr(dataset, "_id", None)
     known = _datasets.get(id(identity))
-    if known is not None and known.alive() is identity:
-        return known
-    return _met(identity, bool(getattr(dataset, "_readonly", False)))
+    if known is None or known.alive() is not identity:
+        return _met(identity, bool(getattr(dataset, "_readonly", False)))
+    if known.age not in (CONSTANT, _age):
+        return _met(identity, False)  # h5py asks again as well
+    return known
 
 
 def _met(identity: Any, readonly: bool) -> _Known | None:
     """A dataset that is asked for the first time since it was opened.
 
-    In a file that is open for reading only, a name keeps its meaning while the
-    file is open: who opens a dataset again for each read pays for two questions.
+    A name keeps its meaning while the file is open, or h5py is seen to change
+    that: who opens a dataset again for each read pays for two questions.
     """
     try:
         name, file = _name_of(identity), _h5.h5f.get_name(identity)
         path, driver, swmr = _file_of(file)
-        fixed = readonly and not swmr
-        layouts = _layouts.setdefault(file, {}) if fixed else {}
-        before = layouts.get(name)
-        if before is None:
-            before = layouts[name] = _layout(identity, fixed, {"dataset": name}, driver)
-            if len(layouts) > _LAYOUTS_MOST:
+        layouts = _layouts.get(file, {}) if name is not None else {}
+        layout = layouts.get(name)
+        if layout is None or layout[-1] not in (CONSTANT, _age):
+            if len(layouts) >= _LAYOUTS_MOST:
                 layouts.clear()
-        known = _Known(ref(identity), path, *before)
+            layout = layouts[name] = _layout(identity, readonly and not swmr, {"dataset": name}, driver)
+        known = _Known(ref(identity), path, name, layout)
     except Exception:  # closed, or none at all: the call itself will say so
         return None
     if name is not None:  # it may still be given one
@@ -220,25 +221,27 @@ def _met(identity: Any, readonly: bool) -> _Known | None:
 
 def _layout(identity: Any, fixed: bool, details: dict[str, object], driver: str | None) -> _Layout:
     """Ask HDF5 all about a dataset.  Two of its answers take as long as a small read."""
+    age = _age
     space, dtype, made = identity.get_space(), _dtype_of(identity), identity.get_create_plist()
     simple = space.get_simple_extent_type() == _h5.h5s.SIMPLE
     shape: tuple[int, ...] = space.get_simple_extent_dims() if simple else ()
     layout = made.get_layout()
-    fixed = fixed or not simple or space.get_simple_extent_dims(True) == shape
-    filters = [_filter(*made.get_filter(i)) for i in range(made.get_nfilters())]
     details["shape"] = shape
     details["dtype"] = None if dtype is None else str(dtype)[:200]
     if layout == _CHUNKED:
         details["chunks"] = made.get_chunk()
     else:
         details["layout"] = _LAYOUTS_OF_ONE_PIECE.get(layout)
+    filters = [_filter(*made.get_filter(i)) for i in range(made.get_nfilters())]
     if filters:
         details["filters"] = filters
     if driver is not None:
         details["driver"] = driver
-    members = native.core.details_members(details) if fixed and native.core is not None else None
-    told: dict[str, object] = details if members is None else {"": members}
-    return details, shape if fixed else None, None if dtype is None or dtype.hasobject else dtype.itemsize, told
+    members = None if native.core is None else native.core.details_members(details)
+    if fixed or not simple or space.get_simple_extent_dims(True) == shape:
+        age = CONSTANT
+    itemsize = None if dtype is None or dtype.hasobject else dtype.itemsize
+    return details if members is None else {"": members}, shape, itemsize, age
 
 
 def _dtype_of(identity: Any) -> Any:
@@ -255,20 +258,12 @@ def _filter(code: int, flags: int, values: tuple[int, ...], name: bytes) -> str:
     return f"{known}({','.join(map(str, options))})" if options else known
 
 
-def _dataset_path(dataset: Any, *args: Any, **kwargs: Any) -> str | None:
-    known = _datasets.get(id(dataset._id)) if hasattr(dataset, "_id") else None
-    if known is None or known.alive() is not dataset._id:
-        known = _dataset(dataset)
-    return None if known is None else known.path
-
-
-def _details(dataset: Any, args: Any, **more: object) -> dict[str, object]:
+def _about(dataset: Any, selection: Any, **more: object) -> tuple[str | None, dict[str, object]]:
+    """Path and details of a call on a dataset."""
     known = _dataset(dataset)
     if known is None:
-        return {"selection": _selection(args), **more}
-    if known.shape is None:
-        return {**known.details, "shape": dataset._id.shape, "selection": _selection(args), **more}
-    return {**known.told, "selection": _selection(args), **more}
+        return None, {"selection": _selection(selection), **more}
+    return known.path, {**known.told, "selection": _selection(selection), **more}
 
 
 # ---- selections ------------------------------------------------------------------------
@@ -326,7 +321,7 @@ def _bytes_selected(dataset: Any, args: Any) -> int | None:
     known = _dataset(dataset)
     if known is None or known.itemsize is None:
         return None
-    count = _count(args, dataset._id.shape if known.shape is None else known.shape)
+    count = _count(args, known.shape)
     return None if count is None else count * known.itemsize
 
 
@@ -334,22 +329,17 @@ def _bytes_selected(dataset: Any, args: Any) -> int | None:
 
 
 def _reading(dataset: Any, args: Any = (), new_dtype: Any = None) -> tuple[str | None, dict[str, object]]:
-    """Path and details, in one: this is what programs call most."""
+    """What programs call most: _about, in few words."""
     identity = getattr(dataset, "_id", None)
     known = _datasets.get(id(identity))
-    if known is None or known.alive() is not identity:
-        known = _dataset(dataset)
-    if known is not None and known.constant and new_dtype is None:
+    if new_dtype is None and known is not None and known.age == CONSTANT and known.alive() is identity:
         told = known.told.copy()
         told["selection"] = args if type(args) in _PLAIN else _selection(args)
         return known.path, told
-    path = None if known is None else known.path
     if new_dtype is None:
-        return path, _details(dataset, args)
+        return _about(dataset, args)
     names = getattr(new_dtype, "names", None)
-    return path, _details(dataset, args, fields=list(names)) if names else _details(
-        dataset, args, read_as=str(new_dtype)
-    )
+    return _about(dataset, args, fields=list(names)) if names else _about(dataset, args, read_as=str(new_dtype))
 
 
 def _bytes_read(result: Any, *args: Any, **kwargs: Any) -> int | None:
@@ -358,8 +348,8 @@ def _bytes_read(result: Any, *args: Any, **kwargs: Any) -> int | None:
     return None if dtype is None or dtype.hasobject else getattr(result, "nbytes", None)
 
 
-def _writing(dataset: Any, args: Any, val: Any) -> dict[str, object]:
-    return _details(dataset, args)
+def _writing(dataset: Any, args: Any, val: Any) -> tuple[str | None, dict[str, object]]:
+    return _about(dataset, args)
 
 
 def _bytes_written(result: None, dataset: Any, args: Any, val: Any) -> int | None:
@@ -369,16 +359,20 @@ def _bytes_written(result: None, dataset: Any, args: Any, val: Any) -> int | Non
     return moved
 
 
-def _reading_into(dataset: Any, dest: Any, source_sel: Any = None, dest_sel: Any = None) -> dict[str, object]:
-    return _details(dataset, () if source_sel is None else source_sel)
+def _reading_into(
+    dataset: Any, dest: Any, source_sel: Any = None, dest_sel: Any = None
+) -> tuple[str | None, dict[str, object]]:
+    return _about(dataset, () if source_sel is None else source_sel)
 
 
 def _bytes_read_into(result: None, dataset: Any, dest: Any, source_sel: Any = None, dest_sel: Any = None) -> int | None:
     return _bytes_selected(dataset, () if source_sel is None else source_sel)
 
 
-def _writing_from(dataset: Any, source: Any, source_sel: Any = None, dest_sel: Any = None) -> dict[str, object]:
-    return _details(dataset, () if dest_sel is None else dest_sel)
+def _writing_from(
+    dataset: Any, source: Any, source_sel: Any = None, dest_sel: Any = None
+) -> tuple[str | None, dict[str, object]]:
+    return _about(dataset, () if dest_sel is None else dest_sel)
 
 
 def _bytes_written_from(
@@ -387,13 +381,25 @@ def _bytes_written_from(
     return _bytes_selected(dataset, () if dest_sel is None else dest_sel)
 
 
-def _whole(dataset: Any, *args: Any, **kwargs: Any) -> dict[str, object]:
-    return _details(dataset, ())
+def _whole(dataset: Any, *args: Any, **kwargs: Any) -> tuple[str | None, dict[str, object]]:
+    return _about(dataset, ())
 
 
-def _resizing(dataset: Any, size: Any, axis: int | None = None) -> dict[str, object]:
+def _resizing(dataset: Any, size: Any, axis: int | None = None) -> tuple[str | None, dict[str, object]]:
     known = _dataset(dataset)
-    return {**({} if known is None else known.details), "size": size, **({} if axis is None else {"axis": axis})}
+    details = {"size": size} if axis is None else {"size": size, "axis": axis}
+    return (None, details) if known is None else (known.path, {**known.told, **details})
+
+
+def _extended(identity: Any, *args: Any, **kwargs: Any) -> tuple[str | None, dict[str, object]]:
+    """Beneath resize, and in its place: its shape is another now, and so is that of others who have it open."""
+    known = _dataset(_Bare(identity))
+    return (None, {}) if known is None else (known.path, known.told)
+
+
+def _changed(result: None, *args: Any, **kwargs: Any) -> None:
+    global _age
+    _age += 1
 
 
 class _Bare:
@@ -405,13 +411,9 @@ class _Bare:
         self._id = identity
 
 
-def _chunk_path(identity: Any, *args: Any, **kwargs: Any) -> str | None:
-    return _dataset_path(_Bare(identity))
-
-
-def _chunk(identity: Any, offsets: Any, *args: Any, **kwargs: Any) -> dict[str, object]:
+def _chunk(identity: Any, offsets: Any, *args: Any, **kwargs: Any) -> tuple[str | None, dict[str, object]]:
     known = _dataset(_Bare(identity))
-    return {**({} if known is None else known.details), "offset": offsets}
+    return (None, {"offset": offsets}) if known is None else (known.path, {**known.told, "offset": offsets})
 
 
 def _bytes_of_chunk(result: Any, *args: Any, **kwargs: Any) -> int:
@@ -425,18 +427,18 @@ def _bytes_of_chunk_written(result: None, identity: Any, offsets: Any, data: Any
 # ---- groups ----------------------------------------------------------------------------
 
 
-def _creating(group: Any, name: Any, *args: Any, **kwargs: Any) -> dict[str, object]:
+def _creating(group: Any, name: Any, *args: Any, **kwargs: Any) -> tuple[str | None, dict[str, object]]:
     known = _object(group)
     if isinstance(name, bytes):
         name = name.decode("utf-8", "replace")
     if known is None or not isinstance(name, str) or name.startswith("/"):
-        return {"dataset": name}
-    return {"dataset": f"{str(known.details['object']).rstrip('/')}/{name}"}
+        return None if known is None else known.path, {"name": name}
+    return known.path, {"name": f"{str(known.name).rstrip('/')}/{name}"}
 
 
-def _created(result: Any, *args: Any, **kwargs: Any) -> dict[str, object]:
+def _created(result: Any, *args: Any, **kwargs: Any) -> dict[str, object] | None:
     known = _dataset(result)
-    return {} if known is None else {key: value for key, value in known.details.items() if key != "dataset"}
+    return None if known is None else known.told
 
 
 def _bytes_created(
@@ -446,16 +448,15 @@ def _bytes_created(
     return None if data is None or type(data).__name__ == "Empty" else _bytes_selected(result, ())
 
 
-def _getting(group: Any, name: Any) -> dict[str, object]:
+def _getting(group: Any, name: Any) -> tuple[str | None, dict[str, object]]:
     known = _object(group)
     name = name.decode("utf-8", "replace") if isinstance(name, bytes) else _selection(name)
-    return {"object": None if known is None else known.details["object"], "name": name}
+    return (None, {"name": name}) if known is None else (known.path, {"object": known.name, "name": name})
 
 
-def _setting(group: Any, name: Any, obj: Any) -> dict[str, object]:
-    known = _object(group)
-    name = name.decode("utf-8", "replace") if isinstance(name, bytes) else name
-    return {"object": None if known is None else known.details["object"], "name": name, "type": type(obj).__name__}
+def _setting(group: Any, name: Any, obj: Any) -> tuple[str | None, dict[str, object]]:
+    path, details = _getting(group, name)
+    return path, {**details, "type": type(obj).__name__}
 
 
 def _moved(result: None, *args: Any, **kwargs: Any) -> None:
@@ -466,10 +467,10 @@ def _moved(result: None, *args: Any, **kwargs: Any) -> None:
 # ---- attributes ------------------------------------------------------------------------
 
 
-def _attribute(manager: Any, name: Any, *args: Any, **kwargs: Any) -> dict[str, object]:
+def _attribute(manager: Any, name: Any, *args: Any, **kwargs: Any) -> tuple[str | None, dict[str, object]]:
     known = _object(manager)
     name = name.decode("utf-8", "replace") if isinstance(name, bytes) else name
-    return {"object": None if known is None else known.details["object"], "attribute": name}
+    return (None, {"attribute": name}) if known is None else (known.path, {"object": known.name, "attribute": name})
 
 
 def _bytes_of_attribute(
@@ -495,80 +496,73 @@ instrument = Instrument(
             "Dataset.__setitem__",
             module=_DATASET,
             kind="write",
-            path=_dataset_path,
-            details=_writing,
+            path=_writing,
             moved=_bytes_written,
         ),
         Target(
             "Dataset.read_direct",
             module=_DATASET,
             kind="read",
-            path=_dataset_path,
-            details=_reading_into,
+            path=_reading_into,
             moved=_bytes_read_into,
         ),
         Target(
             "Dataset.write_direct",
             module=_DATASET,
             kind="write",
-            path=_dataset_path,
-            details=_writing_from,
+            path=_writing_from,
             moved=_bytes_written_from,
         ),
-        Target("Dataset.__array__", module=_DATASET, kind="read", path=_dataset_path, details=_whole, moved="nbytes"),
-        Target("Dataset.resize", module=_DATASET, path=_dataset_path, details=_resizing),
-        Target("Dataset.refresh", module=_DATASET, path=_dataset_path, details=_whole, optional=True),
-        Target("Dataset.flush", module=_DATASET, path=_dataset_path, details=_whole, optional=True),
+        Target("Dataset.__array__", module=_DATASET, kind="read", path=_whole, moved="nbytes"),
+        Target("Dataset.resize", module=_DATASET, path=_resizing),
+        Target("DatasetID.set_extent", module="h5py.h5d", path=_extended, after=_changed),
+        Target("DatasetID.refresh", module="h5py.h5d", path=_extended, after=_changed, optional=True),
+        Target("Dataset.flush", module=_DATASET, path=_whole, optional=True),
         Target(
             "DatasetID.read_direct_chunk",
             module="h5py.h5d",
             kind="read",
-            path=_chunk_path,
-            details=_chunk,
+            path=_chunk,
             moved=_bytes_of_chunk,
         ),
         Target(
             "DatasetID.write_direct_chunk",
             module="h5py.h5d",
             kind="write",
-            path=_chunk_path,
-            details=_chunk,
+            path=_chunk,
             moved=_bytes_of_chunk_written,
         ),
         Target(
             "Group.create_dataset",
             module=_GROUP,
             kind="write",
-            path=_object_path,
-            details=_creating,
+            path=_creating,
             after=_created,
             moved=_bytes_created,
         ),
-        Target("Group.__getitem__", module=_GROUP, path=_object_path, details=_getting),
-        Target("Group.__setitem__", module=_GROUP, path=_object_path, details=_setting),
+        Target("Group.__getitem__", module=_GROUP, path=_getting),
+        Target("Group.__setitem__", module=_GROUP, path=_setting),
+        Target("Group.__delitem__", module=_GROUP, path=_getting, after=_moved),
         Target("Group.move", module=_GROUP, path=_object_path, after=_moved),
         Target(
             "AttributeManager.__getitem__",
             module=_ATTRS,
             kind="read",
-            path=_object_path,
-            details=_attribute,
+            path=_attribute,
             moved="nbytes",
         ),
         Target(
             "AttributeManager.create",
             module=_ATTRS,
             kind="write",
-            path=_object_path,
-            details=_attribute,
+            path=_attribute,
             moved=_bytes_of_attribute,
         ),
         Target(
             "AttributeManager.modify",
             module=_ATTRS,
             kind="write",
-            path=_object_path,
-            details=_attribute,
+            path=_attribute,
             moved=_bytes_of_attribute,
         ),
     ),
