@@ -273,11 +273,13 @@ static int64_t number_of(PyObject *value)
     return number < 0 ? -1 : number;
 }
 
+static PyObject *word_dtype, *word_hasobject, *word_nbytes; /* interned, for good */
+
 /* An array of objects has only pointers to its data: their bytes are not what was moved. */
 static bool has_objects(PyObject *array)
 {
-    PyObject *dtype = PyObject_GetAttrString(array, "dtype");
-    PyObject *answer = dtype ? PyObject_GetAttrString(dtype, "hasobject") : NULL;
+    PyObject *dtype = PyObject_GetAttr(array, word_dtype);
+    PyObject *answer = dtype ? PyObject_GetAttr(dtype, word_hasobject) : NULL;
     bool has = answer == Py_True;
     PyErr_Clear();
     Py_XDECREF(dtype);
@@ -294,7 +296,7 @@ static int64_t moved_by(struct target *g, struct pt_thread *t, PyObject *result,
     else if (g->moved == MOVED_LENGTH && (PyBytes_Check(result) || PyByteArray_Check(result)))
         moved = Py_SIZE(result);
     else if (g->moved == MOVED_NBYTES && !has_objects(result))
-        moved = number_of(answer = PyObject_GetAttrString(result, "nbytes"));
+        moved = number_of(answer = PyObject_GetAttr(result, word_nbytes));
     else if (g->moved == MOVED_ASKED && g->bytes)
         moved = number_of(answer = ask(g, t, g->bytes, result, NULL, args, flagged, names));
     PyErr_Clear();
@@ -398,6 +400,13 @@ static int derive(PyTypeObject *type, PyTypeObject *from)
 
 int pt_watched_ready(void)
 {
+    if (!word_dtype) {
+        word_dtype = PyUnicode_InternFromString("dtype");
+        word_hasobject = PyUnicode_InternFromString("hasobject");
+        word_nbytes = PyUnicode_InternFromString("nbytes");
+    }
+    if (!word_dtype || !word_hasobject || !word_nbytes)
+        return -1;
     return derive(&function_type, &PyFunction_Type) < 0 || derive(&builtin_type, &PyCFunction_Type) < 0 ||
            derive(&method_type, &PyMethodDescr_Type) < 0 ? -1 : 0;
 }

@@ -359,10 +359,12 @@ try:
     data[0]
 except Exception as problem:
     print(type(problem).__name__, problem)
+file.close()
 """
     )
     # THEN they fail as untraced, with the same frames in their tracebacks
     outcome = alike(succeeded(program.traced(text)), program.bare(text))
+    assert outcome.log.losses().get("tracer_faults") is None
     assert next(detail(row)["raised"] for row in rows(outcome, "Dataset.__getitem__")) == "IndexError"
 
 

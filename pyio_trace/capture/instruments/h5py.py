@@ -151,7 +151,8 @@ def _closing(file: Any, *args: Any, **kwargs: Any) -> str | None:
     known = _object(file)
     if known is None:
         return None
-    _layouts.pop(_h5.h5f.get_name(file._id), None)
+    if file._id.valid:  # it may be closed already
+        _layouts.pop(_h5.h5f.get_name(file._id), None)
     return known.path
 
 

@@ -29,11 +29,14 @@ _WORDS = 3
 #: By a connection's address: what tells whether it is still that one, and the database's path.
 _paths: dict[int, tuple[Any, str]] = {}
 _room = 1024
+_said: dict[str, str | None] = {}  # of short statements, what is said of them
+_SAID_MOST, _SHORT = 256, 400
 _get_referents: Any = None  # gc's
 
 
 def _disarm() -> None:
     _paths.clear()
+    _said.clear()
 
 
 def _referents(thing: object) -> list[object]:
@@ -98,10 +101,8 @@ def _of_cursor(cursor: Any, *args: Any, **kwargs: Any) -> str | None:
 # ---- statements ------------------------------------------------------------------------
 
 
-def _statement(owner: Any, sql: Any, *args: Any, **kwargs: Any) -> dict[str, object] | None:
+def _statement(sql: str) -> str | None:
     """Its verb and the names that follow: `INSERT INTO measurements`."""
-    if not isinstance(sql, str):
-        return None
     kept: list[str] = []
     for word in sql[:200].split(None, _WORDS)[:_WORDS]:
         name, bracket, _ = word.partition("(")
@@ -111,11 +112,31 @@ def _statement(owner: Any, sql: Any, *args: Any, **kwargs: Any) -> dict[str, obj
         kept.append(name if kept else name.upper())
         if bracket or kept[0] in _ALONE or word.endswith(";"):
             break
-    return {"statement": " ".join(kept)} if kept else None
+    if len(_said) >= _SAID_MOST:
+        _said.clear()
+    said = " ".join(kept) or None
+    if len(sql) <= _SHORT:
+        _said[sql] = said
+    return said
 
 
-def _statements(owner: Any, sql: Any, *args: Any, **kwargs: Any) -> dict[str, object]:
-    return {**(_statement(owner, sql) or {}), "script": len(sql)}
+def _details(sql: Any) -> dict[str, object]:
+    if type(sql) is not str:
+        return {}
+    said = _said[sql] if sql in _said else _statement(sql)
+    return {} if said is None else {"statement": said}
+
+
+def _by_connection(connection: Any, sql: Any, *args: Any, **kwargs: Any) -> tuple[str | None, dict[str, object]]:
+    return _of_connection(connection), _details(sql)
+
+
+def _by_cursor(cursor: Any, sql: Any, *args: Any, **kwargs: Any) -> tuple[str | None, dict[str, object]]:
+    return _of_connection(cursor.connection), _details(sql)
+
+
+def _script(owner: Any, sql: Any, *args: Any, **kwargs: Any) -> dict[str, object]:
+    return {"script": len(sql)}
 
 
 def _many(result: Any, *args: Any, **kwargs: Any) -> dict[str, object] | None:
@@ -141,16 +162,16 @@ instrument = Instrument(
     disarm=_disarm,
     targets=(
         Target("connect", path=_path, after=_connected),
-        Target("Connection.execute", path=_of_connection, details=_statement),
-        Target("Connection.executemany", path=_of_connection, details=_statement, after=_many),
-        Target("Connection.executescript", path=_of_connection, details=_statements),
+        Target("Connection.execute", path=_by_connection),
+        Target("Connection.executemany", path=_by_connection, after=_many),
+        Target("Connection.executescript", path=_by_connection, details=_script),
         Target("Connection.commit", path=_of_connection),
         Target("Connection.rollback", path=_of_connection),
         Target("Connection.backup", path=_of_connection, details=_backed_up),
         Target("Connection.close", path=_of_connection),
-        Target("Cursor.execute", path=_of_cursor, details=_statement),
-        Target("Cursor.executemany", path=_of_cursor, details=_statement, after=_many),
-        Target("Cursor.executescript", path=_of_cursor, details=_statements),
+        Target("Cursor.execute", path=_by_cursor),
+        Target("Cursor.executemany", path=_by_cursor, after=_many),
+        Target("Cursor.executescript", path=_by_cursor, details=_script),
         Target("Cursor.fetchall", path=_of_cursor, after=_fetched),
         Target("Cursor.fetchmany", path=_of_cursor, after=_fetched),
         Target("Blob.read", kind="read", moved="len", optional=True),
