@@ -182,7 +182,10 @@ void pt_details_add_dict(struct pt_details *d, PyObject *dict)
         Py_ssize_t n;
         const char *bytes = PyUnicode_Check(key) ? PyUnicode_AsUTF8AndSize(key, &n) : NULL;
         PyErr_Clear();
-        if (bytes && (!put_key(d, bytes, (size_t)n) || !put_value(d, value, 0)))
+        if (bytes && !n && PyBytes_Check(value)) { /* members, rendered before */
+            if (!put(d, d->length ? "," : "{", 1) || !put(d, PyBytes_AS_STRING(value), (size_t)PyBytes_GET_SIZE(value)))
+                d->length = before;
+        } else if (bytes && (!put_key(d, bytes, (size_t)n) || !put_value(d, value, 0)))
             d->length = before;
     }
 }
@@ -203,4 +206,17 @@ uint32_t pt_details_intern(struct pt_details *d)
     uint32_t id = pt_string(d->text, d->length, 0);
     d->length--; /* more may be added */
     return id;
+}
+
+/* details_members(dict) -> bytes: its members as JSON; None where they do not fit. */
+PyObject *pt_details_members(PyObject *module, PyObject *dict)
+{
+    (void)module;
+    struct pt_details d;
+    pt_details_none(&d);
+    if (PyDict_Check(dict))
+        pt_details_add_dict(&d, dict);
+    if (d.cut || d.length < 2)
+        Py_RETURN_NONE;
+    return PyBytes_FromStringAndSize(d.text + 1, (Py_ssize_t)d.length - 1);
 }

@@ -23,9 +23,11 @@ static inline void pt_details_none(struct pt_details *d)
 }
 void pt_details_add_text(struct pt_details *d, const char *key, const char *value);
 /* All items of a dict.  Values: str, int, float, bool, None, slices, Ellipsis,
- * and tuples and lists of them; of others the type's name. */
+ * and tuples and lists of them; of others the type's name.  Bytes under the
+ * empty key are members that pt_details_members has made. */
 void pt_details_add_dict(struct pt_details *d, PyObject *dict);
 /* The string's id in the log; 0: there are none. */
 uint32_t pt_details_intern(struct pt_details *d);
+PyObject *pt_details_members(PyObject *module, PyObject *dict);
 
 #endif

@@ -7,6 +7,7 @@
 #include "frames.h"
 #include "spans.h"
 #include "unseen.h"
+#include "details.h"
 #include "watched.h"
 
 #include <errno.h>
@@ -260,6 +261,7 @@ static PyMethodDef methods[] = {
      "bytes=None, hands_over=0, by_attribute=False) -> None, or why it cannot be watched"},
     {"is_watched", pt_is_watched, METH_O, "is_watched(function)"},
     {"unwatch_all", pt_unwatch_all, METH_NOARGS, "unwatch_all(): every function as it was"},
+    {"details_members", pt_details_members, METH_O, "details_members(dict) -> bytes of JSON, or None"},
     {"watch_faults", pt_watch_faults, METH_NOARGS, "watch_faults() -> {name: how often its details failed}"},
     {"suppress", pt_suppress, METH_O, "suppress(on)"},
     {"files_install", pt_files_install, METH_NOARGS, "files_install() -> None, or why not"},

@@ -251,12 +251,16 @@ static PyObject *argument(Py_ssize_t index, PyObject *keyword, PyObject *const *
     return NULL;
 }
 
-static uint32_t path_id(struct target *g, struct pt_thread *t, struct raised *held, PyObject *const *args, size_t flagged,
-                        PyObject *names)
+static uint32_t path_id(struct target *g, struct pt_thread *t, struct pt_details *d, struct raised *held,
+                        PyObject *const *args, size_t flagged, PyObject *names)
 {
     if (g->path) {
         PyObject *value = ask(g, t, g->path, NULL, held, args, flagged, names);
-        uint32_t id = value ? path_of(t, value, 0) : 0;
+        if (value && PyTuple_CheckExact(value) && PyTuple_GET_SIZE(value) == 2 && PyDict_CheckExact(PyTuple_GET_ITEM(value, 1))) {
+            pt_details_add_dict(d, PyTuple_GET_ITEM(value, 1)); /* both in one question */
+            Py_SETREF(value, Py_NewRef(PyTuple_GET_ITEM(value, 0)));
+        }
+        uint32_t id = value == Py_Ellipsis ? LEFT_OUT : value ? path_of(t, value, 0) : 0;
         Py_XDECREF(value);
         return id;
     }
@@ -273,6 +277,20 @@ static int64_t number_of(PyObject *value)
     return number < 0 ? -1 : number;
 }
 
+static PyObject *word_dtype, *word_hasobject, *word_nbytes; /* interned, for good */
+
+/* An array of objects has only pointers to its data: their bytes are not what was moved. */
+static bool has_objects(PyObject *array)
+{
+    PyObject *dtype = PyObject_GetAttr(array, word_dtype);
+    PyObject *answer = dtype ? PyObject_GetAttr(dtype, word_hasobject) : NULL;
+    bool has = answer == Py_True;
+    PyErr_Clear();
+    Py_XDECREF(dtype);
+    Py_XDECREF(answer);
+    return has;
+}
+
 static int64_t moved_by(struct target *g, struct pt_thread *t, PyObject *result, PyObject *const *args, size_t flagged, PyObject *names)
 {
     PyObject *answer = NULL;
@@ -281,8 +299,8 @@ static int64_t moved_by(struct target *g, struct pt_thread *t, PyObject *result,
         moved = number_of(result);
     else if (g->moved == MOVED_LENGTH && (PyBytes_Check(result) || PyByteArray_Check(result)))
         moved = Py_SIZE(result);
-    else if (g->moved == MOVED_NBYTES && PyObject_HasAttrString(result, "nbytes"))
-        moved = number_of(answer = PyObject_GetAttrString(result, "nbytes"));
+    else if (g->moved == MOVED_NBYTES && !has_objects(result))
+        moved = number_of(answer = PyObject_GetAttr(result, word_nbytes));
     else if (g->moved == MOVED_ASKED && g->bytes)
         moved = number_of(answer = ask(g, t, g->bytes, result, NULL, args, flagged, names));
     PyErr_Clear();
@@ -339,11 +357,11 @@ static PyObject *watched_call(PyObject *callable, PyObject *const *args, size_t 
     if (!t)
         return pt_call_original(&g->original, callable, args, flagged, names);
     struct raised held = {NULL, NULL, NULL};
-    uint32_t path = path_id(g, t, &held, args, flagged, names);
-    if (path == LEFT_OUT)
-        return pt_call_original(&g->original, callable, args, flagged, names);
     struct pt_details details;
     pt_details_none(&details);
+    uint32_t path = path_id(g, t, &details, &held, args, flagged, names);
+    if (path == LEFT_OUT)
+        return pt_call_original(&g->original, callable, args, flagged, names);
     if (g->details)
         add_details(&details, ask(g, t, g->details, NULL, &held, args, flagged, names));
     Py_ssize_t length;
@@ -405,6 +423,13 @@ static int derive(PyTypeObject *type, PyTypeObject *from)
 
 int pt_watched_ready(void)
 {
+    if (!word_dtype) {
+        word_dtype = PyUnicode_InternFromString("dtype");
+        word_hasobject = PyUnicode_InternFromString("hasobject");
+        word_nbytes = PyUnicode_InternFromString("nbytes");
+    }
+    if (!word_dtype || !word_hasobject || !word_nbytes)
+        return -1;
     return derive(&function_type, &PyFunction_Type) < 0 || derive(&builtin_type, &PyCFunction_Type) < 0 ||
            derive(&method_type, &PyMethodDescr_Type) < 0 ? -1 : 0;
 }

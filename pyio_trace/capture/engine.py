@@ -215,7 +215,10 @@ def find(module: ModuleType, where: str) -> object | None:
     if isinstance(found, property):
         found = found.fget
     # numpy's dispatcher, which other code may have kept: what it goes on to is a function of Python
-    return getattr(found, "_implementation", found)
+    found = getattr(found, "_implementation", found)
+    if type(found).__name__ == "cython_function_or_method":  # a decorator made by Cython has no such pointer: likewise
+        found = getattr(found, "__wrapped__", found)
+    return found
 
 
 def _attribute(module: ModuleType, where: str) -> object | None:

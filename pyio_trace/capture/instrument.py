@@ -33,9 +33,11 @@ class Target:
     library's name before it (numpy.load, Dataset.__getitem__).
     path: the argument that has the path, by its name, or ``path(*args,
     **kwargs)``; paths may be str, bytes, path objects, descriptors, Python's
-    file objects, or a list of one.  position: of that argument where the
-    function is not Python's own and cannot be asked.
-    details: ``details(*args, **kwargs)``, a dict for `detail`, before the call;
+    file objects, or a list of one; ``...`` from path(...): this call is not to
+    be recorded; (path, details): both in one question.  position: of that argument where the function is not Python's
+    own and cannot be asked.
+    details: ``details(*args, **kwargs)``, a dict for `detail`, before the call
+    (what stays the same can be rendered once: native.core.details_members, under the key "");
     after: ``after(result, *args, **kwargs)``, likewise once it has returned.
     moved: bytes that the call moved: "result", "len", "nbytes" (see MOVED) or
     ``moved(result, *args, **kwargs)``, None where there are none.

@@ -1,0 +1,28 @@
+"""pickle: objects in files.  `loads` and `dumps` do no I/O.
+
+The bytes are those of the file object's calls beneath.  A Pickler or Unpickler
+that the program makes itself is not seen, but for its file's calls: types cannot
+be watched in place, and their methods also serve whoever pickles into memory.
+"""
+
+from __future__ import annotations
+
+from pyio_trace.capture.instrument import Instrument, Target
+
+
+def _loaded(result: object, *args: object, **kwargs: object) -> dict[str, object]:
+    return {"type": type(result).__name__}
+
+
+def _dumped(obj: object, *args: object, **kwargs: object) -> dict[str, object]:
+    return {"type": type(obj).__name__}
+
+
+instrument = Instrument(
+    "pickle",
+    version=lambda module: None,
+    targets=(
+        Target("load", path="file", position=0, after=_loaded),
+        Target("dump", path="file", position=1, details=_dumped),
+    ),
+)
