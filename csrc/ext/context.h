@@ -19,8 +19,9 @@ enum pt_hand_over {
     PT_HANDS_NOTHING,
     PT_STARTS, /* its first argument is run in another thread, under the span that is open now */
     PT_STEPS,  /* self is a handle of asyncio's: it goes on under the span in which it was left */
+    PT_MARKS,  /* nothing, and it is no operation: its details() and after() may open spans, and close them (watched.c) */
 };
-#define PT_HAND_OVER_MOST PT_STEPS
+#define PT_HAND_OVER_MOST PT_MARKS
 
 PyObject *pt_hand_over(enum pt_hand_over kind, const struct pt_original *original, PyObject *callable,
                        PyObject *const *args, size_t flagged, PyObject *names);

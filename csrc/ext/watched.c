@@ -131,7 +131,8 @@ static void fault_unless_theirs(struct target *g, struct raised *r)
 }
 
 /* Code of ours, with the call's arguments and perhaps its result before them: neither traced nor
- * profiled, and what it does is in no log.  New reference; NULL: it failed, and that is seen to, or held. */
+ * profiled, and what it does is in no log, but for the spans of those that mark one's ends.  New
+ * reference; NULL: it failed, and that is seen to, or held. */
 static PyObject *ask(struct target *g, struct pt_thread *t, PyObject *function, PyObject *result, struct raised *held,
                      PyObject *const *args, size_t flagged, PyObject *names)
 {
@@ -148,8 +149,11 @@ static PyObject *ask(struct target *g, struct pt_thread *t, PyObject *function, 
     }
     PyThreadState *state = PyThreadState_Get();
     Py_INCREF(function); /* it may be let go meanwhile */
-    t->suppress++;
-    t->gate |= PT_GATE_SUPPRESSED;
+    bool quiet = g->hands_over != PT_MARKS;
+    if (quiet) {
+        t->suppress++;
+        t->gate |= PT_GATE_SUPPRESSED;
+    }
     PyThreadState_EnterTracing(state);
     answer = PyObject_Vectorcall(function, args, (size_t)n, names);
     if (!answer) {
@@ -161,7 +165,7 @@ static PyObject *ask(struct target *g, struct pt_thread *t, PyObject *function, 
             fault(g, &now);
     }
     PyThreadState_LeaveTracing(state);
-    if (!--t->suppress)
+    if (quiet && !--t->suppress)
         t->gate &= ~(uint32_t)PT_GATE_SUPPRESSED;
     Py_DECREF(function);
     if (shifted && shifted != few)
@@ -293,11 +297,11 @@ static void add_details(struct pt_details *d, PyObject *answer)
     Py_XDECREF(answer);
 }
 
-/* errno of the exception that is set, kept set; others are told by their type's name. */
+/* errno of the exception that is set, kept set; its type's name goes into the details (StopIteration: the end). */
 static int error_of(struct pt_details *d, uint32_t *detail)
 {
     PyObject *type = PyErr_Occurred();
-    if (!type || PyErr_GivenExceptionMatches(type, PyExc_StopIteration))
+    if (!type)
         return 0;
     int error = pt_error_number();
     pt_details_add_text(d, "raised", ((PyTypeObject *)type)->tp_name);
@@ -307,9 +311,31 @@ static int error_of(struct pt_details *d, uint32_t *detail)
 
 /* ---- the call ---------------------------------------------------------------------------- */
 
+/* A call that marks the beginning or the end of something longer than itself, which has spans of its own. */
+static PyObject *marking_call(struct target *g, PyObject *callable, PyObject *const *args, size_t flagged, PyObject *names)
+{
+    struct raised held = {NULL, NULL, NULL};
+    struct pt_thread *t = g->details ? pt_enter() : NULL;
+    if (t)
+        Py_XDECREF(ask(g, t, g->details, NULL, &held, args, flagged, names));
+    PyObject *result = pt_call_original(&g->original, callable, args, flagged, names);
+    if (PT_UNLIKELY(held.type != NULL))
+        fault_unless_theirs(g, &held);
+    t = g->after ? pt_enter() : NULL;
+    if (t) {
+        PyObject *type, *value, *trace;
+        PyErr_Fetch(&type, &value, &trace);
+        Py_XDECREF(ask(g, t, g->after, result ? result : Py_None, NULL, args, flagged, names));
+        PyErr_Restore(type, value, trace);
+    }
+    return result;
+}
+
 static PyObject *watched_call(PyObject *callable, PyObject *const *args, size_t flagged, PyObject *names)
 {
     struct target *g = *place_of(callable);
+    if (PT_UNLIKELY(g->hands_over == PT_MARKS))
+        return marking_call(g, callable, args, flagged, names);
     if (PT_UNLIKELY(g->hands_over))
         return pt_hand_over(g->hands_over, &g->original, callable, args, flagged, names);
     struct pt_thread *t = pt_enter();

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 KINDS = ("call", "read", "write", "hdf5", "mpiio")  # kinds[] in csrc/ext/watched.c
 #: What a call's bytes are: nothing, the result itself, its length, its nbytes.
 MOVED = (None, "result", "len", "nbytes")  # enum moved in csrc/ext/watched.c
-STARTS, STEPS = 1, 2  # enum pt_hand_over in csrc/ext/context.h
+STARTS, STEPS, MARKS = 1, 2, 3  # enum pt_hand_over in csrc/ext/context.h
 
 
 class Target:
@@ -41,6 +41,9 @@ class Target:
     ``moved(result, *args, **kwargs)``, None where there are none.
     kind: one of KINDS; what "read" and "write" move counts as asked for by the
     program where they are outermost.  optional: it is no fault if this version has none.
+    hands_over: MARKS, where the call is no operation but the beginning or the end of one that is
+    longer (a task's): details and after (with None, if it raised) are called all the same, and may
+    open and close a native.core.Span; what they return is not looked at.
 
     The functions given here run inside the program: they must be quick, do no
     I/O, change nothing, and may fail (then the details are missing, once with a
