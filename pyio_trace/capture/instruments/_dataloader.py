@@ -116,7 +116,10 @@ def _next_epoch(dataloader: object) -> tuple[_Loader, int]:
 
 def _iterator(iterator: object) -> _Iterator:
     """Of one that was there before tracing began, neither the loader nor the epoch is known."""
-    found: _Iterator = _find(_iterators, iterator) or _put(_iterators, iterator, _Iterator(iterator, _Loader(None), None))
+    found: _Iterator | None = _find(_iterators, iterator)
+    if found is None:
+        found = _Iterator(iterator, _Loader(None), None)
+        _put(_iterators, iterator, found)
     return found
 
 

@@ -125,44 +125,48 @@ _LOADER = "torch.utils.data.dataloader"
 _FETCH = "torch.utils.data._utils.fetch"
 _FILES = "torch.distributed.checkpoint.filesystem"
 
-instrument = Instrument(
-    "torch",
-    minimum="2.0",
-    disarm=loading.forget,
-    targets=(
-        Target("DataLoader.__iter__", module=_LOADER, after=loading.iterating),
-        Target("_BaseDataLoaderIter.__next__", module=_LOADER, name="DataLoader.__next__", details=loading.waits,
-               after=loading.waited),
-        Target("_MapDatasetFetcher.fetch", module=_FETCH, name="DataLoader.fetch", details=loading.fetches),
-        Target("_IterableDatasetFetcher.fetch", module=_FETCH, name="DataLoader.fetch", details=loading.fetches),
-        Target("_BaseDataLoaderIter.__init__", module=_LOADER, hands_over=MARKS, details=loading.begins),
-        Target("_MultiProcessingDataLoaderIter._reset", module=_LOADER, hands_over=MARKS, details=loading.begins_again),
-        Target("_MultiProcessingDataLoaderIter._try_get_data", module=_LOADER, hands_over=MARKS, after=loading.takes),
-        Target("BaseProcess.start", module="multiprocessing.process", hands_over=MARKS, details=loading.starts),
-        Target("Queue.get", module="multiprocessing.queues", hands_over=MARKS, after=loading.gets),
-        Target("save", module="torch.serialization", kind="write", path="f", details=_saves, after=_count, moved=_bytes),
-        Target("load", module="torch.serialization", kind="read", path="f", details=_loads, after=_count, moved=_bytes),
-        Target("PyTorchFileWriter.write_record", module="torch._C", kind="write", details=_record,
-               moved=_bytes_recorded),
-        Target("PyTorchFileReader.get_record", module="torch._C", kind="read", details=_record, moved="len"),
-        Target("PyTorchFileReader.get_storage_from_record", module="torch._C", kind="read", details=_record,
-               moved=_bytes_of_storage),
-        Target("StorageBase._write_file", module="torch._C", hands_over=MARKS, after=_legacy),
-        Target("StorageBase._set_from_file", module="torch._C", hands_over=MARKS, after=_legacy),
-        _checkpointed("state_dict_saver", "save"),
-        _checkpointed("state_dict_saver", "async_save"),
-        _checkpointed("state_dict_loader", "load"),
-        Target("_FileSystemWriter.write_data", module=_FILES, name="FileSystemWriter.write_data", kind="write",
-               path=_folder, details=_written, moved=_bytes_written, optional=True),
-        Target("FileSystemWriter.write_data", module=_FILES, kind="write", path=_folder,
-               details=_written, moved=_bytes_written, optional=True),
-        Target("_FileSystemWriter.finish", module=_FILES, name="FileSystemWriter.finish",
-               path=_folder, optional=True),
-        Target("_write_item", module=_FILES, name="FileSystemWriter.write_item", kind="write", path=_stream, after=_item, moved=_bytes_of_item,
-               optional=True),
-        Target("FileSystemReader.read_data", module=_FILES, kind="read", path=_folder,
-               details=_planned, moved=_bytes_read, optional=True),
-        Target("FileSystemReader.read_metadata", module=_FILES, kind="read",
-               path=_folder, optional=True),
-    ),
+_LOADING = (
+    Target("DataLoader.__iter__", module=_LOADER, after=loading.iterating),
+    Target("_BaseDataLoaderIter.__next__", module=_LOADER, name="DataLoader.__next__", details=loading.waits,
+           after=loading.waited),
+    Target("_MapDatasetFetcher.fetch", module=_FETCH, name="DataLoader.fetch", details=loading.fetches),
+    Target("_IterableDatasetFetcher.fetch", module=_FETCH, name="DataLoader.fetch", details=loading.fetches),
+    Target("_BaseDataLoaderIter.__init__", module=_LOADER, hands_over=MARKS, details=loading.begins),
+    Target("_MultiProcessingDataLoaderIter._reset", module=_LOADER, hands_over=MARKS, details=loading.begins_again),
+    Target("_MultiProcessingDataLoaderIter._try_get_data", module=_LOADER, hands_over=MARKS, after=loading.takes),
+    Target("BaseProcess.start", module="multiprocessing.process", hands_over=MARKS, details=loading.starts),
+    Target("Queue.get", module="multiprocessing.queues", hands_over=MARKS, after=loading.gets),
 )  # fmt: skip
+
+_FILES_OF_ONE = (
+    Target("save", module="torch.serialization", kind="write", path="f", details=_saves, after=_count, moved=_bytes),
+    Target("load", module="torch.serialization", kind="read", path="f", details=_loads, after=_count, moved=_bytes),
+    Target("PyTorchFileWriter.write_record", module="torch._C", kind="write", details=_record, moved=_bytes_recorded),
+    Target("PyTorchFileReader.get_record", module="torch._C", kind="read", details=_record, moved="len"),
+    Target("PyTorchFileReader.get_storage_from_record", module="torch._C", kind="read", details=_record,
+           moved=_bytes_of_storage),
+    Target("StorageBase._write_file", module="torch._C", hands_over=MARKS, after=_legacy),
+    Target("StorageBase._set_from_file", module="torch._C", hands_over=MARKS, after=_legacy),
+)  # fmt: skip
+
+#: Not there in every version, or under another name: all optional.
+_CHECKPOINTS = (
+    _checkpointed("state_dict_saver", "save"),
+    _checkpointed("state_dict_saver", "async_save"),
+    _checkpointed("state_dict_loader", "load"),
+    Target("_FileSystemWriter.write_data", module=_FILES, name="FileSystemWriter.write_data", kind="write",
+           path=_folder, details=_written, moved=_bytes_written, optional=True),
+    Target("FileSystemWriter.write_data", module=_FILES, kind="write", path=_folder, details=_written,
+           moved=_bytes_written, optional=True),
+    Target("_FileSystemWriter.finish", module=_FILES, name="FileSystemWriter.finish", path=_folder, optional=True),
+    Target("FileSystemWriter.finish", module=_FILES, path=_folder, optional=True),
+    Target("_write_item", module=_FILES, name="FileSystemWriter.write_item", kind="write", path=_stream, after=_item,
+           moved=_bytes_of_item, optional=True),
+    Target("FileSystemReader.read_data", module=_FILES, kind="read", path=_folder, details=_planned,
+           moved=_bytes_read, optional=True),
+    Target("FileSystemReader.read_metadata", module=_FILES, kind="read", path=_folder, optional=True),
+)  # fmt: skip
+
+instrument = Instrument(
+    "torch", minimum="2.0", disarm=loading.forget, targets=(*_LOADING, *_FILES_OF_ONE, *_CHECKPOINTS)
+)
