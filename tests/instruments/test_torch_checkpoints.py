@@ -52,7 +52,8 @@ NAMES = ["zip.pt", "legacy.pt", "näme.pt", "file.pt"]
 def saved(tmp_path_factory: pytest.TempPathFactory) -> Outcome:
     """The program above: traced as it is untraced."""
     program = Runner(tmp_path_factory.mktemp("saved"))
-    return succeeded(alike(program.traced(SAVES), program.bare(SAVES)))
+    bare = program.bare(SAVES)  # first: the files that are looked at are those of the traced one
+    return succeeded(alike(program.traced(SAVES), bare))
 
 
 def told(row: Row) -> dict[str, object]:
@@ -155,7 +156,8 @@ for name in ("many", "one", "later"):
 def test_distributed_checkpoints(program: Runner) -> None:
     # GIVEN checkpoints of one file and of many, the latter written by three threads
     pytest.importorskip("torch.distributed.checkpoint.state_dict_saver")
-    outcome = succeeded(alike(program.traced(CHECKPOINT), program.bare(CHECKPOINT)))
+    bare = program.bare(CHECKPOINT)  # first: metadata have other lengths each time
+    outcome = succeeded(alike(program.traced(CHECKPOINT), bare))
     assert "tracer_faults" not in outcome.log.losses()
     for name, files in (("many", 3), ("one", 1), ("later", 1)):
         folder = program.folder / name
