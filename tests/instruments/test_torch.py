@@ -19,7 +19,7 @@ SIZES = [3000 + 1009 * number for number in range(20)]
 
 #: Datasets of files; the trainer says what it was given.  argv: the start method, the case.
 LOADERS = """
-import hashlib, json, os, pickle, sys
+import hashlib, json, os, pickle, re, sys
 import torch
 from torch.utils.data import DataLoader, Dataset, IterableDataset, get_worker_info
 try:
@@ -39,7 +39,10 @@ class Items(Dataset):
     def __getitem__(self, number):
         if number == 13 and sys.argv[2] == "raises":
             raise ValueError("thirteen")
-        return item(number)
+        found = item(number)
+        if number == 13 and sys.argv[2] == "killed":
+            os.kill(os.getpid(), 9)
+        return found
 
 class Stream(IterableDataset):
     def __iter__(self):
@@ -102,6 +105,11 @@ def main(method, case):
                 print(json.dumps([0, number, batch.tolist()]))
                 if place == number:
                     break
+    elif case == "killed":
+        try:
+            run(DataLoader(Items(), batch_size=3, **workers))
+        except RuntimeError as problem:
+            print(re.sub("[0-9]+", "N", str(problem)))
     elif case == "raises":
         import traceback
         loader = DataLoader(Items(), batch_size=3, **workers)
@@ -113,8 +121,9 @@ def main(method, case):
                 print(next(got).tolist())
             except StopIteration:
                 break
-            except Exception:
-                traceback.print_exc(file=sys.stdout)
+            except Exception as problem:  # where it takes the batch from depends on which worker was first
+                frames = traceback.extract_tb(problem.__traceback__)
+                print(type(problem).__name__, problem, [(frame.filename, frame.name) for frame in frames])
 
 if __name__ == "__main__":
     main(*sys.argv[1:])
@@ -331,9 +340,24 @@ def test_a_loader_within_a_worker(items: Runner) -> None:
 def test_an_exception_in_a_worker(items: Runner, method: str) -> None:
     # GIVEN a dataset that raises in a worker THEN the trainer's exception is word for word what it is untraced
     outcome = run(items, method, "raises")
-    assert "ValueError: Caught ValueError in DataLoader worker process 0." in outcome.stdout
+    assert "ValueError Caught ValueError in DataLoader worker process 0." in outcome.stdout
     assert "ValueError: thirteen" in outcome.stdout
     # AND the wait and the fetch that it belongs to say so
     for op in ("DataLoader.__next__", "DataLoader.fetch"):
         (raised,) = [told for _, told in rows_of(outcome, op) if told.get("raised") == "ValueError"]
         assert (raised["batch"], raised["worker"], raised["epoch"]) == (4, 0, 0)
+
+
+@pytest.mark.slow
+def test_a_worker_that_is_killed(items: Runner) -> None:
+    # GIVEN a worker that is killed within a fetch, by SIGKILL
+    outcome = succeeded(items.traced(LOADERS, "spawn", "killed"))
+    bare = items.bare(LOADERS, "spawn", "killed")
+    assert outcome.stdout.splitlines()[-1] == bare.stdout.splitlines()[-1]
+    assert "DataLoader worker (pid(s) N) exited unexpectedly" in outcome.stdout
+    # THEN the fetch is there, begun, and of which batch; and so is what it had read
+    (begun,) = [(row, told) for row, told in rows_of(outcome, "DataLoader.fetch") if row["duration"] is None]
+    assert (begun[1]["epoch"], begun[1]["batch"], begun[1]["worker"]) == (0, 4, 0)
+    assert read_in(outcome, begun[0]) == {12: SIZES[12], 13: SIZES[13]}
+    (wait,) = [told for _, told in rows_of(outcome, "DataLoader.__next__") if told.get("raised") == "RuntimeError"]
+    assert wait["loader"] == begun[1]["loader"]

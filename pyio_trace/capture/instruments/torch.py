@@ -41,7 +41,8 @@ def _loads(f: object, *args: object, **kwargs: object) -> dict[str, object]:
 
 
 def _bytes(result: object, *args: object, **kwargs: object) -> int | None:
-    return None if kwargs.get("mmap") else _storages.get(get_ident(), (0, 0))[0]
+    """None where no storage was seen: mapped, or read by other means (TorchScript, safetensors)."""
+    return None if kwargs.get("mmap") else _storages.get(get_ident(), (None, 0))[0]
 
 
 def _count(result: object, *args: object, **kwargs: object) -> dict[str, object] | None:
@@ -167,6 +168,13 @@ _CHECKPOINTS = (
     Target("FileSystemReader.read_metadata", module=_FILES, kind="read", path=_folder, optional=True),
 )  # fmt: skip
 
+
+
+def _forget() -> None:
+    _storages.clear()
+    loading.forget()
+
+
 instrument = Instrument(
-    "torch", minimum="2.0", disarm=loading.forget, targets=(*_LOADING, *_FILES_OF_ONE, *_CHECKPOINTS)
+    "torch", minimum="2.0", disarm=_forget, targets=(*_LOADING, *_FILES_OF_ONE, *_CHECKPOINTS)
 )
