@@ -215,7 +215,7 @@ def find(module: ModuleType, where: str) -> object | None:
     if isinstance(found, property):
         found = found.fget
     if type(found).__name__ == "instancemethod":  # pybind11's: a builtin function within
-        found = found.__func__  # type: ignore[union-attr]
+        found = found.__func__  # type: ignore[attr-defined]
     # numpy's dispatcher, which other code may have kept: what it goes on to is a function of Python
     return getattr(found, "_implementation", found)
 
