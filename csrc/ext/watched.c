@@ -315,11 +315,11 @@ static void add_details(struct pt_details *d, PyObject *answer)
     Py_XDECREF(answer);
 }
 
-/* errno of the exception that is set, kept set; others are told by their type's name. */
+/* errno of the exception that is set, kept set; its type's name goes into the details (StopIteration: the end). */
 static int error_of(struct pt_details *d, uint32_t *detail)
 {
     PyObject *type = PyErr_Occurred();
-    if (!type || PyErr_GivenExceptionMatches(type, PyExc_StopIteration))
+    if (!type)
         return 0;
     int error = pt_error_number();
     pt_details_add_text(d, "raised", ((PyTypeObject *)type)->tp_name);
@@ -332,16 +332,19 @@ static int error_of(struct pt_details *d, uint32_t *detail)
 /* A call that marks the beginning or the end of something longer than itself, which has spans of its own. */
 static PyObject *marking_call(struct target *g, PyObject *callable, PyObject *const *args, size_t flagged, PyObject *names)
 {
+    struct raised held = {NULL, NULL, NULL};
     struct pt_thread *t = g->details ? pt_enter() : NULL;
     if (t)
-        Py_XDECREF(ask(g, t, g->details, NULL, NULL, args, flagged, names));
+        Py_XDECREF(ask(g, t, g->details, NULL, &held, args, flagged, names));
     PyObject *result = pt_call_original(&g->original, callable, args, flagged, names);
+    if (PT_UNLIKELY(held.type != NULL))
+        fault_unless_theirs(g, &held);
     t = g->after ? pt_enter() : NULL;
     if (t) {
-        struct raised theirs;
-        PyErr_Fetch(&theirs.type, &theirs.value, &theirs.trace);
+        PyObject *type, *value, *trace;
+        PyErr_Fetch(&type, &value, &trace);
         Py_XDECREF(ask(g, t, g->after, result ? result : Py_None, NULL, args, flagged, names));
-        PyErr_Restore(theirs.type, theirs.value, theirs.trace);
+        PyErr_Restore(type, value, trace);
     }
     return result;
 }

@@ -214,6 +214,8 @@ def find(module: ModuleType, where: str) -> object | None:
         found = found.__func__
     if isinstance(found, property):
         found = found.fget
+    if type(found).__name__ == "instancemethod":  # pybind11's: a builtin function within
+        found = found.__func__  # type: ignore[attr-defined]
     # numpy's dispatcher, which other code may have kept: what it goes on to is a function of Python
     found = getattr(found, "_implementation", found)
     if type(found).__name__ == "cython_function_or_method":  # a decorator made by Cython has no such pointer: likewise

@@ -1,0 +1,180 @@
+"""PyTorch: the DataLoader's waits and fetches (_dataloader.py), torch.save and torch.load, distributed checkpoints.
+
+What save and load move is the storages of tensors; the pickle that says what they are, and the container's own
+bytes, are records of their own or POSIX's to tell.
+"""
+
+from __future__ import annotations
+
+from _thread import get_ident
+
+from pyio_trace.capture.instrument import MARKS, Instrument, Target
+from pyio_trace.capture.instruments import _dataloader as loading
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+# ---- torch.save, torch.load ----------------------------------------------------------------
+
+#: By thread: bytes and number of the storages that the call under way has moved.  One within it (of an object that
+#: pickles itself so) is over before the outer one moves any.
+_storages: dict[int, tuple[int, int]] = {}
+
+
+def _moves(number: int) -> None:
+    bytes_, count = _storages.get(get_ident(), (0, 0))
+    _storages[get_ident()] = bytes_ + number, count + 1
+
+
+def _saves(
+    obj: object, f: object, pickle_module: object = None, pickle_protocol: int = 2,
+    _use_new_zipfile_serialization: bool = True, *args: object, **kwargs: object,
+) -> dict[str, object]:  # fmt: skip
+    _storages.pop(get_ident(), None)
+    return {"format": "zip" if _use_new_zipfile_serialization else "legacy"}
+
+
+def _loads(f: object, *args: object, **kwargs: object) -> dict[str, object]:
+    _storages.pop(get_ident(), None)
+    return {"mmap": True} if kwargs.get("mmap") else {}
+
+
+def _bytes(result: object, *args: object, **kwargs: object) -> int | None:
+    """None where no storage was seen: mapped, or read by other means (TorchScript, safetensors)."""
+    return None if kwargs.get("mmap") else _storages.get(get_ident(), (None, 0))[0]
+
+
+def _count(result: object, *args: object, **kwargs: object) -> dict[str, object] | None:
+    count = _storages.pop(get_ident(), (0, 0))[1]
+    return None if kwargs.get("mmap") else {"storages": count}
+
+
+def _record(archive: object, name: object, *args: object) -> dict[str, object]:
+    return {"record": name}
+
+
+def _bytes_recorded(result: object, archive: object, name: str, data: object, size: int, *args: object) -> int:
+    if name.startswith("data/"):
+        _moves(size)
+    return size
+
+
+def _bytes_of_storage(result: object, archive: object, name: object, size: int, *args: object) -> int:
+    _moves(size)
+    return size
+
+
+def _legacy(result: object, storage: Any, *args: object) -> None:
+    _moves(storage.nbytes())
+
+
+# ---- torch.distributed.checkpoint ----------------------------------------------------------
+
+
+def _checkpoint(*args: Any, **kwargs: Any) -> object:
+    """checkpoint_id, or what the reader or writer was made with."""
+    if kwargs.get("checkpoint_id") is not None:
+        return kwargs["checkpoint_id"]
+    for agent in (kwargs.get("storage_writer"), kwargs.get("storage_reader"), *args[1:2]):
+        if agent is not None:
+            return getattr(agent, "path", None)
+    return None
+
+
+def _folder(agent: Any, *args: object, **kwargs: object) -> object:
+    return agent.path
+
+
+def _planned(agent: Any, plan: Any, planner: object) -> dict[str, object]:
+    return {"items": len(plan.items)}
+
+
+def _written(agent: Any, plan: Any, planner: object) -> dict[str, object]:
+    return {"items": len(plan.items), "threads": agent.thread_count}
+
+
+def _bytes_written(result: Any, *args: object) -> int | None:
+    return sum(one.size_in_bytes for one in result.value()) if result.done() else None
+
+
+def _bytes_read(result: object, agent: Any, plan: Any, planner: object) -> int:
+    return sum(agent.storage_data[item.storage_index].length for item in plan.items)
+
+
+def _stream(*args: Any, **kwargs: object) -> object:
+    """The file that an item is written to: the first or the second argument, by version."""
+    return next((one for one in args[:2] if hasattr(one, "tell")), None)
+
+
+def _item(result: Any, *args: object, **kwargs: object) -> dict[str, object]:
+    return {"name": result.index.fqn, "offset": result.storage_data.offset}
+
+
+def _bytes_of_item(result: Any, *args: object, **kwargs: object) -> int:
+    return int(result.size_in_bytes)
+
+
+def _checkpointed(module: str, name: str) -> Target:
+    return Target(
+        name, module=f"torch.distributed.checkpoint.{module}", name=f"torch.distributed.checkpoint.{name}",
+        path=_checkpoint, optional=True,
+    )  # fmt: skip
+
+
+_LOADER = "torch.utils.data.dataloader"
+_FETCH = "torch.utils.data._utils.fetch"
+_FILES = "torch.distributed.checkpoint.filesystem"
+
+_LOADING = (
+    Target("DataLoader.__iter__", module=_LOADER, after=loading.iterating),
+    Target("_BaseDataLoaderIter.__next__", module=_LOADER, name="DataLoader.__next__", details=loading.waits,
+           after=loading.waited),
+    Target("_MapDatasetFetcher.fetch", module=_FETCH, name="DataLoader.fetch", details=loading.fetches),
+    Target("_IterableDatasetFetcher.fetch", module=_FETCH, name="DataLoader.fetch", details=loading.fetches),
+    Target("_BaseDataLoaderIter.__init__", module=_LOADER, hands_over=MARKS, details=loading.begins),
+    Target("_MultiProcessingDataLoaderIter._reset", module=_LOADER, hands_over=MARKS, details=loading.begins_again),
+    Target("_MultiProcessingDataLoaderIter._try_get_data", module=_LOADER, hands_over=MARKS, after=loading.takes),
+    Target("BaseProcess.start", module="multiprocessing.process", hands_over=MARKS, details=loading.starts),
+    Target("Queue.get", module="multiprocessing.queues", hands_over=MARKS, after=loading.gets),
+)  # fmt: skip
+
+_FILES_OF_ONE = (
+    Target("save", module="torch.serialization", kind="write", path="f", details=_saves, after=_count, moved=_bytes),
+    Target("load", module="torch.serialization", kind="read", path="f", details=_loads, after=_count, moved=_bytes),
+    Target("PyTorchFileWriter.write_record", module="torch._C", kind="write", details=_record, moved=_bytes_recorded),
+    Target("PyTorchFileReader.get_record", module="torch._C", kind="read", details=_record, moved="len"),
+    Target("PyTorchFileReader.get_storage_from_record", module="torch._C", kind="read", details=_record,
+           moved=_bytes_of_storage),
+    Target("StorageBase._write_file", module="torch._C", hands_over=MARKS, after=_legacy),
+    Target("StorageBase._set_from_file", module="torch._C", hands_over=MARKS, after=_legacy),
+)  # fmt: skip
+
+#: Not there in every version, or under another name: all optional.
+_CHECKPOINTS = (
+    _checkpointed("state_dict_saver", "save"),
+    _checkpointed("state_dict_saver", "async_save"),
+    _checkpointed("state_dict_loader", "load"),
+    Target("_FileSystemWriter.write_data", module=_FILES, name="FileSystemWriter.write_data", kind="write",
+           path=_folder, details=_written, moved=_bytes_written, optional=True),
+    Target("FileSystemWriter.write_data", module=_FILES, kind="write", path=_folder, details=_written,
+           moved=_bytes_written, optional=True),
+    Target("_FileSystemWriter.finish", module=_FILES, name="FileSystemWriter.finish", path=_folder, optional=True),
+    Target("FileSystemWriter.finish", module=_FILES, path=_folder, optional=True),
+    Target("_write_item", module=_FILES, name="FileSystemWriter.write_item", kind="write", path=_stream, after=_item,
+           moved=_bytes_of_item, optional=True),
+    Target("FileSystemReader.read_data", module=_FILES, kind="read", path=_folder, details=_planned,
+           moved=_bytes_read, optional=True),
+    Target("FileSystemReader.read_metadata", module=_FILES, kind="read", path=_folder, optional=True),
+)  # fmt: skip
+
+
+
+def _forget() -> None:
+    _storages.clear()
+    loading.forget()
+
+
+instrument = Instrument(
+    "torch", minimum="2.0", disarm=_forget, targets=(*_LOADING, *_FILES_OF_ONE, *_CHECKPOINTS)
+)
