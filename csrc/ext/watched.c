@@ -252,7 +252,7 @@ static uint32_t path_id(struct target *g, struct pt_thread *t, struct raised *he
 {
     if (g->path) {
         PyObject *value = ask(g, t, g->path, NULL, held, args, flagged, names);
-        uint32_t id = value ? path_of(t, value, 0) : 0;
+        uint32_t id = value == Py_NotImplemented ? LEFT_OUT : value ? path_of(t, value, 0) : 0;
         Py_XDECREF(value);
         return id;
     }

@@ -33,7 +33,8 @@ class Target:
     library's name before it (numpy.load, Dataset.__getitem__).
     path: the argument that has the path, by its name, or ``path(*args,
     **kwargs)``; paths may be str, bytes, path objects, descriptors, Python's
-    file objects, or a list of one.  position: of that argument where the
+    file objects, or a list of one; NotImplemented from the function: this call is about no file, and
+    in no row.  position: of that argument where the
     function is not Python's own and cannot be asked.
     details: ``details(*args, **kwargs)``, a dict for `detail`, before the call;
     after: ``after(result, *args, **kwargs)``, likewise once it has returned.
