@@ -138,7 +138,7 @@ def _shape(data: Any) -> Details:
 
 def _names(columns: Any) -> Details:
     """The columns that were asked for; of expressions, the names they get."""
-    if columns is None:
+    if not isinstance(columns, (list, tuple, dict)):
         return {}
     return {"names": [name if isinstance(name, (str, int)) else str(name) for name in columns]}
 
@@ -147,58 +147,83 @@ def _got(result: Any, *args: Any, **kwargs: Any) -> Details:
     return _shape(result)
 
 
-# ---- functions: (source, ...) -> table; (table, where, ...) ------------------------------------
+# ---- arguments: by place or by any of their names ------------------------------------------------
+
+_FROM = ("source", "input_file", "where", "sink", "path", "path_or_paths")
+_DATA = ("table", "data", "df", "batch", "table_or_batch")
+_TO = ("where", "output_file", "dest", "root_path", "base_dir")
 
 
-def _source_path(source: Any, *args: Any, filesystem: Any = None, **kwargs: Any) -> object:
-    return _path(_place(source, filesystem))
+def _argument(args: tuple[Any, ...], kwargs: dict[str, Any], index: int, names: tuple[str, ...]) -> Any:
+    """None: not given, so that the call is about to fail."""
+    if len(args) > index:
+        return args[index]
+    for name in names:
+        if name in kwargs:
+            return kwargs[name]
+    return None
 
 
-def _source_moved(result: Any, source: Any, *args: Any, filesystem: Any = None, **kwargs: Any) -> int | None:
-    place = _place(source, filesystem)
+def _source(args: tuple[Any, ...], kwargs: dict[str, Any], index: int = 0) -> Place | None:
+    return _place(_argument(args, kwargs, index, _FROM), kwargs.get("filesystem"))
+
+
+def _sink(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Place | None:
+    return _place(_argument(args, kwargs, 1, _TO), kwargs.get("filesystem"))
+
+
+# ---- functions: (source, ...) -> table; (table, where, ...) ---------------------------------------
+
+
+def _source_path(*args: Any, **kwargs: Any) -> object:
+    return _path(_source(args, kwargs))
+
+
+def _source_moved(result: Any, *args: Any, **kwargs: Any) -> int | None:
+    place = _source(args, kwargs)
     return _size(result) if place is not None and place.moves else None
 
 
-def _source_noted(result: Any, source: Any, *args: Any, filesystem: Any = None, **kwargs: Any) -> Details:
-    _note(result, _place(source, filesystem))
+def _source_noted(result: Any, *args: Any, **kwargs: Any) -> Details:
+    _note(result, _source(args, kwargs))
     return {}
 
 
-def _columns(source: Any, *args: Any, columns: Any = None, **kwargs: Any) -> Details:
-    return _names(args[0] if args else columns)
+def _columns(*args: Any, **kwargs: Any) -> Details:
+    return _names(_argument(args, kwargs, 1, ("columns",)))
 
 
-def _table_columns(source: Any, *, columns: Any = None, filters: Any = None, **kwargs: Any) -> Details:
-    return {**_names(columns), **({} if filters is None else {"filtered": True})}
+def _table_columns(*args: Any, **kwargs: Any) -> Details:
+    return {**_names(kwargs.get("columns")), **({} if kwargs.get("filters") is None else {"filtered": True})}
 
 
-def _sink_path(data: Any, where: Any, *args: Any, filesystem: Any = None, **kwargs: Any) -> object:
-    return _path(_place(where, filesystem))
+def _sink_path(*args: Any, **kwargs: Any) -> object:
+    return _path(_sink(args, kwargs))
 
 
-def _sink_moved(result: Any, data: Any, where: Any, *args: Any, filesystem: Any = None, **kwargs: Any) -> int | None:
-    place = _place(where, filesystem)
-    return _size(data) if place is not None and place.moves else None
+def _sink_moved(result: Any, *args: Any, **kwargs: Any) -> int | None:
+    place = _sink(args, kwargs)
+    return _size(_argument(args, kwargs, 0, _DATA)) if place is not None and place.moves else None
 
 
-def _sink_details(data: Any, where: Any, *args: Any, **kwargs: Any) -> Details:
+def _sink_details(*args: Any, **kwargs: Any) -> Details:
     asked = {name: kwargs[name] for name in ("compression", "row_group_size", "chunksize", "version") if name in kwargs}
-    return {**_shape(data), **asked}
+    return {**_shape(_argument(args, kwargs, 0, _DATA)), **asked}
 
 
-# ---- objects that were made of a source --------------------------------------------------------
+# ---- objects that were made of a source: (self, source, ...), then (self, ...) -------------------
 
 
-def _made_path(made: Any, source: Any, *args: Any, filesystem: Any = None, **kwargs: Any) -> object:
-    return _path(_place(source, filesystem))
+def _made_path(*args: Any, **kwargs: Any) -> object:
+    return _path(_source(args, kwargs, 1))
 
 
-def _made_noted(result: Any, made: Any, source: Any, *args: Any, filesystem: Any = None, **kwargs: Any) -> Details:
-    _note(made, _place(source, filesystem))
+def _made_noted(result: Any, made: Any, *args: Any, **kwargs: Any) -> Details:
+    _note(made, _source(args, kwargs))
     return {}
 
 
-def _own_path(made: Any, *args: Any, **kwargs: Any) -> object:
+def _own_path(made: Any = None, *args: Any, **kwargs: Any) -> object:
     return _path(_noted(made))
 
 
@@ -207,17 +232,17 @@ def _own_got(result: Any, made: Any, *args: Any, **kwargs: Any) -> int | None:
     return _size(result) if place is not None and place.moves else None
 
 
-def _own_given(result: Any, made: Any, data: Any, *args: Any, **kwargs: Any) -> int | None:
+def _own_given(result: Any, made: Any, *args: Any, **kwargs: Any) -> int | None:
     place = _noted(made)
-    return _size(data) if place is not None and place.moves else None
+    return _size(_argument(args, kwargs, 0, _DATA)) if place is not None and place.moves else None
 
 
-def _given(made: Any, data: Any, *args: Any, **kwargs: Any) -> Details:
-    return _shape(data)
+def _given(*args: Any, **kwargs: Any) -> Details:
+    return _shape(_argument(args, kwargs, 1, _DATA))
 
 
-def _number(made: Any, i: Any, *args: Any, **kwargs: Any) -> Details:
-    return {"batch": i}
+def _number(*args: Any, **kwargs: Any) -> Details:
+    return {"batch": _argument(args, kwargs, 1, ("i",))}
 
 
 # ---- Parquet -------------------------------------------------------------------------------------
@@ -234,15 +259,21 @@ def _stored(metadata: Any, groups: Iterable[int], columns: Iterable[int] | None)
     return found
 
 
-def _opened(result: Any, file: Any, source: Any, *args: Any, filesystem: Any = None, **kwargs: Any) -> Details:
-    _note(file, _place(source, filesystem))
+def _opened(result: Any, file: Any, *args: Any, **kwargs: Any) -> Details:
+    _note(file, _source(args, kwargs))
     metadata = file.metadata
     return {"rows": metadata.num_rows, "row_groups": metadata.num_row_groups, "columns": metadata.num_columns}
 
 
-def _part(file: Any, groups: Iterable[int] | None, columns: Any, use_pandas_metadata: bool) -> Details:
-    metadata = file.metadata
-    chosen = None if columns is None else file._get_column_indices(columns, use_pandas_metadata=use_pandas_metadata)
+def _part(file: Any, groups: Iterable[int] | None, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Details:
+    """args: from `columns` on; columns, use_threads, use_pandas_metadata are in this order in every function."""
+    columns = _argument(args, kwargs, 0, ("columns",))
+    if not (columns is None or isinstance(columns, (list, tuple))) or not hasattr(file, "reader"):
+        return {}
+    metadata, chosen = file.metadata, None
+    if columns is not None:
+        with_index = bool(_argument(args, kwargs, 2, ("use_pandas_metadata",)))
+        chosen = file._get_column_indices(columns, use_pandas_metadata=with_index)
     every = range(metadata.num_row_groups)
     groups = list(every if groups is None else groups)
     if any(group not in every for group in groups):
@@ -250,28 +281,25 @@ def _part(file: Any, groups: Iterable[int] | None, columns: Any, use_pandas_meta
     return {**_stored(metadata, groups, chosen), **_names(columns)}
 
 
-def _read(file: Any, columns: Any = None, use_threads: bool = True, use_pandas_metadata: bool = False) -> Details:
-    return _part(file, None, columns, use_pandas_metadata)
+def _read(file: Any = None, *args: Any, **kwargs: Any) -> Details:
+    return _part(file, None, args, kwargs)
 
 
-def _read_groups(
-    file: Any, row_groups: Any, columns: Any = None, use_threads: bool = True, use_pandas_metadata: bool = False
-) -> Details:
-    found = _part(file, row_groups, columns, use_pandas_metadata)
-    return {**found, "groups": list(row_groups)}
+def _read_groups(file: Any = None, *args: Any, **kwargs: Any) -> Details:
+    row_groups = _argument(args, kwargs, 0, ("row_groups",))
+    groups = list(row_groups) if isinstance(row_groups, (list, tuple, range)) else []
+    return {**_part(file, groups, args[1:], kwargs), "groups": groups}
 
 
-def _read_group(
-    file: Any, i: Any, columns: Any = None, use_threads: bool = True, use_pandas_metadata: bool = False
-) -> Details:
-    return {**_part(file, (i,), columns, use_pandas_metadata), "groups": [i]}
+def _read_group(file: Any = None, *args: Any, **kwargs: Any) -> Details:
+    groups = [_argument(args, kwargs, 0, ("i",))]
+    return {**_part(file, groups, args[1:], kwargs), "groups": groups}
 
 
-def _batches(
-    file: Any, batch_size: Any = 65536, row_groups: Any = None, columns: Any = None, use_threads: bool = True,
-    use_pandas_metadata: bool = False,
-) -> Details:  # fmt: skip
-    return {**_part(file, row_groups, columns, use_pandas_metadata), "batch_size": batch_size}
+def _batches(file: Any = None, *args: Any, **kwargs: Any) -> Details:
+    batch_size, row_groups = (args[0] if args else kwargs.get("batch_size")), _argument(args, kwargs, 1, ("row_groups",))
+    groups = list(row_groups) if isinstance(row_groups, (list, tuple, range)) else None
+    return {**_part(file, groups, args[2:], kwargs), **({} if batch_size is None else {"batch_size": batch_size})}
 
 
 def _rows(result: Any, *args: Any, **kwargs: Any) -> Details:
@@ -286,8 +314,10 @@ def _written(result: Any, writer: Any) -> Details:
     return {"rows": metadata.num_rows, **_stored(metadata, range(metadata.num_row_groups), None)}
 
 
-def _writer_details(writer: Any, where: Any, schema: Any, *args: Any, compression: Any = "snappy", **kw: Any) -> Details:
-    return {"columns": len(schema), "compression": compression}
+def _writer_details(*args: Any, **kwargs: Any) -> Details:
+    compression, schema = kwargs.get("compression", "snappy"), _argument(args, kwargs, 2, ("schema",))
+    said = {"compression": compression} if isinstance(compression, str) else {}
+    return {"columns": len(schema), **said} if hasattr(schema, "__len__") else said
 
 
 def _metadata_got(result: Any, *args: Any, **kwargs: Any) -> Details:
@@ -299,17 +329,30 @@ def _metadata_got(result: Any, *args: Any, **kwargs: Any) -> Details:
 
 
 def _dataset(made: Any) -> Place | None:
-    """Of a dataset, a fragment, a scanner."""
+    """Of a dataset, a fragment, a scanner.  A dataset over bytes in memory must not be asked for its filesystem:
+    pyarrow goes through a null pointer."""
     place = _noted(made)
-    if place is None and type(made).__name__ == "FileSystemDataset":
-        place = _common([_within(made.filesystem, path) for path in made.files])
-        _note(made, place)
-    elif place is None and getattr(made, "path", None):  # a fragment
+    if place is not None:
+        return place
+    if type(made).__name__ == "FileSystemDataset":
+        files = [path for path in made.files if not path.startswith("<")]  # <Buffer>, <File>
+        place = _common([Place(path) for path in files]) if files else None
+        if place is not None:
+            place = place if os.path.isabs(os.fsdecode(place.path)) else Place(None)  # type: ignore[arg-type]
+            _note(made, place)
+    elif getattr(made, "filesystem", None) is not None:  # a fragment
         place = _within(made.filesystem, made.path)
     return place
 
 
-def _dataset_path(made: Any, *args: Any, **kwargs: Any) -> object:
+def _datasets_noted(result: Any, made: Any, *args: Any, **kwargs: Any) -> Details:
+    place = _source(args, kwargs)
+    _note(made, place)
+    _note(getattr(made, "_dataset", None), place)
+    return {}
+
+
+def _dataset_path(made: Any = None, *args: Any, **kwargs: Any) -> object:
     return _path(_dataset(made))
 
 
@@ -318,11 +361,11 @@ def _dataset_got(result: Any, made: Any, *args: Any, **kwargs: Any) -> int | Non
     return _size(result) if place is not None and place.moves else None
 
 
-def _scan(made: Any, *args: Any, **kwargs: Any) -> Details:
+def _scan(*args: Any, **kwargs: Any) -> Details:
     filtered = {} if kwargs.get("filter") is None else {"filtered": True}
     columns = kwargs.get("columns")
     asked = {name: kwargs[name] for name in ("batch_size",) if name in kwargs}
-    return {**_names(columns if isinstance(columns, (list, tuple, dict)) else None), **filtered, **asked}
+    return {**_names(columns), **filtered, **asked}
 
 
 def _scanner_noted(result: Any, made: Any, *args: Any, **kwargs: Any) -> Details:
@@ -334,25 +377,22 @@ def _counted(result: Any, *args: Any, **kwargs: Any) -> Details:
     return {"rows": result}
 
 
-def _found(result: Any, source: Any, *args: Any, filesystem: Any = None, **kwargs: Any) -> Details:
-    _note(result, _place(source, filesystem))
+def _found(result: Any, *args: Any, **kwargs: Any) -> Details:
+    _note(result, _source(args, kwargs))
     files = getattr(result, "files", None)
     return {} if files is None else {"files": len(files)}
 
 
-def _data_path(data: Any, base_dir: Any, *args: Any, filesystem: Any = None, **kwargs: Any) -> object:
-    return _path(_place(base_dir, filesystem))
-
-
-def _data_details(data: Any, base_dir: Any, *args: Any, format: Any = None, **kwargs: Any) -> Details:
+def _data_details(*args: Any, **kwargs: Any) -> Details:
+    format = kwargs.get("format")
     kind = format if isinstance(format, str) else getattr(format, "default_extname", None)
-    return {**_shape(data), **({} if kind is None else {"format": kind})}
+    return {**_shape(_argument(args, kwargs, 0, _DATA)), **({} if kind is None else {"format": kind})}
 
 
 # ---- files and filesystems -----------------------------------------------------------------------
 
 
-def _file_path(file: Any, *args: Any, **kwargs: Any) -> object:
+def _file_path(file: Any = None, *args: Any, **kwargs: Any) -> object:
     return _path(_place(file))
 
 
@@ -368,22 +408,22 @@ def _sent(result: Any, file: Any, *args: Any, **kwargs: Any) -> int | None:
     return result if place is not None and place.moves else None
 
 
-def _in(filesystem: Any, path: Any = None, *args: Any, **kwargs: Any) -> object:
+def _in(filesystem: Any = None, *args: Any, **kwargs: Any) -> object:
+    path = _argument(args, kwargs, 0, ("path", "paths_or_selector", "src"))
     if hasattr(path, "base_dir"):  # a selector
         path = path.base_dir
     place = _place(path, filesystem)
     return None if place is None else place.path
 
 
-def _in_noted(result: Any, filesystem: Any, path: Any, *args: Any, **kwargs: Any) -> Details:
-    _note(result, _place(path, filesystem))
+def _in_noted(result: Any, filesystem: Any, *args: Any, **kwargs: Any) -> Details:
+    _note(result, _place(_argument(args, kwargs, 0, ("path",)), filesystem))
     return {}
 
 
-def _to(filesystem: Any, src: Any, dest: Any) -> Details:
-    place = _place(dest, filesystem)
+def _to(filesystem: Any = None, *args: Any, **kwargs: Any) -> Details:
+    place = _place(_argument(args, kwargs, 1, ("dest",)), filesystem)
     return {} if place is None or not isinstance(place.path, str) else {"to": place.path}
-
 
 
 # ---- the table -----------------------------------------------------------------------------------
@@ -416,7 +456,7 @@ def _parquet() -> tuple[Target, ...]:
         target("ParquetWriter.write_table", path=_own_path, details=_given, moved=_own_given, kind="write"),
         target("ParquetWriter.write_batch", path=_own_path, details=_given, moved=_own_given, kind="write"),
         target("ParquetWriter.close", path=_own_path, after=_written),
-        target("ParquetDataset.__init__", name="pyarrow.parquet.ParquetDataset", path=_made_path, after=_made_noted),
+        target("ParquetDataset.__init__", name="pyarrow.parquet.ParquetDataset", path=_made_path, after=_datasets_noted),
         target("ParquetDataset.read", path=_own_path, after=_got, moved=_own_got, kind="read"),
     )  # fmt: skip
 
@@ -457,7 +497,7 @@ def _datasets() -> tuple[Target, ...]:
     targets = [
         Target("dataset", module="pyarrow.dataset", name="pyarrow.dataset.dataset", path=_source_path, after=_found),
         Target(
-            "write_dataset", module="pyarrow.dataset", name="pyarrow.dataset.write_dataset", path=_data_path,
+            "write_dataset", module="pyarrow.dataset", name="pyarrow.dataset.write_dataset", path=_sink_path,
             details=_data_details, moved=_sink_moved, kind="write",
         ),
     ]  # fmt: skip
