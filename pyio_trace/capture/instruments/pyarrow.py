@@ -35,19 +35,21 @@ _CHUNKS_MOST = 1000
 
 
 class Place:
-    """What a reader reads, a writer writes.  path: as the engine takes it; moves: its bytes are in no row below."""
+    """What a reader reads, a writer writes.  path: as the engine takes it; moves: its bytes are in no row below;
+    plain: it is not encrypted, for all that one knows."""
 
-    __slots__ = ("moves", "path")
+    __slots__ = ("moves", "path", "plain")
 
-    def __init__(self, path: object, moves: bool = True) -> None:
+    def __init__(self, path: object, moves: bool = True, plain: bool = True) -> None:
         self.path = path
         self.moves = moves
+        self.plain = plain
 
 
 _places = Remembered()
 
 
-def _note(made: Any, place: Place | None) -> None:
+def _note(made: Any, place: Place | None, plain: bool = True) -> None:
     """From here on `made` is known to be of that place."""
     if place is None or made is None:
         return
@@ -59,7 +61,7 @@ def _note(made: Any, place: Place | None) -> None:
     else:  # a file object is not to be kept alive, a list may change
         kept = getattr(path, "name", None)
         kept = kept if isinstance(kept, (str, bytes, int)) else ()
-    _places.note(made, Place(kept, place.moves))
+    _places.note(made, Place(kept, place.moves, plain))
 
 
 def _noted(made: Any) -> Place | None:
@@ -132,7 +134,7 @@ def _shape(data: Any) -> Details:
     rows = getattr(data, "num_rows", None)
     if rows is not None:
         return {"rows": rows, "columns": data.num_columns}
-    shape = getattr(data, "shape", ())
+    shape: tuple[int, ...] = getattr(data, "shape", ())
     return {"rows": shape[0], "columns": shape[1]} if len(shape) == 2 else {}
 
 
@@ -207,7 +209,8 @@ def _sink_moved(result: Any, *args: Any, **kwargs: Any) -> int | None:
 
 
 def _sink_details(*args: Any, **kwargs: Any) -> Details:
-    asked = {name: kwargs[name] for name in ("compression", "row_group_size", "chunksize", "version") if name in kwargs}
+    told = ("compression", "row_group_size", "chunksize", "version")
+    asked: Details = {name: kwargs[name] for name in told if name in kwargs}
     return {**_shape(_argument(args, kwargs, 0, _DATA)), **asked}
 
 
@@ -248,58 +251,59 @@ def _number(*args: Any, **kwargs: Any) -> Details:
 # ---- Parquet -------------------------------------------------------------------------------------
 
 
-def _stored(metadata: Any, groups: Iterable[int], columns: Iterable[int] | None) -> Details:
-    """Bytes in the file of the row groups' column chunks, as the metadata in memory has them."""
-    groups = list(groups)
-    within = list(range(metadata.num_columns) if columns is None else dict.fromkeys(columns))
-    found: Details = {"row_groups": len(groups), "columns": len(within)}
-    if len(groups) * len(within) <= _CHUNKS_MOST:
-        rows = [metadata.row_group(group) for group in groups]
-        found["stored"] = sum(row.column(column).total_compressed_size for row in rows for column in within)
-    return found
+def _stored(place: Place | None, metadata: Any, groups: list[int], columns: list[int]) -> Details:
+    """Bytes in the file of the row groups' column chunks, as the metadata in memory has them.
+
+    pyarrow ends the process where it is asked for a chunk that is encrypted and for which it has no key.  So this is
+    for what has been read, without a key, and for what has been written without one.
+    """
+    if place is None or not place.plain or len(groups) * len(columns) > _CHUNKS_MOST:
+        return {}
+    rows = [metadata.row_group(group) for group in groups]
+    return {"stored": sum(row.column(column).total_compressed_size for row in rows for column in columns)}
 
 
 def _opened(result: Any, file: Any, *args: Any, **kwargs: Any) -> Details:
-    _note(file, _source(args, kwargs))
+    plain = kwargs.get("decryption_properties") is None and kwargs.get("metadata") is None
+    _note(file, _source(args, kwargs), plain)
     metadata = file.metadata
     return {"rows": metadata.num_rows, "row_groups": metadata.num_row_groups, "columns": metadata.num_columns}
 
 
 def _part(file: Any, groups: Iterable[int] | None, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Details:
-    """args: from `columns` on; columns, use_threads, use_pandas_metadata are in this order in every function."""
-    columns = _argument(args, kwargs, 0, ("columns",))
-    if not (columns is None or isinstance(columns, (list, tuple))) or not hasattr(file, "reader"):
-        return {}
-    metadata, chosen = file.metadata, None
+    """What has been read.  args: from `columns` on, then use_threads and use_pandas_metadata in every function."""
+    columns, metadata = _argument(args, kwargs, 0, ("columns",)), file.metadata
+    chosen = list(range(metadata.num_columns))
     if columns is not None:
+        columns = list(columns)
         with_index = bool(_argument(args, kwargs, 2, ("use_pandas_metadata",)))
-        chosen = file._get_column_indices(columns, use_pandas_metadata=with_index)
-    every = range(metadata.num_row_groups)
-    groups = list(every if groups is None else groups)
-    if any(group not in every for group in groups):
-        return _names(columns)  # the call is about to fail
-    return {**_stored(metadata, groups, chosen), **_names(columns)}
+        chosen = list(dict.fromkeys(file._get_column_indices(columns, use_pandas_metadata=with_index)))
+    groups = list(range(metadata.num_row_groups) if groups is None else groups)
+    found = {"row_groups": len(groups), "columns": len(chosen), **_names(columns)}
+    return {**found, **_stored(_noted(file), metadata, groups, chosen)}
 
 
-def _read(file: Any = None, *args: Any, **kwargs: Any) -> Details:
-    return _part(file, None, args, kwargs)
+def _read(result: Any, file: Any, *args: Any, **kwargs: Any) -> Details:
+    return {**_part(file, None, args, kwargs), **_rows(result)}
 
 
-def _read_groups(file: Any = None, *args: Any, **kwargs: Any) -> Details:
-    row_groups = _argument(args, kwargs, 0, ("row_groups",))
-    groups = list(row_groups) if isinstance(row_groups, (list, tuple, range)) else []
-    return {**_part(file, groups, args[1:], kwargs), "groups": groups}
+def _read_groups(result: Any, file: Any, *args: Any, **kwargs: Any) -> Details:
+    groups = _argument(args, kwargs, 0, ("row_groups",))
+    if not isinstance(groups, (list, tuple, range)):
+        return _rows(result)  # an iterator: it is gone
+    return {**_part(file, groups, args[1:], kwargs), "groups": list(groups), **_rows(result)}
 
 
-def _read_group(file: Any = None, *args: Any, **kwargs: Any) -> Details:
+def _read_group(result: Any, file: Any, *args: Any, **kwargs: Any) -> Details:
     groups = [_argument(args, kwargs, 0, ("i",))]
-    return {**_part(file, groups, args[1:], kwargs), "groups": groups}
+    return {**_part(file, groups, args[1:], kwargs), "groups": groups, **_rows(result)}
 
 
-def _batches(file: Any = None, *args: Any, **kwargs: Any) -> Details:
-    batch_size, row_groups = (args[0] if args else kwargs.get("batch_size")), _argument(args, kwargs, 1, ("row_groups",))
-    groups = list(row_groups) if isinstance(row_groups, (list, tuple, range)) else None
-    return {**_part(file, groups, args[2:], kwargs), **({} if batch_size is None else {"batch_size": batch_size})}
+def _batches(*args: Any, **kwargs: Any) -> Details:
+    asked = (("batch_size", _argument(args, kwargs, 1, ("batch_size",))),
+             ("groups", _argument(args, kwargs, 2, ("row_groups",))))  # fmt: skip
+    names = _names(_argument(args, kwargs, 3, ("columns",)))
+    return {**{name: value for name, value in asked if isinstance(value, (int, list, tuple))}, **names}
 
 
 def _rows(result: Any, *args: Any, **kwargs: Any) -> Details:
@@ -307,16 +311,24 @@ def _rows(result: Any, *args: Any, **kwargs: Any) -> Details:
     return {} if rows is None else {"rows": rows}
 
 
+def _writer_made(result: Any, writer: Any, *args: Any, **kwargs: Any) -> Details:
+    _note(writer, _source(args, kwargs), plain=kwargs.get("encryption_properties") is None and len(args) < 15)
+    return {}
+
+
 def _written(result: Any, writer: Any) -> Details:
-    metadata = None if writer.is_open else writer.writer.metadata
-    if metadata is None:
+    try:
+        metadata = writer.writer.metadata
+    except RuntimeError:  # it was not closed for good
         return {}
-    return {"rows": metadata.num_rows, **_stored(metadata, range(metadata.num_row_groups), None)}
+    groups, columns = list(range(metadata.num_row_groups)), list(range(metadata.num_columns))
+    found = {"rows": metadata.num_rows, "row_groups": len(groups), "columns": len(columns)}
+    return {**found, **_stored(_noted(writer), metadata, groups, columns)}
 
 
 def _writer_details(*args: Any, **kwargs: Any) -> Details:
     compression, schema = kwargs.get("compression", "snappy"), _argument(args, kwargs, 2, ("schema",))
-    said = {"compression": compression} if isinstance(compression, str) else {}
+    said: Details = {"compression": compression} if isinstance(compression, str) else {}
     return {"columns": len(schema), **said} if hasattr(schema, "__len__") else said
 
 
@@ -434,7 +446,7 @@ def _parquet() -> tuple[Target, ...]:
         name = rest.pop("name", None) or (None if "." in where else f"pyarrow.parquet.{where}")
         return Target(where, module=PARQUET, name=name, **rest)
 
-    own = {"path": _own_path, "after": _rows, "moved": _own_got, "kind": "read"}
+    own = {"path": _own_path, "moved": _own_got, "kind": "read"}
     return (
         target("read_table", path=_source_path, details=_table_columns, after=_got, moved=_source_moved, kind="read"),
         target("read_metadata", path=_source_path, after=_metadata_got),
@@ -443,20 +455,22 @@ def _parquet() -> tuple[Target, ...]:
         target("write_metadata", path=_sink_path),
         target("write_to_dataset", path=_sink_path, details=_sink_details, moved=_sink_moved, kind="write"),
         target("ParquetFile.__init__", name="pyarrow.parquet.ParquetFile", path=_made_path, after=_opened),
-        target("ParquetFile.read", details=_read, **own),
-        target("ParquetFile.read_row_group", details=_read_group, **own),
-        target("ParquetFile.read_row_groups", details=_read_groups, **own),
+        target("ParquetFile.read", after=_read, **own),
+        target("ParquetFile.read_row_group", after=_read_group, **own),
+        target("ParquetFile.read_row_groups", after=_read_groups, **own),
         target("ParquetFile.iter_batches", path=_own_path, details=_batches),
         target("ParquetFile.scan_contents", path=_own_path),
         target("ParquetFile.close", path=_own_path),
         target(
             "ParquetWriter.__init__", name="pyarrow.parquet.ParquetWriter", path=_made_path, details=_writer_details,
-            after=_made_noted,
+            after=_writer_made,
         ),
         target("ParquetWriter.write_table", path=_own_path, details=_given, moved=_own_given, kind="write"),
         target("ParquetWriter.write_batch", path=_own_path, details=_given, moved=_own_given, kind="write"),
         target("ParquetWriter.close", path=_own_path, after=_written),
-        target("ParquetDataset.__init__", name="pyarrow.parquet.ParquetDataset", path=_made_path, after=_datasets_noted),
+        target(
+            "ParquetDataset.__init__", name="pyarrow.parquet.ParquetDataset", path=_made_path, after=_datasets_noted
+        ),
         target("ParquetDataset.read", path=_own_path, after=_got, moved=_own_got, kind="read"),
     )  # fmt: skip
 
