@@ -41,7 +41,9 @@ class Target:
     moved: bytes that the call moved: "result", "len", "nbytes" (see MOVED) or
     ``moved(result, *args, **kwargs)``, None where there are none.
     kind: one of KINDS; what "read" and "write" move counts as asked for by the
-    program where they are outermost.  optional: it is no fault if this version has none.
+    program where they are outermost.  steps: name of the steps of the
+    iterator that it returns, each a span of its own; `moved` then says whether
+    their nbytes count: None where not.  optional: it is no fault if this version has none.
 
     The functions given here run inside the program: they must be quick, do no
     I/O, change nothing, and may fail (then the details are missing, once with a
@@ -49,7 +51,8 @@ class Target:
     """
 
     __slots__ = (
-        "after", "details", "hands_over", "kind", "module", "moved", "name", "optional", "path", "position", "where",
+        "after", "details", "hands_over", "kind", "module", "moved", "name", "optional", "path", "position", "steps",
+        "where",
     )  # fmt: skip
 
     def __init__(
@@ -66,6 +69,7 @@ class Target:
         kind: str = "call",
         optional: bool = False,
         hands_over: int = 0,
+        steps: str | None = None,
     ) -> None:
         self.where = where
         self.module = module
@@ -78,6 +82,7 @@ class Target:
         self.kind = kind
         self.optional = optional
         self.hands_over = hands_over
+        self.steps = steps
 
 
 class Instrument:

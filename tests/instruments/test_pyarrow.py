@@ -204,6 +204,82 @@ def test_datasets(program: Runner) -> None:
     assert [row["moved"] for row in whole] == [facts["read_table"]]
 
 
+ITERATION = TABLE + """
+import pyarrow.dataset as ds, pyarrow.parquet as pq
+import pyio_trace
+for name in ("t", "u"):
+    pq.write_table(table, f"{name}.parquet", row_group_size=5000)
+file = pq.ParquetFile("t.parquet", pre_buffer=False)
+batches = file.iter_batches(batch_size=4000, columns=["c3"])
+facts["type"] = type(batches).__name__
+facts["rows"] = [next(batches).num_rows, *(batch.num_rows for batch in batches)]
+facts["both"] = sum(batch.num_rows for batch in ds.dataset(["t.parquet", "u.parquet"]).to_batches(columns=["c1"]))
+# many that are left in the middle, and their addresses taken by others
+for _ in range(200):
+    left = file.iter_batches(batch_size=10000)
+    next(left)
+facts["left"] = next(left).num_rows
+def other():
+    yield 1
+facts["other"] = list(other())
+gone = file.iter_batches(columns=["nothing"])
+del file
+facts["end"] = [batch.num_columns for batch in gone]
+try:
+    next(gone)
+except StopIteration:
+    facts["stopped"] = True
+""" + SAY
+
+
+def test_what_is_read_while_one_iterates(program: Runner) -> None:
+    data = folder(program)
+    outcome = alike(program.traced(ITERATION, data), program.bare(ITERATION, data))
+    facts = json.loads(outcome.stdout)
+    # THEN each step is a row, with its rows and bytes, of the file
+    steps = outcome.select(op="ParquetFile.iter_batches.__next__", path=data / "t.parquet")
+    assert [detail(row).get("rows") for row in steps[:6]] == [*facts["rows"], None]
+    assert [row["moved"] for row in steps[:5]] == [32500] * 5 and steps[5]["moved"] is None
+    assert [detail(row)["rows"] for row in steps[6:206]] == [10000] * 200
+    # AND what was read for it, on this thread, is in it
+    (call,) = outcome.select(op="ParquetFile.iter_batches", detail=lambda text: "4000" in text)
+    assert call["moved"] is None
+    reads = outcome.select(op="pread", path=data / "t.parquet", link="thread")
+    within = [outcome.parents(row)[0]["id"] for row in reads if outcome.parents(row)]
+    assert {row["id"] for row in steps[:6]} & set(within)
+    both = outcome.select(op="Scanner.to_batches.__next__", path=data)
+    assert sum(detail(row).get("rows", 0) for row in both) == facts["both"] == 40000
+
+
+def test_steps_after_the_trace_has_ended(program: Runner) -> None:
+    # GIVEN iterators that live longer than the trace in which they were made
+    data = folder(program)
+    text = TABLE + """
+import pyarrow.parquet as pq
+import pyio_trace
+pq.write_table(table, "t.parquet", row_group_size=5000)
+file = pq.ParquetFile("t.parquet")
+def rows(run):
+    table = pyio_trace.open(run).operations().to_pylist()
+    return [(row["path"] and os.path.basename(row["path"]), row["moved"]) for row in table if "__next__" in row["op"]]
+with pyio_trace.trace("one.pyio"):
+    file = pq.ParquetFile("t.parquet")
+    batches = file.iter_batches(batch_size=5000)
+    next(batches)
+next(batches)
+with pyio_trace.trace("two.pyio"):
+    next(batches)
+    again = pq.ParquetFile("t.parquet")
+    other = again.iter_batches(batch_size=5000)
+    next(other)
+print(json.dumps([rows("one.pyio"), rows("two.pyio"), sum(batch.num_rows for batch in batches)]))
+"""
+    outcome = succeeded(program.bare(text, data))
+    # THEN each log has the steps of its own
+    one = ["t.parquet", 162500]
+    assert json.loads(outcome.stdout) == [[one], [one], 5000]
+
+
 def test_files_and_filesystems(program: Runner) -> None:
     # GIVEN Arrow's own files, read and written a part at a time
     data = folder(program)

@@ -81,7 +81,8 @@ def _place(source: Any, filesystem: Any = None) -> Place | None:
     if type(source).__name__ in ("OSFile", "MemoryMappedFile"):
         return None if source.closed else Place(source.fileno())
     if isinstance(source, (list, tuple)):
-        return _common([_within(filesystem, one) for one in source if isinstance(one, str)])
+        paths = [os.fspath(one) for one in source if isinstance(one, str) or hasattr(type(one), "__fspath__")]
+        return _common([_within(filesystem, path) for path in paths])
     if type(source).__module__.startswith("pyarrow") or not hasattr(source, "read"):
         return Place(source, moves=False) if hasattr(source, "write") and not hasattr(source, "read") else None
     return Place(source, moves=False)
@@ -110,11 +111,12 @@ def _within(filesystem: Any, path: Any) -> Place:
 
 def _common(places: list[Place]) -> Place | None:
     """The one of them, or the folder that all are in."""
-    paths = [os.fsdecode(place.path) for place in places if isinstance(place.path, (str, bytes))]
-    if len(paths) < 2:
+    if len(places) < 2:
         return places[0] if places else None
-    folder = os.path.commonprefix(paths).rpartition("/")[0]
-    return Place(folder, all(place.moves for place in places)) if folder else None
+    paths = [os.fsdecode(place.path) for place in places if isinstance(place.path, (str, bytes))]
+    ends = [path if "://" in path else os.path.abspath(path) for path in (min(paths), max(paths))]
+    folder = os.path.commonprefix(ends).rpartition("/")[0]
+    return Place(folder or None, all(place.moves for place in places))
 
 
 def _path(place: Place | None) -> object:
@@ -306,6 +308,11 @@ def _batches(*args: Any, **kwargs: Any) -> Details:
     return {**{name: value for name, value in asked if isinstance(value, (int, list, tuple))}, **names}
 
 
+def _steps_count(result: Any, made: Any, *args: Any, **kwargs: Any) -> int | None:
+    place = _noted(made)
+    return 0 if place is not None and place.moves else None
+
+
 def _rows(result: Any, *args: Any, **kwargs: Any) -> Details:
     rows = getattr(result, "num_rows", None)
     return {} if rows is None else {"rows": rows}
@@ -352,6 +359,9 @@ def _dataset(made: Any) -> Place | None:
         if place is not None:
             place = place if os.path.isabs(os.fsdecode(place.path)) else Place(None)  # type: ignore[arg-type]
             _note(made, place)
+    elif type(made).__name__ == "UnionDataset":
+        within = [found for found in map(_dataset, made.children) if found is not None]
+        place = Place(None, all(found.moves for found in within)) if within else None
     elif getattr(made, "filesystem", None) is not None:  # a fragment
         place = _within(made.filesystem, made.path)
     return place
@@ -371,6 +381,11 @@ def _dataset_path(made: Any = None, *args: Any, **kwargs: Any) -> object:
 def _dataset_got(result: Any, made: Any, *args: Any, **kwargs: Any) -> int | None:
     place = _dataset(made)
     return _size(result) if place is not None and place.moves else None
+
+
+def _dataset_steps_count(result: Any, made: Any, *args: Any, **kwargs: Any) -> int | None:
+    place = _dataset(made)
+    return 0 if place is not None and place.moves else None
 
 
 def _scan(*args: Any, **kwargs: Any) -> Details:
@@ -458,7 +473,10 @@ def _parquet() -> tuple[Target, ...]:
         target("ParquetFile.read", after=_read, **own),
         target("ParquetFile.read_row_group", after=_read_group, **own),
         target("ParquetFile.read_row_groups", after=_read_groups, **own),
-        target("ParquetFile.iter_batches", path=_own_path, details=_batches),
+        target(
+            "ParquetFile.iter_batches", path=_own_path, details=_batches, moved=_steps_count,
+            steps="ParquetFile.iter_batches.__next__",
+        ),
         target("ParquetFile.scan_contents", path=_own_path),
         target("ParquetFile.close", path=_own_path),
         target(
@@ -526,13 +544,17 @@ def _datasets() -> tuple[Target, ...]:
         targets.append(
             Target(f"{owner}.count_rows", module=DATASET, path=_dataset_path, details=_scan, after=_counted)
         )
-        targets.append(Target(f"{owner}.to_batches", module=DATASET, path=_dataset_path, details=_scan))
-        if owner != "Scanner":
-            targets.append(
-                Target(
-                    f"{owner}.scanner", module=DATASET, path=_dataset_path, details=_scan, after=_scanner_noted
-                )
-            )  # fmt: skip
+        # the others' go on to the scanner's
+        steps = {"moved": _dataset_steps_count, "steps": "Scanner.to_batches.__next__"}
+        iterates: dict[str, Any] = steps if owner == "Scanner" else {}
+        targets.append(Target(f"{owner}.to_batches", module=DATASET, path=_dataset_path, details=_scan, **iterates))
+    for owner in ("Dataset", "Fragment"):  # their own methods go on to these
+        targets.append(
+            Target(
+                f"Scanner.from_{owner.lower()}", module=DATASET, name=f"{owner}.scanner", path=_dataset_path,
+                details=_scan, after=_scanner_noted,
+            )
+        )  # fmt: skip
     targets.append(Target("Scanner.to_reader", module=DATASET, path=_dataset_path, after=_scanner_noted))
     return tuple(targets)
 
