@@ -420,19 +420,17 @@ def _data_details(*args: Any, **kwargs: Any) -> Details:
 
 
 def _file_path(file: Any = None, *args: Any, **kwargs: Any) -> object:
-    return _path(_place(file))
+    """Over a Python file object there is no row, of each small read: the object has its own."""
+    noted = _noted(file)
+    if noted is not None:
+        return noted.path if noted.moves else NotImplemented
+    if type(file).__name__ in ("OSFile", "MemoryMappedFile") and not file.closed:
+        return file.fileno()
+    return NotImplemented
 
 
-def _bytes_got(result: Any, file: Any, *args: Any, **kwargs: Any) -> int | None:
-    place = _place(file)
-    if place is None or not place.moves:
-        return None
-    return result if isinstance(result, int) else len(result)
-
-
-def _sent(result: Any, file: Any, *args: Any, **kwargs: Any) -> int | None:
-    place = _place(file)
-    return result if place is not None and place.moves else None
+def _buffer_size(result: Any, *args: Any, **kwargs: Any) -> int:
+    return int(result.size)
 
 
 def _in(filesystem: Any = None, *args: Any, **kwargs: Any) -> object:
@@ -593,13 +591,13 @@ def _files() -> tuple[Target, ...]:
     def fs(where: str, **rest: Any) -> Target:
         return Target(f"FileSystem.{where}", module=FS, path=_in, **rest)
 
-    reads = {"path": _file_path, "moved": _bytes_got, "kind": "read"}
+    reads = {"read": "len", "read_at": "len", "readinto": "result", "read_buffer": _buffer_size}
     return (
         lib("memory_map", after=_source_noted),
         lib("input_stream", after=_source_noted),
         lib("output_stream", after=_source_noted),
-        *(lib(f"NativeFile.{name}", **reads) for name in ("read", "read_at", "readinto", "read_buffer")),
-        lib("NativeFile.write", path=_file_path, moved=_sent, kind="write"),
+        *(lib(f"NativeFile.{name}", path=_file_path, moved=moved, kind="read") for name, moved in reads.items()),
+        lib("NativeFile.write", path=_file_path, moved="result", kind="write"),
         *(lib(f"NativeFile.{name}", path=_file_path) for name in ("flush", "close", "download", "upload")),
         *(
             fs(f"open_{name}", after=_in_noted)
