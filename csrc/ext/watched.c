@@ -18,6 +18,7 @@
 #include "details.h"
 #include "filecall.h"
 #include "spans.h"
+#include "steps.h"
 
 #include <string.h>
 
@@ -41,6 +42,7 @@ struct target {
     PyObject *bytes;          /* Owned, or NULL: bytes(result, *args, **kwargs) -> int */
     enum moved moved;
     enum pt_hand_over hands_over;
+    PyObject *steps;          /* Owned, or NULL: name of the steps of the iterator that it returns */
     uint32_t faults; /* of ours, in this call */
 };
 
@@ -260,7 +262,7 @@ static uint32_t path_id(struct target *g, struct pt_thread *t, struct pt_details
             pt_details_add_dict(d, PyTuple_GET_ITEM(value, 1)); /* both in one question */
             Py_SETREF(value, Py_NewRef(PyTuple_GET_ITEM(value, 0)));
         }
-        uint32_t id = value == Py_Ellipsis ? LEFT_OUT : value ? path_of(t, value, 0) : 0;
+        uint32_t id = value == Py_NotImplemented ? LEFT_OUT : value ? path_of(t, value, 0) : 0;
         Py_XDECREF(value);
         return id;
     }
@@ -391,6 +393,10 @@ static PyObject *watched_call(PyObject *callable, PyObject *const *args, size_t 
     }
     if (still)
         span.call.record->offset = detail;
+    if (g->steps && result) {
+        pt_steps_watch(result, g->steps, path, moved >= 0);
+        moved = -1;
+    }
     pt_span_close(&span, moved, error);
     return result;
 }
@@ -498,19 +504,20 @@ static PyObject *unless_none(PyObject *value) { return value == Py_None ? NULL :
 static const uint8_t kinds[] = {PT_OP_SPAN_APP, PT_OP_SPAN_APP_READ, PT_OP_SPAN_APP_WRITE, PT_OP_SPAN_HDF5, PT_OP_SPAN_MPIIO};
 
 /* watch(function, name, kind, path_index, path_keyword, path, details, after, moved, bytes, hands_over,
- * by_attribute)
+ * by_attribute, steps)
  * -> None, or why it cannot be watched.  What is watched already gets the new description. */
 PyObject *pt_watch(PyObject *module, PyObject *args, PyObject *kwargs)
 {
     (void)module;
     static char *words[] = {"function", "name", "kind", "path_index", "path_keyword", "path", "details", "after", "moved",
-                            "bytes", "hands_over", "by_attribute", NULL};
+                            "bytes", "hands_over", "by_attribute", "steps", NULL};
     PyObject *function, *name, *keyword = Py_None, *path = Py_None, *details = Py_None, *after = Py_None, *bytes = Py_None;
+    PyObject *steps = Py_None;
     unsigned int kind = 0, moved = MOVED_NONE, hands_over = 0;
     int by_attribute = 0;
     Py_ssize_t index = -1;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OU|InOOOOIOIp:watch", words, &function, &name, &kind, &index, &keyword,
-                                     &path, &details, &after, &moved, &bytes, &hands_over, &by_attribute))
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OU|InOOOOIOIpO:watch", words, &function, &name, &kind, &index, &keyword,
+                                     &path, &details, &after, &moved, &bytes, &hands_over, &by_attribute, &steps))
         return NULL;
     if (kind >= sizeof kinds || moved > MOVED_ASKED || hands_over > PT_HAND_OVER_MOST) {
         PyErr_SetString(PyExc_ValueError, "no such kind, kind of bytes, or way of handing over");
@@ -537,6 +544,7 @@ PyObject *pt_watch(PyObject *module, PyObject *args, PyObject *kwargs)
     Py_XSETREF(g->details, unless_none(details));
     Py_XSETREF(g->after, unless_none(after));
     Py_XSETREF(g->bytes, unless_none(bytes));
+    Py_XSETREF(g->steps, unless_none(steps));
     if (!known) {
         g->function = Py_NewRef(function); /* kept: its address stands for it */
         target_count++;
@@ -562,6 +570,7 @@ PyObject *pt_unwatch_all(PyObject *module, PyObject *unused)
     for (unsigned i = 0; i < TARGETS; i++)
         if (targets[i] && *targets[i]->slot == watched_call)
             put_back(targets[i]);
+    pt_steps_unwatch_all();
     Py_RETURN_NONE;
 }
 

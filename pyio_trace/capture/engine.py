@@ -195,7 +195,7 @@ def watch(target: Target, module: ModuleType) -> str | None:
     why_not: str | None = native.core.watch(
         found, name_of(target, module), KINDS.index(target.kind), index, keyword, path, target.details, target.after,
         moved, target.moved if callable(target.moved) else None, target.hands_over,
-        isinstance(_attribute(module, target.where), property),
+        isinstance(_attribute(module, target.where), property), target.steps,
     )  # fmt: skip
     return why_not
 

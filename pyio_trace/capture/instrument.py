@@ -33,16 +33,19 @@ class Target:
     library's name before it (numpy.load, Dataset.__getitem__).
     path: the argument that has the path, by its name, or ``path(*args,
     **kwargs)``; paths may be str, bytes, path objects, descriptors, Python's
-    file objects, or a list of one; ``...`` from path(...): this call is not to
-    be recorded; (path, details): both in one question.  position: of that argument where the function is not Python's
-    own and cannot be asked.
+    file objects, or a list of one; NotImplemented from the function: this call
+    is about no file, and in no row; (path, details): both in one question.
+    position: of that argument where the function is not Python's own and cannot
+    be asked.
     details: ``details(*args, **kwargs)``, a dict for `detail`, before the call
     (what stays the same can be rendered once: native.core.details_members, under the key "");
     after: ``after(result, *args, **kwargs)``, likewise once it has returned.
     moved: bytes that the call moved: "result", "len", "nbytes" (see MOVED) or
     ``moved(result, *args, **kwargs)``, None where there are none.
     kind: one of KINDS; what "read" and "write" move counts as asked for by the
-    program where they are outermost.  optional: it is no fault if this version has none.
+    program where they are outermost.  steps: name of the steps of the iterator
+    that it returns, each a span of its own; `moved` then says whether their
+    nbytes count: None where not.  optional: it is no fault if this version has none.
     hands_over: MARKS, where the call is no operation but the beginning or the end of one that is
     longer (a task's): details and after (with None, if it raised) are called all the same, and may
     open and close a native.core.Span; what they return is not looked at.
@@ -53,7 +56,8 @@ class Target:
     """
 
     __slots__ = (
-        "after", "details", "hands_over", "kind", "module", "moved", "name", "optional", "path", "position", "where",
+        "after", "details", "hands_over", "kind", "module", "moved", "name", "optional", "path", "position", "steps",
+        "where",
     )  # fmt: skip
 
     def __init__(
@@ -70,6 +74,7 @@ class Target:
         kind: str = "call",
         optional: bool = False,
         hands_over: int = 0,
+        steps: str | None = None,
     ) -> None:
         self.where = where
         self.module = module
@@ -82,6 +87,7 @@ class Target:
         self.kind = kind
         self.optional = optional
         self.hands_over = hands_over
+        self.steps = steps
 
 
 class Instrument:

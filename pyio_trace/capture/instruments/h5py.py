@@ -98,7 +98,7 @@ def _file_to_open(
     file: Any, /, name: Any = None, mode: str = "r", driver: str | None = None, *args: Any, **kwargs: Any
 ) -> Any:
     """Its path.  An object in the place of the name: another handle of an open file, which is no opening."""
-    return ... if isinstance(name, _h5._objects.ObjectID) else name
+    return NotImplemented if isinstance(name, _h5._objects.ObjectID) else name
 
 
 def _opening(
