@@ -73,8 +73,10 @@ def test_what_is_said_of_a_statement(program: Runner) -> None:
     connection = sqlite3.connect(":memory:")
     for statement in ("create table t(a)", "INSERT INTO t VALUES ('secret')", "insert into t(a) values (1)",
                       "SELECT 'secret'", "UPDATE t SET a = 'secret'", "DELETE FROM main.t WHERE a = 'secret'",
-                      "/* secret */ SELECT 1", "-- secret", "", "PRAGMA user_version=77", 'SELECT "secret"',
-                      "VALUES (1)", "with secret as (select 1) select 1"):
+                      "/* secret */ SELECT 1", "-- secret", "", "PRAGMA user_version=77", "REPLACE INTO t VALUES (3)",
+                      'SELECT "secret"',
+                      "VALUES (1)", "with secret as (select 1) select 1",
+                      "insert or ignore into t values (2)", "create table if not exists t(a)"):
         connection.execute(statement)
     for wrong in (5, "no such"):
         try:
@@ -88,7 +90,8 @@ def test_what_is_said_of_a_statement(program: Runner) -> None:
     told = [detail(row).get("statement") for row in statements(outcome) if row["op"] == "Connection.execute"]
     assert told == [
         "CREATE table t", "INSERT INTO t", "INSERT into t", "SELECT", "UPDATE t SET", "DELETE FROM main.t", None, None,
-        None, "PRAGMA", "SELECT", "VALUES", "WITH", None, "NO such",
+        None, "PRAGMA", "REPLACE INTO t", "SELECT", "VALUES", "WITH", "INSERT into t", "CREATE table t", None,
+        "NO such",
     ]  # fmt: skip
     [script] = outcome.select(op="Connection.executescript")
     assert detail(script) == {"statement": "BEGIN", "script": 29}

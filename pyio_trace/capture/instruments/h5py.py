@@ -484,7 +484,7 @@ _DATASET, _FILE, _GROUP, _ATTRS = "h5py._hl.dataset", "h5py._hl.files", "h5py._h
 
 instrument = Instrument(
     "h5py",
-    minimum="3.8",
+    minimum="3.11",
     below="4",
     arm=_arm,
     disarm=_disarm,

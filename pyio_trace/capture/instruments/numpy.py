@@ -60,15 +60,8 @@ instrument = Instrument(
     below="3",
     targets=(
         Target("load", kind="read", path="file", after=_loaded, moved="nbytes"),
-        Target(
-            "NpzFile.__getitem__",
-            module="numpy.lib._npyio_impl",
-            kind="read",
-            path=_archive,
-            details=_member,
-            after=_loaded,
-            moved="nbytes",
-        ),
+        Target("NpzFile.__getitem__", module="numpy.lib._npyio_impl", kind="read", path=_archive, details=_member,
+               after=_loaded, moved="nbytes"),
         Target("save", kind="write", path="file", position=0, details=_saved, moved=_bytes_saved),
         Target("savez", kind="write", path="file", position=0, details=_archived, moved=_bytes_archived),
         Target("savez_compressed", kind="write", path="file", position=0, details=_archived, moved=_bytes_archived),

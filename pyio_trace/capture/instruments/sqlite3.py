@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 #: Statements after whose first word more names follow than say what is done.
 _ALONE = frozenset(("SELECT", "VALUES", "WITH", "EXPLAIN", "COMMIT", "END", "ROLLBACK", "VACUUM"))
+#: What stands between the verb and the name.
+_BETWEEN = frozenset(("IF", "NOT", "EXISTS", "OR", "REPLACE", "IGNORE", "ABORT", "FAIL", "TEMP", "TEMPORARY", "UNIQUE"))
 _WORDS = 3
 
 #: By a connection's address: what tells whether it is still that one, and the database's path.
@@ -104,13 +106,15 @@ def _of_cursor(cursor: Any, *args: Any, **kwargs: Any) -> str | None:
 def _statement(sql: str) -> str | None:
     """Its verb and the names that follow: `INSERT INTO measurements`."""
     kept: list[str] = []
-    for word in sql[:200].split(None, _WORDS)[:_WORDS]:
+    for word in sql[:200].split():
         name, bracket, _ = word.partition("(")
         name = name.rstrip(";")
+        if kept and name.upper() in _BETWEEN:
+            continue
         if not name.replace(".", "").isidentifier():
             break
         kept.append(name if kept else name.upper())
-        if bracket or kept[0] in _ALONE or word.endswith(";"):
+        if len(kept) == _WORDS or bracket or kept[0] in _ALONE or word.endswith(";"):
             break
     if len(_said) >= _SAID_MOST:
         _said.clear()
