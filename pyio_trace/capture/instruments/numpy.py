@@ -66,7 +66,7 @@ instrument = Instrument(
         Target("savez", kind="write", path="file", position=0, details=_archived, moved=_bytes_archived),
         Target("savez_compressed", kind="write", path="file", position=0, details=_archived, moved=_bytes_archived),
         Target("loadtxt", kind="read", path="fname", after=_loaded, moved="nbytes"),
-        Target("savetxt", kind="write", path="fname", position=0),
+        Target("savetxt", path="fname", position=0),
         Target("genfromtxt", kind="read", path="fname", after=_loaded, moved="nbytes"),
         Target("fromfile", kind="read", path="file", position=0, after=_loaded, moved="nbytes"),
         Target("fromregex", kind="read", path="file", position=0, after=_loaded, moved="nbytes"),

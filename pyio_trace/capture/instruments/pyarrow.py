@@ -115,7 +115,7 @@ def _common(places: list[Place]) -> Place | None:
         return places[0] if places else None
     paths = [os.fsdecode(place.path) for place in places if isinstance(place.path, (str, bytes))]
     ends = [path if "://" in path else os.path.abspath(path) for path in (min(paths), max(paths))]
-    folder = os.path.commonprefix(ends).rpartition("/")[0]
+    folder = os.path.commonprefix(ends).rpartition("/")[0]  # noqa: RUF071  # URLs too, and back to a slash
     return Place(folder or None, all(place.moves for place in places))
 
 
@@ -532,13 +532,13 @@ def _datasets() -> tuple[Target, ...]:
         ),
     ]  # fmt: skip
     for owner in ("Dataset", "Fragment", "Scanner"):
-        for name in ("to_table", "head", "take"):
-            targets.append(
-                Target(
-                    f"{owner}.{name}", module=DATASET, path=_dataset_path, details=_scan, after=_got,
-                    moved=_dataset_got, kind="read",
-                )
-            )  # fmt: skip
+        targets += [
+            Target(
+                f"{owner}.{name}", module=DATASET, path=_dataset_path, details=_scan, after=_got,
+                moved=_dataset_got, kind="read",
+            )
+            for name in ("to_table", "head", "take")
+        ]  # fmt: skip
         targets.append(
             Target(f"{owner}.count_rows", module=DATASET, path=_dataset_path, details=_scan, after=_counted)
         )
@@ -546,13 +546,13 @@ def _datasets() -> tuple[Target, ...]:
         steps = {"moved": _dataset_steps_count, "steps": "Scanner.to_batches.__next__"}
         iterates: dict[str, Any] = steps if owner == "Scanner" else {}
         targets.append(Target(f"{owner}.to_batches", module=DATASET, path=_dataset_path, details=_scan, **iterates))
-    for owner in ("Dataset", "Fragment"):  # their own methods go on to these
-        targets.append(
-            Target(
-                f"Scanner.from_{owner.lower()}", module=DATASET, name=f"{owner}.scanner", path=_dataset_path,
-                details=_scan, after=_scanner_noted,
-            )
-        )  # fmt: skip
+    targets += [  # their own methods go on to these
+        Target(
+            f"Scanner.from_{owner.lower()}", module=DATASET, name=f"{owner}.scanner", path=_dataset_path,
+            details=_scan, after=_scanner_noted,
+        )
+        for owner in ("Dataset", "Fragment")
+    ]  # fmt: skip
     targets.append(Target("Scanner.to_reader", module=DATASET, path=_dataset_path, after=_scanner_noted))
     return tuple(targets)
 
