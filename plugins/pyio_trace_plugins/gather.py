@@ -17,6 +17,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -64,7 +65,7 @@ def gather(logs: Iterable[LogAt], folder: str | os.PathLike[str], *, progress: b
     with _bar(progress) as bar:
         for n, log in enumerate(distinct, 1):
             try:
-                gathered.append(_gather_one(log, target, lambda done, size, n=n: bar(n, len(distinct), done, size)))
+                gathered.append(_gather_one(log, target, partial(bar, n, len(distinct))))
             except Exception as problem:
                 why = f"{type(problem).__name__}: {problem}"
                 warnings.warn(f"the log {log.path} of {log.host} is not gathered: {why}", stacklevel=2)
@@ -97,17 +98,17 @@ def _gather_one(log: LogAt, target: Path, told: Callable[[int, int], object]) ->
         return Path(log.path)
     found: Survey = call(survey, log.path)
     path = _free_name(target, log, found.start)
-    partial = path.with_name(f".{path.name}.part")  # it has its name when it is whole
+    unfinished = path.with_name(f".{path.name}.part")  # it has its name when it is whole
     try:
-        with open(partial, "wb") as file:
+        with open(unfinished, "wb") as file:
             # In the file's order: what the header tells of was there before the header was read.
             for offset, size, done, total in _pieces(found):
                 file.seek(offset)
                 file.write(call(piece, log.path, offset, size))
                 told(done, total)
-        os.replace(partial, path)
+        os.replace(unfinished, path)
     finally:
-        partial.unlink(missing_ok=True)
+        unfinished.unlink(missing_ok=True)
     return path
 
 
