@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 _APP = 0  # enum pt_layer
+_WORKER = "distributed.worker"
 _ASYNC = "_run_task_async"
 
 _undo: tuple[ModuleType, Any, Any] | None = None
@@ -81,7 +82,7 @@ def _watch_coroutines(module: ModuleType) -> None:
 def _arm(module: ModuleType) -> None:
     from pyio_trace.capture import imports
 
-    imports.watch("distributed.worker", _watch_coroutines)
+    imports.watch(_WORKER, _watch_coroutines)
 
 
 def _disarm() -> None:
@@ -98,12 +99,10 @@ instrument = Instrument(
     minimum="2024.8",
     targets=(
         # one of the two, by version; both run in the thread, or in the pool's process, that the task is for
-        Target("_run_task_simple", module="distributed.worker", name="task", details=_task, after=_ended, optional=True),
-        Target(
-            "apply_function_simple", module="distributed.worker", name="task", details=_task, after=_ended, optional=True
-        ),
-        Target("_run_actor", module="distributed.worker", name="task", details=_actor, optional=True),
-        Target("apply_function_actor", module="distributed.worker", name="task", details=_actor, optional=True),
+        Target("_run_task_simple", module=_WORKER, name="task", details=_task, after=_ended, optional=True),
+        Target("apply_function_simple", module=_WORKER, name="task", details=_task, after=_ended, optional=True),
+        Target("_run_actor", module=_WORKER, name="task", details=_actor, optional=True),
+        Target("apply_function_actor", module=_WORKER, name="task", details=_actor, optional=True),
     ),
     arm=_arm,
     disarm=_disarm,
