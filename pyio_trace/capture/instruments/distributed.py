@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 _APP = 0  # enum pt_layer
 _WORKER = "distributed.worker"
+_RUNNERS = ("_run_task_simple", "apply_function_simple")  # new, old
 _ASYNC = "_run_task_async"
 
 _undo: tuple[ModuleType, Any, Any] | None = None
@@ -53,9 +54,11 @@ def _actor(func: Any, args: Any, kwargs: Any, execution_state: Any, key: Any, *r
     return {"key": str(key), "prefix": str(key)}  # such as "Counter.increment"
 
 
-def _watch_coroutines(module: ModuleType) -> None:
+def _look_at_worker(module: ModuleType) -> None:
     """distributed.worker has been imported."""
     global _undo
+    if not any(hasattr(module, name) for name in _RUNNERS):
+        raise LookupError(f"it has none of {', '.join(_RUNNERS)}")
     original = getattr(module, _ASYNC, None)
     if original is None or native.core is None:
         return
@@ -82,7 +85,7 @@ def _watch_coroutines(module: ModuleType) -> None:
 def _arm(module: ModuleType) -> None:
     from pyio_trace.capture import imports
 
-    imports.watch(_WORKER, _watch_coroutines)
+    imports.watch(_WORKER, _look_at_worker)
 
 
 def _disarm() -> None:
@@ -99,8 +102,7 @@ instrument = Instrument(
     minimum="2024.8",
     targets=(
         # one of the two, by version; both run in the thread, or in the pool's process, that the task is for
-        Target("_run_task_simple", module=_WORKER, name="task", details=_task, after=_ended, optional=True),
-        Target("apply_function_simple", module=_WORKER, name="task", details=_task, after=_ended, optional=True),
+        *(Target(name, module=_WORKER, name="task", details=_task, after=_ended, optional=True) for name in _RUNNERS),
         Target("_run_actor", module=_WORKER, name="task", details=_actor, optional=True),
         Target("apply_function_actor", module=_WORKER, name="task", details=_actor, optional=True),
     ),
