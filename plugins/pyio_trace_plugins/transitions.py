@@ -42,7 +42,7 @@ class Transitions:
         task = self._open.get(key)
         if task is None:
             if finish not in _DONE:
-                self._begin(key, now)
+                self._begin(key)
             return
         task.times[start] = task.times.get(start, 0) + now - task.at
         task.at = now
@@ -53,7 +53,7 @@ class Transitions:
         """The worker or its tracing ends: what is open stays as it is, without an end."""
         self._open.clear()
 
-    def _begin(self, key: Any, now: int) -> None:
+    def _begin(self, key: Any) -> None:
         from dask.utils import key_split
 
         if native.core is None:
@@ -62,7 +62,7 @@ class Transitions:
         detail = {"key": str(key), "prefix": key_split(key), "worker": self._worker}
         if span.begin("task states", _USER, None, json.dumps(detail)):
             span.detach()
-            self._open[key] = _Open(span, detail, now)
+            self._open[key] = _Open(span, detail, time.monotonic_ns())
 
     def _end(self, task: _Open, finish: str) -> None:
         detail = {**task.detail, "states_ns": task.times, "ended": finish}

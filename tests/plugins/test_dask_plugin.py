@@ -285,22 +285,28 @@ def test_preloaded_by_dask_worker(tmp_path: Path) -> None:
 
     from pyio_trace_plugins.dask import PyioTrace
 
+    def write(path: str) -> int:  # within the test: sent by value, workers have no tests
+        with open(path, "wb", 0) as file:
+            file.write(bytes(500))
+        return os.getpid()
+
     told = tmp_path / "scheduler.json"
     with ExitStack() as stack:
         stack.enter_context(running(tmp_path, "scheduler", "--scheduler-file", told, "--port", 0, "--no-dashboard"))
-        for n in range(2):
-            options = ("--scheduler-file", told, "--no-dashboard", "--nthreads", 1, "--name", n)
-            preload = ("--preload", "pyio_trace_plugins.dask", "--pyio-output", tmp_path / f"logs-{n}")
-            folder = ("--local-directory", tmp_path / f"local-{n}")
-            stack.enter_context(running(tmp_path, "worker", *options, *folder, *preload, "--pyio-stacks", "site"))
         deadline = time.monotonic() + 60
         while not told.exists() and time.monotonic() < deadline:
             time.sleep(0.05)
-        with Client(scheduler_file=str(told), set_as_default=False) as client:
+        address = json.loads(told.read_text())["address"]  # Dask takes it for an option of the preload's otherwise
+        for n in range(2):
+            options = ("--no-dashboard", "--nthreads", 1, "--name", f"worker-{n}")
+            options += ("--local-directory", tmp_path / f"local-{n}")
+            preload = ("--preload", "pyio_trace_plugins.dask", "--pyio-output", tmp_path / f"logs-{n}")
+            stack.enter_context(running(tmp_path, "worker", address, *options, *preload, "--pyio-stacks", "site"))
+        with Client(address, set_as_default=False) as client:
             client.wait_for_workers(2, timeout=60)
             pids = defaultdict(int)
             for n in range(2):
-                future = client.submit(_write, str(tmp_path / f"file-{n}"), key=f"file-{n}", workers=[str(n)])
+                future = client.submit(write, str(tmp_path / f"file-{n}"), key=f"file-{n}", workers=[f"worker-{n}"])
                 pids[n] = future.result(60)
             logs = PyioTrace.gather(client, tmp_path / "gathered")
         assert len(logs) == 2
@@ -311,9 +317,3 @@ def test_preloaded_by_dask_worker(tmp_path: Path) -> None:
             rows = on(found, tmp_path / f"file-{n}")
             assert {(row["pid"], key_of(found, row)) for row in rows} == {(pids[n], f"file-{n}")}
             assert sum(row["moved"] for row in rows if row["op"] == "write") == 500
-
-
-def _write(path: str) -> int:
-    with open(path, "wb", 0) as file:
-        file.write(bytes(500))
-    return os.getpid()
