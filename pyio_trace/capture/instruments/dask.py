@@ -68,7 +68,7 @@ def _io(module: str, function: str, position: int, argument: str) -> Target:
 
 instrument = Instrument(
     "dask",
-    minimum="2024.8",
+    minimum="2025.1",
     targets=(
         Target("execute_task", module="dask.local", name="task", details=_task, after=_ended),
         _io("dask.dataframe.io.csv", "read_csv", 0, "urlpath"),

@@ -47,7 +47,8 @@ def _task(task: Any, *args: Any, **kwargs: Any) -> dict[str, object] | None:
 def _ended(result: Any, *args: Any, **kwargs: Any) -> dict[str, object] | None:
     if not isinstance(result, dict) or result.get("op") != "task-erred":
         return None
-    return {"failed": True, "raised": type(result.get("actual_exception")).__name__}
+    raised = result.get("actual_exception", result.get("actual-exception"))  # new, old
+    return {"failed": True, "raised": type(raised).__name__}
 
 
 def _actor(func: Any, args: Any, kwargs: Any, execution_state: Any, key: Any, *rest: Any) -> dict[str, object]:
@@ -99,7 +100,7 @@ def _disarm() -> None:
 
 instrument = Instrument(
     "distributed",
-    minimum="2024.8",
+    minimum="2025.1",
     targets=(
         # one of the two, by version; both run in the thread, or in the pool's process, that the task is for
         *(Target(name, module=_WORKER, name="task", details=_task, after=_ended, optional=True) for name in _RUNNERS),
