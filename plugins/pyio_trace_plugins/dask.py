@@ -71,7 +71,8 @@ class PyioTrace(WorkerPlugin):  # type: ignore[misc,unused-ignore]
     def setup(self, worker: Any) -> None:
         """Called by the worker, once it is there: starts tracing its process, unless that is traced already."""
         path = _start(self, self.output_folder, self.options)
-        if self.transitions:
+        run = pyio_trace.current_run()
+        if self.transitions and run is not None and run.mode != "ring":  # which forgets what is open for long
             self._states = Transitions(worker.address)
         said = {"host": os.uname().nodename, "path": path, "pid": os.getpid(), "worker": worker.address}
         if not _tell(worker, said):  # preloaded: there is no connection to the scheduler yet
