@@ -83,8 +83,22 @@ static PyObject *span_begin(struct span *self, PyObject *const *args, Py_ssize_t
     Py_RETURN_TRUE;
 }
 
-/* end(bytes=None, errno=0): closes it.  On another thread, in a forked child or
- * after tracing stopped only what is right there is done. */
+/* detach(): it stays open, and what this thread does from here on is not in it: for what goes on beside the
+ * thread's own work, such as the waiting of a task that somebody else is going to run. */
+static PyObject *span_detach(struct span *self, PyObject *unused)
+{
+    (void)unused;
+    struct pt_thread *t = self->open.call.thread;
+    if (t && t == pt_self && t->parent == self->open.id) {
+        t->parent = self->open.parent_before;
+        t->link = self->open.link_before;
+        pt_context_changed(t);
+    }
+    Py_RETURN_NONE;
+}
+
+/* end(bytes=None, errno=0, detail=None): closes it; a detail takes the place of the one that it began with.  On
+ * another thread, in a forked child or after tracing stopped only what is right there is done. */
 static PyObject *span_end(struct span *self, PyObject *const *args, Py_ssize_t n)
 {
     int64_t moved = -1;
@@ -96,6 +110,11 @@ static PyObject *span_end(struct span *self, PyObject *const *args, Py_ssize_t n
     if (PyErr_Occurred())
         return NULL;
     struct pt_thread *t = self->open.call.thread;
+    if (n > 2 && args[2] != Py_None && t && self->open.call.process_id == pt.process_id && !(pt.gate & PT_GATE_OFF)) {
+        uint32_t detail = intern_text(args[2], false);
+        if (detail)
+            self->open.call.record->offset = detail;
+    }
     pt_span_close(&self->open, moved, (int)error);
     if (t && t == pt_self)
         pt_context_changed(t);
@@ -104,7 +123,8 @@ static PyObject *span_end(struct span *self, PyObject *const *args, Py_ssize_t n
 
 static PyMethodDef span_methods[] = {
     {"begin", (PyCFunction)(void (*)(void))span_begin, METH_FASTCALL, "begin(name, layer=1, path=None, detail=None)"},
-    {"end", (PyCFunction)(void (*)(void))span_end, METH_FASTCALL, "end(bytes=None, errno=0)"},
+    {"detach", (PyCFunction)span_detach, METH_NOARGS, "detach()"},
+    {"end", (PyCFunction)(void (*)(void))span_end, METH_FASTCALL, "end(bytes=None, errno=0, detail=None)"},
     {NULL, NULL, 0, NULL},
 };
 

@@ -21,6 +21,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from pyio_trace import suppress
+
 #: Bytes fetched in one call.
 PIECE = 8 << 20
 #: Of a log's start, this much tells it from every other: magic, run and host are in it.
@@ -72,6 +74,7 @@ def gather(logs: Iterable[LogAt], folder: str | os.PathLike[str], *, progress: b
     return gathered
 
 
+@suppress()  # in a worker that is traced, into this very log
 def survey(path: str) -> Survey:
     """Of the log at path, on this host.  Raises OSError."""
     with open(path, "rb") as file:
@@ -80,6 +83,7 @@ def survey(path: str) -> Survey:
         return Survey(size, tuple(_stretches(file.fileno(), size)), start)
 
 
+@suppress()
 def piece(path: str, offset: int, size: int) -> bytes:
     """Bytes of the log at path, on this host; fewer where it ends.  Raises OSError."""
     with open(path, "rb") as file:

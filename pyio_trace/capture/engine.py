@@ -163,11 +163,13 @@ def _arm(name: str, where: str, module: ModuleType) -> None:
 
 
 def _arm_target(name: str, target: Target, module: ModuleType) -> None:
+    missing_is_no_fault = target.optional
     try:
         why_not = watch(target, module)
     except Exception as problem:
         why_not = f"{type(problem).__name__}: {problem}"
-    if why_not and not target.optional:
+        missing_is_no_fault = False
+    if why_not and not missing_is_no_fault:
         _set_state(name, BROKEN, f"{target.where}: {why_not}")
 
 

@@ -1,0 +1,7 @@
+"""The installed package is what is tested, as in tests/capture."""
+
+from __future__ import annotations
+
+from tests.capture.conftest import data, installed
+
+__all__ = ["data", "installed"]
