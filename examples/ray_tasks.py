@@ -14,10 +14,10 @@ import sys
 import tempfile
 from pathlib import Path
 
-import pyio_trace_plugins.ray
 import ray
 
 import pyio_trace
+import pyio_trace_plugins.ray
 
 SIZE = 1 << 20
 
