@@ -38,7 +38,7 @@ void pt_span_close(struct pt_open_span *s, int64_t moved, int error)
     }
     if (s->call.process_id != pt.process_id || (pt.gate & PT_GATE_OFF))
         return;
-    if (moved >= 0)
+    if (moved >= 0 && pt_span_is_there(s))
         s->call.record->size = moved >= (int64_t)PT_NO_BYTES ? PT_NO_BYTES : (uint32_t)moved;
     struct pt_call end = s->call;
     end.thread = t;
@@ -112,7 +112,7 @@ static PyObject *span_end(struct span *self, PyObject *const *args, Py_ssize_t n
     struct pt_thread *t = self->open.call.thread;
     if (n > 2 && args[2] != Py_None && t && self->open.call.process_id == pt.process_id && !(pt.gate & PT_GATE_OFF)) {
         uint32_t detail = intern_text(args[2], false);
-        if (detail)
+        if (detail && pt_span_is_there(&self->open))
             self->open.call.record->offset = detail;
     }
     pt_span_close(&self->open, moved, (int)error);

@@ -19,6 +19,12 @@ void pt_span_open(struct pt_open_span *s, struct pt_thread *t, unsigned op, uint
  * tracing stopped only what is right there is done. */
 void pt_span_close(struct pt_open_span *s, int64_t moved, int error);
 
+/* Whether its record is still its own: a ring may have come round to it since. */
+static inline bool pt_span_is_there(const struct pt_open_span *s)
+{
+    return s->call.apart || s->call.record->begin == s->call.begin;
+}
+
 extern PyTypeObject pt_span_type;
 PyObject *pt_suppress(PyObject *module, PyObject *on);
 

@@ -108,7 +108,8 @@ static PyObject *step(PyObject *self)
         error = PyErr_Occurred() && !PyErr_ExceptionMatches(PyExc_StopIteration) ? pt_error_number() : 0;
     } else if (still && !t->gate) {
         moved = counts ? bytes_of(part) : -1;
-        span.call.record->offset = rows_of(part);
+        if (pt_span_is_there(&span))
+            span.call.record->offset = rows_of(part);
     }
     pt_span_close(&span, moved, error);
     return part;

@@ -74,16 +74,19 @@ PyTypeObject pt_unseen_type = {
     .tp_clear = (inquiry)unseen_clear,
 };
 
-/* Calls Python code of ours.  What it raises is its own fault, and goes no further. */
-static void call_quietly(PyObject *function, PyObject *argument)
+/* Calls Python code of ours.  What it raises is its own fault, and goes no further, but for what a signal's handler
+ * raises meanwhile (Ctrl-C): then false, and that is set. */
+static bool call_quietly(PyObject *function, PyObject *argument)
 {
     PyThreadState *state = PyThreadState_Get();
     PyThreadState_EnterTracing(state);
     PyObject *result = PyObject_CallOneArg(function, argument);
-    if (!result)
+    bool theirs = !result && !PyErr_ExceptionMatches(PyExc_Exception);
+    if (!result && !theirs)
         PyErr_Clear();
     Py_XDECREF(result);
     PyThreadState_LeaveTracing(state);
+    return !theirs;
 }
 
 /* ---- imports ------------------------------------------------------------------------- */
@@ -123,8 +126,8 @@ static PyObject *find_spec(struct unseen *self, PyObject *args, PyObject *kwargs
     PyObject *three = PyTuple_Pack(3, name, path, target);
     PyObject *spec = three ? found_elsewhere(self->parts[1], three) : NULL;
     Py_XDECREF(three);
-    if (spec && spec != Py_None)
-        call_quietly(self->parts[2], spec);
+    if (spec && spec != Py_None && !call_quietly(self->parts[2], spec))
+        Py_CLEAR(spec);
     return spec;
 }
 
@@ -144,10 +147,10 @@ static PyObject *exec_module(struct unseen *self, PyObject *args, PyObject *kwar
 {
     PyObject *module = PyTuple_GET_SIZE(args) ? PyTuple_GET_ITEM(args, 0) : Py_None; /* Borrowed */
     PyObject *load = Py_NewRef(self->parts[1]), *after = Py_NewRef(self->parts[2]);
-    call_quietly(self->parts[0], module); /* takes this very object from the loader */
-    PyObject *result = PyObject_Call(load, args, kwargs);
-    if (result)
-        call_quietly(after, module);
+    /* takes this very object from the loader */
+    PyObject *result = call_quietly(self->parts[0], module) ? PyObject_Call(load, args, kwargs) : NULL;
+    if (result && !call_quietly(after, module))
+        Py_CLEAR(result);
     Py_DECREF(load);
     Py_DECREF(after);
     return result;

@@ -86,10 +86,32 @@ done:
     return result;
 }
 
-/* What code of ours has raised. */
+/* What code of ours has raised, or a signal's handler in it. */
 struct raised {
     PyObject *type, *value, *trace; /* Owned */
+    bool theirs;                    /* a handler: it is the program's, and goes on */
 };
+
+/* capture/faults.py says. */
+static bool is_theirs(const struct raised *r)
+{
+    if (!PyErr_GivenExceptionMatches(r->type, PyExc_Exception))
+        return true;
+    PyObject *module = PyImport_ImportModule("pyio_trace.capture.faults");
+    PyObject *answer = module ? PyObject_CallMethod(module, "is_the_programs", "OO", r->type, r->trace ? r->trace : Py_None) : NULL;
+    bool is = answer == Py_True;
+    PyErr_Clear();
+    Py_XDECREF(answer);
+    Py_XDECREF(module);
+    return is;
+}
+
+static void forget(struct raised *r)
+{
+    Py_CLEAR(r->type);
+    Py_CLEAR(r->value);
+    Py_CLEAR(r->trace);
+}
 
 /* A fault of ours: the first of a process is said, all are counted, none goes further.  Takes what was raised. */
 static void fault(struct target *g, struct raised *r)
@@ -111,9 +133,35 @@ static void fault(struct target *g, struct raised *r)
         Py_XDECREF(text);
         PyErr_Clear();
     }
-    Py_CLEAR(r->type);
-    Py_CLEAR(r->value);
-    Py_CLEAR(r->trace);
+    forget(r);
+}
+
+/* Takes what is set just now.  The first fault before a call is held until after it; what is the program's comes before
+ * any fault, and after the call there is nothing to hold it for. */
+static void hold(struct target *g, struct raised *held, bool before)
+{
+    struct raised now = {NULL, NULL, NULL, false};
+    PyErr_Fetch(&now.type, &now.value, &now.trace);
+    if (!now.type)
+        return;
+    PyErr_NormalizeException(&now.type, &now.value, &now.trace);
+    now.theirs = is_theirs(&now);
+    if (now.theirs ? !held->theirs : before && !held->type) {
+        if (held->type)
+            fault(g, held);
+        *held = now;
+    } else if (now.theirs) {
+        forget(&now);
+    } else {
+        fault(g, &now);
+    }
+}
+
+/* Sets it again, for the program. */
+static PyObject *raise_theirs(struct raised *held)
+{
+    PyErr_Restore(held->type, held->value, held->trace);
+    return NULL;
 }
 
 /* Of what was asked before the call.  It takes the call's own arguments, so where they are wrong it raises what the
@@ -122,19 +170,17 @@ static void fault_unless_theirs(struct target *g, struct raised *r)
 {
     PyObject *type, *value, *trace;
     PyErr_Fetch(&type, &value, &trace);
-    if (type && PyErr_GivenExceptionMatches(type, PyExc_TypeError) && PyErr_GivenExceptionMatches(r->type, PyExc_TypeError)) {
-        Py_CLEAR(r->type);
-        Py_CLEAR(r->value);
-        Py_CLEAR(r->trace);
-    } else {
+    bool likewise = type && PyErr_GivenExceptionMatches(type, PyExc_TypeError);
+    if (likewise && PyErr_GivenExceptionMatches(r->type, PyExc_TypeError))
+        forget(r);
+    else
         fault(g, r);
-    }
     PyErr_Restore(type, value, trace);
 }
 
 /* Code of ours, with the call's arguments and perhaps its result before them: neither traced nor
  * profiled, and what it does is in no log, but for the spans of those that mark one's ends.  New
- * reference; NULL: it failed, and that is seen to, or held. */
+ * reference; NULL: it raised, and that is seen to, or held. */
 static PyObject *ask(struct target *g, struct pt_thread *t, PyObject *function, PyObject *result, struct raised *held,
                      PyObject *const *args, size_t flagged, PyObject *names)
 {
@@ -158,14 +204,8 @@ static PyObject *ask(struct target *g, struct pt_thread *t, PyObject *function, 
     }
     PyThreadState_EnterTracing(state);
     answer = PyObject_Vectorcall(function, args, (size_t)n, names);
-    if (!answer) {
-        struct raised now;
-        PyErr_Fetch(&now.type, &now.value, &now.trace);
-        if (held && !held->type)
-            *held = now;
-        else
-            fault(g, &now);
-    }
+    if (!answer)
+        hold(g, held, !result);
     PyThreadState_LeaveTracing(state);
     if (quiet && !--t->suppress)
         t->gate &= ~(uint32_t)PT_GATE_SUPPRESSED;
@@ -211,7 +251,7 @@ static bool is_file_object(PyObject *value)
 }
 
 /* A string's id; 0: there is no path; LEFT_OUT: nothing is to be recorded of it. */
-static uint32_t path_of(struct pt_thread *t, PyObject *value, int depth)
+static uint32_t path_of(struct target *g, struct pt_thread *t, struct raised *held, PyObject *value, int depth)
 {
     uint32_t id = 0;
     PyObject *other = NULL;
@@ -227,14 +267,16 @@ static uint32_t path_of(struct pt_thread *t, PyObject *value, int depth)
         id = path_of_number(t, value);
     } else if (depth < 3 && (PyTuple_CheckExact(value) || PyList_CheckExact(value))) {
         if (PySequence_Fast_GET_SIZE(value) == 1) /* several: none of them is the one */
-            id = path_of(t, PySequence_Fast_GET_ITEM(value, 0), depth + 1);
+            id = path_of(g, t, held, PySequence_Fast_GET_ITEM(value, 0), depth + 1);
     } else if (depth < 3 && (is_file_object(value) || PyObject_HasAttrString((PyObject *)Py_TYPE(value), "__fspath__"))) {
         PyThreadState *state = PyThreadState_Get();
         PyThreadState_EnterTracing(state);
         other = is_file_object(value) ? PyObject_GetAttrString(value, "name") : PyOS_FSPath(value);
         PyThreadState_LeaveTracing(state);
         if (other)
-            id = path_of(t, other, depth + 1);
+            id = path_of(g, t, held, other, depth + 1);
+        else if (PyErr_Occurred() && !PyErr_ExceptionMatches(PyExc_Exception))
+            hold(g, held, true); /* a signal came in: all else the call itself will say */
     }
     PyErr_Clear();
     Py_XDECREF(other);
@@ -262,12 +304,12 @@ static uint32_t path_id(struct target *g, struct pt_thread *t, struct pt_details
             pt_details_add_dict(d, PyTuple_GET_ITEM(value, 1)); /* both in one question */
             Py_SETREF(value, Py_NewRef(PyTuple_GET_ITEM(value, 0)));
         }
-        uint32_t id = value == Py_NotImplemented ? LEFT_OUT : value ? path_of(t, value, 0) : 0;
+        uint32_t id = value == Py_NotImplemented ? LEFT_OUT : value ? path_of(g, t, held, value, 0) : 0;
         Py_XDECREF(value);
         return id;
     }
     PyObject *value = argument(g->path_index, g->path_keyword, args, PyVectorcall_NARGS(flagged), names);
-    return value ? path_of(t, value, 0) : 0;
+    return value ? path_of(g, t, held, value, 0) : 0;
 }
 
 /* ---- bytes and details ------------------------------------------------------------------- */
@@ -293,7 +335,8 @@ static bool has_objects(PyObject *array)
     return has;
 }
 
-static int64_t moved_by(struct target *g, struct pt_thread *t, PyObject *result, PyObject *const *args, size_t flagged, PyObject *names)
+static int64_t moved_by(struct target *g, struct pt_thread *t, PyObject *result, struct raised *late, PyObject *const *args,
+                        size_t flagged, PyObject *names)
 {
     PyObject *answer = NULL;
     int64_t moved = -1;
@@ -304,7 +347,7 @@ static int64_t moved_by(struct target *g, struct pt_thread *t, PyObject *result,
     else if (g->moved == MOVED_NBYTES && !has_objects(result))
         moved = number_of(answer = PyObject_GetAttr(result, word_nbytes));
     else if (g->moved == MOVED_ASKED && g->bytes)
-        moved = number_of(answer = ask(g, t, g->bytes, result, NULL, args, flagged, names));
+        moved = number_of(answer = ask(g, t, g->bytes, result, late, args, flagged, names));
     PyErr_Clear();
     Py_XDECREF(answer);
     return moved;
@@ -334,10 +377,12 @@ static int error_of(struct pt_details *d, uint32_t *detail)
 /* A call that marks the beginning or the end of something longer than itself, which has spans of its own. */
 static PyObject *marking_call(struct target *g, PyObject *callable, PyObject *const *args, size_t flagged, PyObject *names)
 {
-    struct raised held = {NULL, NULL, NULL};
+    struct raised held = {NULL, NULL, NULL, false}, late = held;
     struct pt_thread *t = g->details ? pt_enter() : NULL;
     if (t)
         Py_XDECREF(ask(g, t, g->details, NULL, &held, args, flagged, names));
+    if (held.theirs)
+        return raise_theirs(&held);
     PyObject *result = pt_call_original(&g->original, callable, args, flagged, names);
     if (PT_UNLIKELY(held.type != NULL))
         fault_unless_theirs(g, &held);
@@ -345,8 +390,12 @@ static PyObject *marking_call(struct target *g, PyObject *callable, PyObject *co
     if (t) {
         PyObject *type, *value, *trace;
         PyErr_Fetch(&type, &value, &trace);
-        Py_XDECREF(ask(g, t, g->after, result ? result : Py_None, NULL, args, flagged, names));
+        Py_XDECREF(ask(g, t, g->after, result ? result : Py_None, &late, args, flagged, names));
         PyErr_Restore(type, value, trace);
+    }
+    if (PT_UNLIKELY(late.theirs)) {
+        Py_CLEAR(result);
+        return raise_theirs(&late);
     }
     return result;
 }
@@ -361,14 +410,16 @@ static PyObject *watched_call(PyObject *callable, PyObject *const *args, size_t 
     struct pt_thread *t = pt_enter();
     if (!t)
         return pt_call_original(&g->original, callable, args, flagged, names);
-    struct raised held = {NULL, NULL, NULL};
+    struct raised held = {NULL, NULL, NULL, false}, late = held;
     struct pt_details details;
     pt_details_none(&details);
     uint32_t path = path_id(g, t, &details, &held, args, flagged, names);
+    if (g->details && path != LEFT_OUT && !held.theirs)
+        add_details(&details, ask(g, t, g->details, NULL, &held, args, flagged, names));
+    if (PT_UNLIKELY(held.theirs))
+        return raise_theirs(&held); /* as if the signal had come just before the call */
     if (path == LEFT_OUT)
         return pt_call_original(&g->original, callable, args, flagged, names);
-    if (g->details)
-        add_details(&details, ask(g, t, g->details, NULL, &held, args, flagged, names));
     Py_ssize_t length;
     const char *name = PyUnicode_AsUTF8AndSize(g->name, &length);
     uint32_t detail = pt_details_intern(&details);
@@ -385,19 +436,23 @@ static PyObject *watched_call(PyObject *callable, PyObject *const *args, size_t 
     if (!result) {
         error = still ? error_of(&details, &detail) : 0;
     } else if (still && !t->gate && (g->moved || g->after)) {
-        moved = moved_by(g, t, result, args, flagged, names);
+        moved = moved_by(g, t, result, &late, args, flagged, names);
         if (g->after) {
-            add_details(&details, ask(g, t, g->after, result, NULL, args, flagged, names));
+            add_details(&details, ask(g, t, g->after, result, &late, args, flagged, names));
             detail = pt_details_intern(&details);
         }
     }
-    if (still)
+    if (still && pt_span_is_there(&span))
         span.call.record->offset = detail;
     if (g->steps && result) {
         pt_steps_watch(result, g->steps, path, moved >= 0);
         moved = -1;
     }
     pt_span_close(&span, moved, error);
+    if (PT_UNLIKELY(late.theirs)) {
+        Py_CLEAR(result); /* ... just after it */
+        return raise_theirs(&late);
+    }
     return result;
 }
 

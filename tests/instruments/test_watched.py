@@ -301,3 +301,53 @@ def test_calls_that_mark_the_ends_of_something_longer(program: Runner, data: Pat
     assert all(row["duration"] is not None for row in log.select(layer="app"))
     chains = [[span["op"] for span in log.parents(row)] for row in log.select(op="stat", path=data)]
     assert chains == [["outer"], ["outer"], ["inner", "outer"], []]
+
+
+SIGNALS = """
+import os, signal, sys
+import library
+
+def raises(number, frame):
+    raise TimeoutError("too long")
+
+signal.signal(signal.SIGALRM, raises)
+for kind in (signal.SIGALRM, signal.SIGINT):
+    library.kind = kind
+    for when in ("path", "before", "after", "bytes", "none"):
+        library.when = when
+        try:
+            print(when, library.plain("x"))
+        except (TimeoutError, KeyboardInterrupt) as problem:
+            print(when, repr(problem), problem.__traceback__.tb_next is not None)
+"""
+SIGNALLED = """
+import os, signal
+from pyio_trace.capture.instrument import Instrument, Target
+def at(when):
+    import library
+    if library.when == when:
+        os.kill(os.getpid(), library.kind)
+        for _ in range(100):
+            pass
+def path(path): at("path"); return path
+def before(path): at("before"); return {}
+def after(result, path): at("after"); return {}
+def bytes(result, path): at("bytes"); return 1
+instrument = Instrument("library", targets=(Target("plain", path=path, details=before, after=after, moved=bytes),))
+"""
+
+
+def test_what_a_signals_handler_raises_reaches_the_program(program: Runner) -> None:
+    # GIVEN signals that come in while an instrument is asked, before and after the call
+    library = "__version__ = '1'\ndef plain(path):\n    return 'called'\n"
+    env = with_library(program, SIGNALLED, library)
+    # WHEN their handlers raise
+    outcome = succeeded(program.traced(SIGNALS, env=env))
+    # THEN the program has it, as if they had come just before the call or after; and it is no fault of ours
+    alarm, interrupt = "TimeoutError('too long') True", "KeyboardInterrupt() True"
+    assert outcome.stdout.splitlines() == [
+        line for said in (alarm, interrupt)
+        for line in (*(f"{when} {said}" for when in ("path", "before", "after", "bytes")), "none called")
+    ]  # fmt: skip
+    assert outcome.stderr == ""
+    assert len(outcome.select(op="library.plain")) == 6
