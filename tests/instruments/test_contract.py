@@ -121,3 +121,17 @@ def test_one_that_breaks_breaks_nothing(program: Runner, name: str) -> None:
         assert out.stdout.startswith(f"{name} broken ")
         assert "no good" in out.stdout
         (program.folder / "stretch.pyio").unlink()
+
+
+def test_a_program_that_uses_no_library_pays_for_none(program: Runner) -> None:
+    # GIVEN all instruments WHEN a program uses none of the libraries
+    text = """
+    import sys
+    print(*sorted(sys.modules))
+    """
+    bare = set(succeeded(program.bare(text)).stdout.split())
+    more = set(succeeded(program.traced(text, env={"PYIO_TRACE_INSTRUMENTS": "all"})).stdout.split()) - bare
+    # THEN none of them is imported, and no instrument is read
+    assert "pyio_trace.capture.engine" in more
+    assert {name for name in more if not name.startswith("pyio_trace")} <= {"_pyio_trace_start", "__future__"}
+    assert not {name for name in more if name.startswith("pyio_trace.capture.instruments")}
