@@ -51,10 +51,11 @@ def _after_import(name: str, module: str, why_not: str | None, done: bool = True
 def _hold(owner: int, tell: int, wait: int) -> None:
     if os.getpid() != owner:
         return
-    import json
+    states = instruments()
+    import json  # after that: it is watched for, too
 
     try:
-        os.write(tell, json.dumps({"pid": owner, "instruments": instruments()}).encode() + b"\n")
+        os.write(tell, json.dumps({"pid": owner, "instruments": states}).encode() + b"\n")
         while os.read(wait, 1):
             continue
     except OSError:

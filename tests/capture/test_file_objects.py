@@ -111,7 +111,7 @@ OPENINGS = ("open", "BufferedReader.close", "BufferedWriter.close", "Buffered.cl
 
 
 def check(seen: dict[str, tuple[int, int]], wanted: dict[str, tuple[int | None, int | None]]) -> None:
-    data = {op: value for op, value in seen.items() if op not in OPENINGS}
+    data = {op: value for op, value in seen.items() if op not in OPENINGS and not op.startswith(("json.", "pickle."))}
     assert data.keys() == wanted.keys()
     for op, (calls, moved) in wanted.items():
         assert calls is None or data[op][0] == calls, (op, data[op])
