@@ -197,5 +197,6 @@ async def dask_setup(worker: Any, pyio_output: str | None, **options: str | None
     if not hasattr(worker, "plugin_add"):
         return  # a scheduler or a nanny: neither runs tasks
     said = {name.removeprefix("pyio_"): value for name, value in options.items()}
-    plugin = PyioTrace(pyio_output or load().output or os.curdir, **said)  # type: ignore[arg-type]  # transitions is none of them
+    folder = pyio_output or load().output or os.curdir
+    plugin = PyioTrace(folder, **said)  # type: ignore[arg-type]  # OPTIONS has no `transitions`
     await worker.plugin_add(plugin, name=NAME, catch_errors=False)

@@ -64,7 +64,10 @@ def states() -> list[tuple[str, str, str]]:
 
 
 def names() -> dict[str, str]:
-    """The instruments that there are: the library's name, and the module that describes it."""
+    """The instruments that there are: the library's name, and the module that describes it.
+
+    What begins with an underscore is part of another's (_h5py_cache.py), which imports it.
+    """
     ours = {
         file.removesuffix(".py"): _PACKAGE + file.removesuffix(".py")
         for file in sorted(os.listdir(_FOLDER))

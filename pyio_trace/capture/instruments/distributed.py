@@ -13,6 +13,7 @@ import sys
 
 from pyio_trace import native
 from pyio_trace.capture.instrument import Instrument, Target
+from pyio_trace.capture.instruments.dask import named
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -27,11 +28,6 @@ _ASYNC = "_run_task_async"
 _undo: tuple[ModuleType, Any, Any] | None = None
 
 
-def _named(key: Any) -> dict[str, object]:
-    utils = sys.modules.get("dask.utils")
-    return {"key": str(key), "prefix": utils.key_split(key) if utils else None}
-
-
 def _key(task: Any) -> Any:
     """Of the task that this thread runs: the worker has told the thread; in a pool of processes, the task knows."""
     utils = sys.modules.get("distributed.utils")
@@ -41,7 +37,7 @@ def _key(task: Any) -> Any:
 
 def _task(task: Any, *args: Any, **kwargs: Any) -> dict[str, object] | None:
     key = _key(task)
-    return None if key is None else _named(key)
+    return None if key is None else named(key)
 
 
 def _ended(result: Any, *args: Any, **kwargs: Any) -> dict[str, object] | None:
@@ -72,7 +68,7 @@ def _look_at_worker(module: ModuleType) -> None:
     async def run_task(task: Any, *args: Any, **kwargs: Any) -> Any:
         span = core.Span()
         key = getattr(task, "key", None)
-        begun = span.begin("task", _APP, None, None if key is None else dumps(_named(key)))
+        begun = span.begin("task", _APP, None, None if key is None else dumps(named(key)))
         try:
             return await original(task, *args, **kwargs)
         finally:

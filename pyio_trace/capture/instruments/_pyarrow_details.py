@@ -1,0 +1,137 @@
+"""What rows say of tables and of Parquet's files: shapes, names of columns, row groups.
+
+`stored` is what a call moved as the file has it, beside the table's bytes in
+memory.  It is added up from the file's metadata, which Arrow has in memory by
+the time that the call has returned: nothing is read for it.
+"""
+
+from __future__ import annotations
+
+from pyio_trace.capture.instruments._pyarrow_places import Place, argument, note, noted, source_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from typing import Any
+
+    Details = dict[str, object]
+
+#: `stored` is left out where it would have to be added up from more column chunks than these: 1 us each.
+_CHUNKS_MOST = 1000
+
+# ---- tables --------------------------------------------------------------------------------------
+
+
+def shape_of(data: Any) -> Details:
+    """Of a table or batch, a data frame, or what else one may write."""
+    rows = getattr(data, "num_rows", None)
+    if rows is not None:
+        return {"rows": rows, "columns": data.num_columns}
+    shape: tuple[int, ...] = getattr(data, "shape", ())
+    return {"rows": shape[0], "columns": shape[1]} if len(shape) == 2 else {}
+
+
+def names_of(columns: Any) -> Details:
+    """The columns that were asked for; of expressions, the names they get."""
+    if not isinstance(columns, (list, tuple, dict)):
+        return {}
+    return {"names": [name if isinstance(name, (str, int)) else str(name) for name in columns]}
+
+
+def _rows(result: Any) -> Details:
+    rows = getattr(result, "num_rows", None)
+    return {} if rows is None else {"rows": rows}
+
+
+# ---- Parquet -------------------------------------------------------------------------------------
+
+
+def metadata_got(result: Any, *args: Any, **kwargs: Any) -> Details:
+    """After read_metadata."""
+    groups = getattr(result, "num_row_groups", None)
+    return {} if groups is None else {"rows": result.num_rows, "row_groups": groups, "columns": result.num_columns}
+
+
+def opened(result: Any, file: Any, *args: Any, **kwargs: Any) -> Details:
+    """After ParquetFile.__init__, which has read the metadata, or was given it."""
+    plain = kwargs.get("decryption_properties") is None and kwargs.get("metadata") is None
+    note(file, source_of(args, kwargs), plain)
+    metadata = file.metadata
+    return {"rows": metadata.num_rows, "row_groups": metadata.num_row_groups, "columns": metadata.num_columns}
+
+
+def _stored(place: Place | None, metadata: Any, groups: list[int], columns: list[int]) -> Details:
+    """Bytes in the file of the row groups' column chunks, as the metadata in memory has them.
+
+    pyarrow ends the process where it is asked for a chunk that is encrypted and for which it has no key.  So this is
+    for what has been read, without a key, and for what has been written without one.
+    """
+    if place is None or not place.plain or len(groups) * len(columns) > _CHUNKS_MOST:
+        return {}
+    rows = [metadata.row_group(group) for group in groups]
+    return {"stored": sum(row.column(column).total_compressed_size for row in rows for column in columns)}
+
+
+def _part(file: Any, groups: Iterable[int] | None, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Details:
+    """What has been read.  args: from `columns` on, then use_threads and use_pandas_metadata in every function."""
+    columns, metadata = argument(args, kwargs, 0, ("columns",)), file.metadata
+    chosen = list(range(metadata.num_columns))
+    if columns is not None:
+        columns = list(columns)
+        with_index = bool(argument(args, kwargs, 2, ("use_pandas_metadata",)))
+        chosen = list(dict.fromkeys(file._get_column_indices(columns, use_pandas_metadata=with_index)))
+    groups = list(range(metadata.num_row_groups) if groups is None else groups)
+    found = {"row_groups": len(groups), "columns": len(chosen), **names_of(columns)}
+    return {**found, **_stored(noted(file), metadata, groups, chosen)}
+
+
+def read(result: Any, file: Any, *args: Any, **kwargs: Any) -> Details:
+    """After ParquetFile.read."""
+    return {**_part(file, None, args, kwargs), **_rows(result)}
+
+
+def read_groups(result: Any, file: Any, *args: Any, **kwargs: Any) -> Details:
+    """After ParquetFile.read_row_groups."""
+    groups = argument(args, kwargs, 0, ("row_groups",))
+    if not isinstance(groups, (list, tuple, range)):
+        return _rows(result)  # an iterator: it is gone
+    return {**_part(file, groups, args[1:], kwargs), "groups": list(groups), **_rows(result)}
+
+
+def read_group(result: Any, file: Any, *args: Any, **kwargs: Any) -> Details:
+    """After ParquetFile.read_row_group."""
+    groups = [argument(args, kwargs, 0, ("i",))]
+    return {**_part(file, groups, args[1:], kwargs), "groups": groups, **_rows(result)}
+
+
+def batches(*args: Any, **kwargs: Any) -> Details:
+    """Before ParquetFile.iter_batches."""
+    asked = (("batch_size", argument(args, kwargs, 1, ("batch_size",))),
+             ("groups", argument(args, kwargs, 2, ("row_groups",))))  # fmt: skip
+    names = names_of(argument(args, kwargs, 3, ("columns",)))
+    return {**{name: value for name, value in asked if isinstance(value, (int, list, tuple))}, **names}
+
+
+def writer_making(*args: Any, **kwargs: Any) -> Details:
+    """Before ParquetWriter.__init__."""
+    compression, schema = kwargs.get("compression", "snappy"), argument(args, kwargs, 2, ("schema",))
+    said: Details = {"compression": compression} if isinstance(compression, str) else {}
+    return {"columns": len(schema), **said} if hasattr(schema, "__len__") else said
+
+
+def writer_made(result: Any, writer: Any, *args: Any, **kwargs: Any) -> Details:
+    """After ParquetWriter.__init__."""
+    plain = kwargs.get("encryption_properties") is None and len(args) < 15  # it comes after fifteen others
+    note(writer, source_of(args, kwargs), plain)
+    return {}
+
+
+def written(result: Any, writer: Any) -> Details:
+    """After ParquetWriter.close."""
+    try:
+        metadata = writer.writer.metadata
+    except RuntimeError:  # it was not closed for good
+        return {}
+    groups, columns = list(range(metadata.num_row_groups)), list(range(metadata.num_columns))
+    found = {"rows": metadata.num_rows, "row_groups": len(groups), "columns": len(columns)}
+    return {**found, **_stored(noted(writer), metadata, groups, columns)}
