@@ -482,7 +482,13 @@ static int derive(PyTypeObject *type, PyTypeObject *from)
     type->tp_traverse = from->tp_traverse;
     type->tp_clear = from->tp_clear;
     type->tp_flags = from->tp_flags & (Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_METHOD_DESCRIPTOR);
-    return PyType_Ready(type);
+    if (PyType_Ready(type) < 0)
+        return -1;
+    /* PyType_Ready has made a member of tp_doc, which would be found before the function's own __doc__. */
+    if (PyDict_DelItemString(type->tp_dict, "__doc__") < 0)
+        PyErr_Clear();
+    PyType_Modified(type);
+    return 0;
 }
 
 int pt_watched_ready(void)

@@ -10,7 +10,7 @@ import pytest
 from tests.support.programs import Outcome, Runner, alike, succeeded
 
 #: An instrument of the test's own, for a library of the test's own.
-LIBRARY = """
+LIBRARY = '''
 import functools, os
 __version__ = "1.5"
 class Thing:
@@ -42,10 +42,11 @@ def plain(path, data=b"", mode="r"):
 def keywords(*, path):
     return path
 def generator(path):
+    """Yields the path."""
     yield path
 def again(path, depth):
     return depth and again(path, depth - 1)
-"""
+'''
 INSTRUMENT = """
 from pyio_trace.capture.instrument import Instrument, Target
 instrument = Instrument("library", minimum="1.0", below="2", targets=(
@@ -64,7 +65,7 @@ instrument = Instrument("library", minimum="1.0", below="2", targets=(
 ))
 """
 USE = """
-import copy, inspect, json, os, pickle, sys, traceback
+import copy, inspect, json, os, pickle, sqlite3, sys, traceback
 import library
 from library import Thing, plain
 def told(function, *args, **kwargs):
@@ -84,6 +85,7 @@ print(told(library.fails, path, 13), told(library.raises, path), told(plain), to
 print([inspect.isfunction(f) and str(inspect.signature(f)) for f in (Thing.__init__, Thing.read, plain, library.fails)])
 print(pickle.dumps(plain), pickle.loads(pickle.dumps(Thing.read)) is Thing.read, copy.deepcopy(plain) is plain)
 print([type(f).__name__ for f in (Thing.__init__, plain, Thing.make, thing.read)], plain.__qualname__)
+print(library.generator.__doc__, plain.__doc__, pickle.load.__doc__, json.load.__doc__, sqlite3.Connection.execute.__doc__)
 """
 
 
