@@ -353,3 +353,35 @@ def test_what_a_signals_handler_raises_reaches_the_program(program: Runner) -> N
     ]  # fmt: skip
     assert outcome.stderr == ""
     assert len(outcome.select(op="library.plain")) == 6
+
+
+FINDERS = """
+import sys
+
+class Asks:
+    # one that asks all the others, of whom one does the same
+    calls = 0
+    def find_spec(self, name, path=None, target=None):
+        Asks.calls += 1
+        for finder in list(sys.meta_path):
+            spec = None if finder is self else finder.find_spec(name, path, target)
+            if spec is not None:
+                return spec
+
+before = Asks()
+sys.meta_path.insert(0, before)
+import library
+sys.meta_path.remove(before)
+del sys.modules["library"]
+first = Asks.calls
+sys.meta_path.append(Asks())
+import absent
+"""
+
+
+def test_a_finder_that_asks_all_the_others(program: Runner) -> None:
+    # GIVEN finders of the program's that go through sys.meta_path themselves, before and after ours
+    env = with_library(program, library="__version__ = '1'\ndef plain(path):\n    return 'called'\n")
+    text = FINDERS.replace("import absent", "import library; print(library.plain('x'), first < 100)")
+    # WHEN a watched library is imported THEN it is found
+    alike(succeeded(program.traced(text, env=env)), program.bare(text, env=env))
