@@ -8,6 +8,27 @@
 #include <stdio.h>
 #include <string.h>
 
+#define SPARE_MOST 16 /* kept for the next calls */
+
+static struct pt_details *spare[SPARE_MOST]; /* Owned; the GIL's, like all here */
+static unsigned spare_count;
+
+struct pt_details *pt_details_take(void)
+{
+    struct pt_details *d = spare_count ? spare[--spare_count] : PyMem_RawMalloc(sizeof *d);
+    if (d)
+        pt_details_none(d);
+    return d;
+}
+
+void pt_details_give(struct pt_details *d)
+{
+    if (spare_count < SPARE_MOST)
+        spare[spare_count++] = d;
+    else
+        PyMem_RawFree(d);
+}
+
 #define TEXT_MOST 400 /* bytes of a string */
 #define ITEMS_MOST 32 /* of a sequence */
 #define DEPTH_MOST 4

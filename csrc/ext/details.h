@@ -16,6 +16,11 @@ struct pt_details { /* an object without its closing brace */
     char text[PT_DETAILS_ROOM];
 };
 
+/* Empty ones for a call, and back: on the stack they would be most of what a call that is watched takes there, and a
+ * program may recurse through such a call as deep as it likes.  NULL: no memory. */
+struct pt_details *pt_details_take(void);
+void pt_details_give(struct pt_details *d);
+
 static inline void pt_details_none(struct pt_details *d)
 {
     d->length = 0;

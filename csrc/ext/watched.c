@@ -411,18 +411,21 @@ static PyObject *watched_call(PyObject *callable, PyObject *const *args, size_t 
     if (!t)
         return pt_call_original(&g->original, callable, args, flagged, names);
     struct raised held = {NULL, NULL, NULL, false}, late = held;
-    struct pt_details details;
-    pt_details_none(&details);
-    uint32_t path = path_id(g, t, &details, &held, args, flagged, names);
-    if (g->details && path != LEFT_OUT && !held.theirs)
-        add_details(&details, ask(g, t, g->details, NULL, &held, args, flagged, names));
-    if (PT_UNLIKELY(held.theirs))
-        return raise_theirs(&held); /* as if the signal had come just before the call */
-    if (path == LEFT_OUT)
+    struct pt_details *details = pt_details_take();
+    if (!details)
         return pt_call_original(&g->original, callable, args, flagged, names);
+    uint32_t path = path_id(g, t, details, &held, args, flagged, names);
+    if (g->details && path != LEFT_OUT && !held.theirs)
+        add_details(details, ask(g, t, g->details, NULL, &held, args, flagged, names));
+    if (PT_UNLIKELY(held.theirs || path == LEFT_OUT)) {
+        pt_details_give(details);
+        if (held.theirs)
+            return raise_theirs(&held); /* as if the signal had come just before the call */
+        return pt_call_original(&g->original, callable, args, flagged, names);
+    }
     Py_ssize_t length;
     const char *name = PyUnicode_AsUTF8AndSize(g->name, &length);
-    uint32_t detail = pt_details_intern(&details);
+    uint32_t detail = pt_details_intern(details);
     struct pt_open_span span;
     pt_span_open(&span, t, g->op, path, name ? pt_string(name, (size_t)length, 0) : 0, detail);
 
@@ -434,14 +437,15 @@ static PyObject *watched_call(PyObject *callable, PyObject *const *args, size_t 
     int64_t moved = -1;
     int error = 0;
     if (!result) {
-        error = still ? error_of(&details, &detail) : 0;
+        error = still ? error_of(details, &detail) : 0;
     } else if (still && !t->gate && (g->moved || g->after)) {
         moved = moved_by(g, t, result, &late, args, flagged, names);
         if (g->after) {
-            add_details(&details, ask(g, t, g->after, result, &late, args, flagged, names));
-            detail = pt_details_intern(&details);
+            add_details(details, ask(g, t, g->after, result, &late, args, flagged, names));
+            detail = pt_details_intern(details);
         }
     }
+    pt_details_give(details);
     if (still && pt_span_is_there(&span))
         span.call.record->offset = detail;
     if (g->steps && result) {

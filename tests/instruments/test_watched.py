@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -385,3 +386,36 @@ def test_a_finder_that_asks_all_the_others(program: Runner) -> None:
     text = FINDERS.replace("import absent", "import library; print(library.plain('x'), first < 100)")
     # WHEN a watched library is imported THEN it is found
     alike(succeeded(program.traced(text, env=env)), program.bare(text, env=env))
+
+
+DEEP = """
+import sys, threading
+import library
+
+def depth(function, *args):
+    def within(level):
+        function("x", lambda: within(level + 1)) if level < 5000 else print(level)
+    within(0)
+
+sys.setrecursionlimit(20000)
+thread = threading.Thread(target=depth, args=[library.plain])
+threading.stack_size(8 << 20)
+thread.start()
+thread.join()
+"""
+
+
+@pytest.mark.skipif(sys.version_info >= (3, 12), reason="from 3.12 on calls through C have a limit of their own")
+def test_deep_recursion_through_a_watched_function(program: Runner) -> None:
+    # GIVEN a program that has set its recursion limit high, and calls itself through a watched function
+    env = with_library(program, DEEP_INSTRUMENT, "__version__ = '1'\ndef plain(path, go_on):\n    go_on()\n")
+    # WHEN it goes 5000 deep on a stack of 8 MiB THEN there is room, as there is without us
+    outcome = succeeded(alike(program.traced(DEEP, env=env), program.bare(DEEP, env=env)))
+    assert outcome.stdout == "5000\n"
+    assert len(outcome.select(op="library.plain")) == 5000
+
+
+DEEP_INSTRUMENT = """
+from pyio_trace.capture.instrument import Instrument, Target
+instrument = Instrument("library", targets=(Target("plain", path="path"),))
+"""
