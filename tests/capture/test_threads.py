@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+import pyio_trace
 from tests.support.programs import Outcome, Row, Runner, succeeded
 
 
@@ -257,3 +258,69 @@ def test_many_threads_of_many_spans(program: Runner, tmp_path: Path) -> None:
         for kind in ("partial", "own", "timer"):
             rows = outcome.select(path=tmp_path / f"{kind}-{number}")
             assert {span_of(outcome, row) for row in rows} == {f"span {number}"}
+
+
+def test_spans_that_end_out_of_turn_are_in_nobodys_way(program: Runner, tmp_path: Path) -> None:
+    # GIVEN generators with spans that take turns and end in the order in which they began; one that another thread ends
+    text = """
+    import pathlib, threading
+    import pyio_trace
+
+    def steps(name):
+        with pyio_trace.span(name):
+            yield
+
+    def touch(name):
+        pathlib.Path(name).touch()
+
+    with pyio_trace.span("around"):
+        three = [steps(name) for name in "abc"]
+        for each in three:
+            next(each)
+        list(three[0]), list(three[1])
+        touch("within")
+        list(three[2])
+        touch("around")
+    touch("outside")
+    other = steps("d")
+    next(other)
+    thread = threading.Thread(target=list, args=[other])
+    thread.start()
+    thread.join()
+    touch("at the end")
+    """
+    outcome = succeeded(program.traced(text))
+    # THEN what is done after them is in the innermost span that is still open
+    expected = {"within": "c", "around": "around", "outside": None, "at the end": None}
+    for name, span in expected.items():
+        rows = outcome.select(path=tmp_path / name)
+        assert rows
+        assert {span_of(outcome, row) for row in rows} == {span}, name
+
+
+def test_a_span_of_an_earlier_run_leaves_the_next_ones_alone(program: Runner, data: Path) -> None:
+    # GIVEN a span that is the first operation of a run and ends within the first of the next, with the same id
+    text = """
+    import os, sys
+    import pyio_trace
+
+    def begun(log, name):
+        run, span = pyio_trace.trace(log), pyio_trace.span(name)
+        run.start()
+        span.__enter__()
+        return run, span
+
+    pyio_trace.span("loads the module")
+    run, old = begun("first.pyio", "old")
+    run.stop()
+    run, new = begun("second.pyio", "new")
+    old.__exit__(None, None, None)
+    os.stat(sys.argv[1])
+    new.__exit__(None, None, None)
+    run.stop()
+    """
+    succeeded(program.bare(text, data))
+    # THEN what follows is in the next run's
+    rows = pyio_trace.open(program.folder / "second.pyio").operations().to_pylist()
+    (span,) = (row["id"] for row in rows if row["op"] == "new")
+    assert [row["parent"] for row in rows if row["op"] == "stat" and row["path"] == str(data)] == [span]
