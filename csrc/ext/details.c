@@ -95,6 +95,11 @@ static bool put_word(struct pt_details *d, const char *word) { return put(d, wor
 
 static bool put_value(struct pt_details *d, PyObject *value, int depth);
 
+bool pt_is_number(PyObject *value)
+{
+    return PyLong_Check(value) || (PyIndex_Check(value) && !PyType_HasFeature(Py_TYPE(value), Py_TPFLAGS_HEAPTYPE));
+}
+
 /* start:stop:step, as one writes it. */
 static bool put_slice(struct pt_details *d, PyObject *slice)
 {
@@ -107,8 +112,8 @@ static bool put_slice(struct pt_details *d, PyObject *slice)
             text[n++] = ':';
         if (ends[i] == Py_None)
             continue;
-        Py_ssize_t at = PyNumber_AsSsize_t(ends[i], NULL);
-        if (at == -1 && PyErr_Occurred()) {
+        Py_ssize_t at = pt_is_number(ends[i]) ? PyNumber_AsSsize_t(ends[i], NULL) : -1;
+        if (!pt_is_number(ends[i]) || (at == -1 && PyErr_Occurred())) {
             PyErr_Clear();
             continue;
         }
@@ -168,7 +173,7 @@ static bool put_value(struct pt_details *d, PyObject *value, int depth)
         return put_word(d, "\"...\"");
     if (PyTuple_CheckExact(value) || PyList_CheckExact(value))
         return put_items(d, value, depth);
-    if (PyIndex_Check(value)) { /* also numpy's integers */
+    if (pt_is_number(value)) { /* also numpy's integers */
         int64_t number = PyNumber_AsSsize_t(value, NULL);
         char buffer[DIGITS];
         size_t length;

@@ -26,6 +26,8 @@ static inline void pt_details_none(struct pt_details *d)
     d->length = 0;
     d->cut = false;
 }
+/* Of an integer, numpy's too: asking it for its value is not asking a class of the program's, whose code that may be. */
+bool pt_is_number(PyObject *value);
 void pt_details_add_text(struct pt_details *d, const char *key, const char *value);
 /* All items of a dict.  Values: str, int, float, bool, None, slices, Ellipsis,
  * and tuples and lists of them; of others the type's name.  Bytes under the

@@ -316,7 +316,7 @@ static uint32_t path_id(struct target *g, struct pt_thread *t, struct pt_details
 
 static int64_t number_of(PyObject *value)
 {
-    int64_t number = value && value != Py_None && PyIndex_Check(value) ? PyNumber_AsSsize_t(value, NULL) : -1;
+    int64_t number = value && pt_is_number(value) ? PyNumber_AsSsize_t(value, NULL) : -1;
     PyErr_Clear();
     return number < 0 ? -1 : number;
 }

@@ -86,7 +86,7 @@ print(told(library.fails, path, 13), told(library.raises, path), told(plain), to
 print([inspect.isfunction(f) and str(inspect.signature(f)) for f in (Thing.__init__, Thing.read, plain, library.fails)])
 print(pickle.dumps(plain), pickle.loads(pickle.dumps(Thing.read)) is Thing.read, copy.deepcopy(plain) is plain)
 print([type(f).__name__ for f in (Thing.__init__, plain, Thing.make, thing.read)], plain.__qualname__)
-print(library.generator.__doc__, plain.__doc__, pickle.load.__doc__, json.load.__doc__, sqlite3.Connection.execute.__doc__)
+print([f.__doc__ for f in (library.generator, plain, pickle.load, json.load, sqlite3.Connection.execute)])
 """
 
 
@@ -419,3 +419,21 @@ DEEP_INSTRUMENT = """
 from pyio_trace.capture.instrument import Instrument, Target
 instrument = Instrument("library", targets=(Target("plain", path="path"),))
 """
+
+
+def test_numbers_of_the_programs_own_kind_are_not_asked(program: Runner) -> None:
+    # GIVEN keys whose __index__ is the program's, which would see that it is called
+    env = with_library(program)
+    text = """
+    import library
+    class Index:
+        def __index__(self):
+            print("asked")
+            return 1
+    thing = library.Thing(__file__)
+    print(len(thing[Index()]), len(thing[Index():2]), len(thing[True, 3:Index():1]))
+    """
+    # WHEN they go into details THEN nobody asks them
+    outcome = succeeded(alike(program.traced(text, env=env), program.bare(text, env=env)))
+    rows = outcome.select(op="Thing.__getitem__")
+    assert [json.loads(row["detail"])["key"] for row in rows] == ["Index", ":2", [True, "3::1"]]
