@@ -259,12 +259,21 @@ PyObject *pt_taking_over(PyObject *module, PyObject *function)
     return unseen_new(take_over, &function, 1);
 }
 
-/* parts: a function, and a context's number. */
+/* parts: a function, and a context's number.  It is the outermost call of a thread: what is raised there is reported
+ * with the function that the program gave, not with this object around it. */
 static PyObject *call_under_context(struct unseen *self, PyObject *args, PyObject *kwargs)
 {
     struct pt_thread *t = pt_enter();
     uint32_t span = t ? span_of(self->parts[1]) : 0;
-    return span ? run_under(t, span, self->parts[0], args, kwargs) : PyObject_Call(self->parts[0], args, kwargs);
+    PyObject *result = span ? run_under(t, span, self->parts[0], args, kwargs) : PyObject_Call(self->parts[0], args, kwargs);
+    if (result || PyErr_ExceptionMatches(PyExc_SystemExit))
+        return result;
+#if PY_VERSION_HEX >= 0x030d0000
+    PyErr_FormatUnraisable("Exception ignored in thread started by %R", self->parts[0]);
+#else
+    _PyErr_WriteUnraisableMsg("in thread started by", self->parts[0]);
+#endif
+    Py_RETURN_NONE;
 }
 
 PyObject *pt_under_context(PyObject *function, uint64_t context)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import pyio_trace
-from tests.support.programs import Outcome, Row, Runner, succeeded
+from tests.support.programs import Outcome, Row, Runner, alike, succeeded
 
 
 def span_of(outcome: Outcome, row: Row) -> str | None:
@@ -324,3 +324,33 @@ def test_a_span_of_an_earlier_run_leaves_the_next_ones_alone(program: Runner, da
     rows = pyio_trace.open(program.folder / "second.pyio").operations().to_pylist()
     (span,) = (row["id"] for row in rows if row["op"] == "new")
     assert [row["parent"] for row in rows if row["op"] == "stat" and row["path"] == str(data)] == [span]
+
+
+def test_what_a_bare_thread_raises_is_reported_with_its_function(program: Runner) -> None:
+    # GIVEN threads that are started without threading, in a span, and raise
+    text = """
+    import _thread, sys, time
+    import pyio_trace
+
+    def fails():
+        raise ValueError("in the thread")
+
+    def ends():
+        raise SystemExit
+
+    def hook(raised):
+        print(raised.exc_value, raised.err_msg and raised.err_msg.partition("<")[0], raised.object in (fails, None))
+        print(raised.exc_traceback.tb_next is None)
+        done.append(1)
+
+    done = []
+    sys.unraisablehook = hook
+    with pyio_trace.span("starts"):
+        _thread.start_new_thread(ends, ())
+        _thread.start_new_thread(fails, ())
+    while not done:
+        time.sleep(0.01)
+    """
+    # WHEN it is reported THEN as without us
+    outcome = succeeded(alike(program.traced(text), program.bare(text)))
+    assert outcome.stdout.startswith("in the thread Exception ignored in thread started by")
