@@ -164,14 +164,17 @@ static PyObject *raise_theirs(struct raised *held)
     return NULL;
 }
 
-/* Of what was asked before the call.  It takes the call's own arguments, so where they are wrong it raises what the
- * call raises next, and neither is our fault. */
+/* Of what was asked before the call.  It takes the call's own arguments, and as deep in the stack as the call is: where
+ * those are wrong, or there is no further down, it raises what the call raises next, and neither is our fault. */
 static void fault_unless_theirs(struct target *g, struct raised *r)
 {
+    PyObject *const shared[] = {PyExc_TypeError, PyExc_RecursionError};
     PyObject *type, *value, *trace;
     PyErr_Fetch(&type, &value, &trace);
-    bool likewise = type && PyErr_GivenExceptionMatches(type, PyExc_TypeError);
-    if (likewise && PyErr_GivenExceptionMatches(r->type, PyExc_TypeError))
+    bool likewise = false;
+    for (size_t i = 0; type && i < sizeof shared / sizeof *shared; i++)
+        likewise |= PyErr_GivenExceptionMatches(type, shared[i]) && PyErr_GivenExceptionMatches(r->type, shared[i]);
+    if (likewise)
         forget(r);
     else
         fault(g, r);

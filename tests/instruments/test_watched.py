@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import textwrap
 from pathlib import Path
 
 import pytest
@@ -437,3 +438,24 @@ def test_numbers_of_the_programs_own_kind_are_not_asked(program: Runner) -> None
     outcome = succeeded(alike(program.traced(text, env=env), program.bare(text, env=env)))
     rows = outcome.select(op="Thing.__getitem__")
     assert [json.loads(row["detail"])["key"] for row in rows] == ["Index", ":2", [True, "3::1"]]
+
+
+def test_the_recursion_limit_is_no_fault_of_an_instrument(program: Runner) -> None:
+    # GIVEN a function that calls itself until it may not, and details that take some calls themselves
+    instrument = """
+    from pyio_trace.capture.instrument import Instrument, Target
+    def deep(left):
+        return {"left": 0} if not left else deep(left - 1)
+    instrument = Instrument("library", targets=(Target("again", details=lambda path, depth: deep(9)),))
+    """
+    env = with_library(program, textwrap.dedent(instrument))
+    text = """
+    import library
+    try:
+        library.again("x", 10**6)
+    except RecursionError as problem:
+        print(problem)
+    """
+    # WHEN it gets there THEN nothing is said but what the program says
+    outcome = succeeded(alike(program.traced(text, env=env), program.bare(text, env=env)))
+    assert outcome.select(op="library.again")
