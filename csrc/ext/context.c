@@ -15,8 +15,7 @@
 static PyObject *variable; /* Owned: a ContextVar; made when the first task takes a step */
 static __thread int steps; /* handles of asyncio's that are under way on this thread */
 
-/* Runs differ in the path of their log; a forked child is in the same one. */
-static uint32_t run_number(void)
+uint32_t pt_run_number(void)
 {
     static uint32_t number, epoch;
     uint32_t now = __atomic_load_n(&pt.epoch, __ATOMIC_ACQUIRE);
@@ -29,12 +28,12 @@ static uint32_t run_number(void)
 
 uint64_t pt_context_of(const struct pt_thread *t)
 {
-    return t && t->parent ? (uint64_t)run_number() << 32 | t->parent : 0;
+    return t && t->parent ? (uint64_t)pt_run_number() << 32 | t->parent : 0;
 }
 
 uint32_t pt_context_span(uint64_t context)
 {
-    return context && (uint32_t)(context >> 32) == run_number() ? (uint32_t)context : 0;
+    return context && (uint32_t)(context >> 32) == pt_run_number() ? (uint32_t)context : 0;
 }
 
 /* ---- threads ---------------------------------------------------------------------------- */

@@ -26,6 +26,8 @@ enum pt_hand_over {
 PyObject *pt_hand_over(enum pt_hand_over kind, const struct pt_original *original, PyObject *callable,
                        PyObject *const *args, size_t flagged, PyObject *names);
 
+/* Runs differ in the path of their log; a forked child is in the same one. */
+uint32_t pt_run_number(void);
 /* A span and the run it is of, in one number; 0: none.  It may outlive either. */
 uint64_t pt_context_of(const struct pt_thread *t);
 /* The span of such a number; 0: there is none, or it is of another run. */

@@ -8,6 +8,27 @@
 #include <stdio.h>
 #include <string.h>
 
+#define SPARE_MOST 16 /* kept for the next calls */
+
+static struct pt_details *spare[SPARE_MOST]; /* Owned; the GIL's, like all here */
+static unsigned spare_count;
+
+struct pt_details *pt_details_take(void)
+{
+    struct pt_details *d = spare_count ? spare[--spare_count] : PyMem_RawMalloc(sizeof *d);
+    if (d)
+        pt_details_none(d);
+    return d;
+}
+
+void pt_details_give(struct pt_details *d)
+{
+    if (spare_count < SPARE_MOST)
+        spare[spare_count++] = d;
+    else
+        PyMem_RawFree(d);
+}
+
 #define TEXT_MOST 400 /* bytes of a string */
 #define ITEMS_MOST 32 /* of a sequence */
 #define DEPTH_MOST 4
@@ -74,6 +95,11 @@ static bool put_word(struct pt_details *d, const char *word) { return put(d, wor
 
 static bool put_value(struct pt_details *d, PyObject *value, int depth);
 
+bool pt_is_number(PyObject *value)
+{
+    return PyLong_Check(value) || (PyIndex_Check(value) && !PyType_HasFeature(Py_TYPE(value), Py_TPFLAGS_HEAPTYPE));
+}
+
 /* start:stop:step, as one writes it. */
 static bool put_slice(struct pt_details *d, PyObject *slice)
 {
@@ -86,8 +112,8 @@ static bool put_slice(struct pt_details *d, PyObject *slice)
             text[n++] = ':';
         if (ends[i] == Py_None)
             continue;
-        Py_ssize_t at = PyNumber_AsSsize_t(ends[i], NULL);
-        if (at == -1 && PyErr_Occurred()) {
+        Py_ssize_t at = pt_is_number(ends[i]) ? PyNumber_AsSsize_t(ends[i], NULL) : -1;
+        if (!pt_is_number(ends[i]) || (at == -1 && PyErr_Occurred())) {
             PyErr_Clear();
             continue;
         }
@@ -147,7 +173,7 @@ static bool put_value(struct pt_details *d, PyObject *value, int depth)
         return put_word(d, "\"...\"");
     if (PyTuple_CheckExact(value) || PyList_CheckExact(value))
         return put_items(d, value, depth);
-    if (PyIndex_Check(value)) { /* also numpy's integers */
+    if (pt_is_number(value)) { /* also numpy's integers */
         int64_t number = PyNumber_AsSsize_t(value, NULL);
         char buffer[DIGITS];
         size_t length;

@@ -16,11 +16,18 @@ struct pt_details { /* an object without its closing brace */
     char text[PT_DETAILS_ROOM];
 };
 
+/* Empty ones for a call, and back: on the stack they would be most of what a call that is watched takes there, and a
+ * program may recurse through such a call as deep as it likes.  NULL: no memory. */
+struct pt_details *pt_details_take(void);
+void pt_details_give(struct pt_details *d);
+
 static inline void pt_details_none(struct pt_details *d)
 {
     d->length = 0;
     d->cut = false;
 }
+/* Of an integer, numpy's too: asking it for its value is not asking a class of the program's, whose code that may be. */
+bool pt_is_number(PyObject *value);
 void pt_details_add_text(struct pt_details *d, const char *key, const char *value);
 /* All items of a dict.  Values: str, int, float, bool, None, slices, Ellipsis,
  * and tuples and lists of them; of others the type's name.  Bytes under the

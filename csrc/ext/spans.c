@@ -14,13 +14,58 @@ struct span {
 static const uint8_t op_of_layer[] = {[PT_APP] = PT_OP_SPAN_APP, [PT_USER] = PT_OP_SPAN_USER,
                                       [PT_HDF5] = PT_OP_SPAN_HDF5, [PT_MPIIO] = PT_OP_SPAN_MPIIO};
 
+/* Spans that were closed while others, opened in them, went on: generators that take turns, a generator that another
+ * thread finishes.  When the last of those ends, its thread goes back past them.  Found by id; the latest stays where
+ * two share a place. */
+#define PASSED 256u
+static struct passed {
+    uint32_t id, run, parent, link; /* id 0: none */
+} passed[PASSED];
+
+static struct passed *passed_place(uint32_t id) { return &passed[id * 2654435761u >> 24]; }
+
+/* The innermost of a span's surroundings that is still open. */
+static void surroundings(const struct pt_open_span *s, uint32_t *parent, uint32_t *link)
+{
+    *parent = s->parent_before;
+    *link = s->link_before;
+    for (unsigned i = 0; *parent && i < PASSED; i++) {
+        const struct passed *at = passed_place(*parent);
+        if (at->id != *parent || at->run != s->run)
+            return;
+        *link = at->link;
+        *parent = at->parent;
+    }
+}
+
+/* The thread that the span was opened on is in it no longer. */
+static void leave(const struct pt_open_span *s, struct pt_thread *t)
+{
+    uint32_t parent, link, id = s->id;
+    if (!id || s->run != pt_run_number())
+        return;
+    surroundings(s, &parent, &link);
+    if (t == pt_self && t->parent == id) {
+        t->parent = parent;
+        t->link = link;
+    } else if (s->call.apart == PT_RECORDED) { /* else others have its id too */
+        *passed_place(id) = (struct passed){id, s->run, parent, link};
+        /* Of another thread: it may be outside of any span of its own until it ends. */
+        if (t != pt_self)
+            __atomic_compare_exchange_n(&t->parent, &id, parent, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+    }
+}
+
 void pt_span_open(struct pt_open_span *s, struct pt_thread *t, unsigned op, uint32_t path, uint32_t name, uint32_t detail)
 {
     pt_begin(&s->call, t, op, path, name, detail, PT_SIZE_NONE);
     s->id = pt_call_id(&s->call);
     s->parent_before = t->parent;
     s->link_before = t->link;
+    s->run = pt_run_number();
     if (s->id) {
+        if (PT_UNLIKELY(passed_place(s->id)->id == s->id))
+            passed_place(s->id)->id = 0; /* a ring has come round */
         t->parent = s->id;
         t->link = PT_LINK_THREAD;
     }
@@ -32,10 +77,7 @@ void pt_span_close(struct pt_open_span *s, int64_t moved, int error)
     if (!t)
         return;
     s->call.thread = NULL;
-    if (t->parent == s->id && t == pt_self) {
-        t->parent = s->parent_before;
-        t->link = s->link_before;
-    }
+    leave(s, t);
     if (s->call.process_id != pt.process_id || (pt.gate & PT_GATE_OFF))
         return;
     if (moved >= 0 && pt_span_is_there(s))

@@ -12,6 +12,7 @@ struct pt_open_span {
     uint32_t id;
     uint32_t parent_before;
     uint32_t link_before;
+    uint32_t run; /* that the ids are of */
 };
 /* op: one of PT_OP_SPAN_*; path, name, detail: string ids. */
 void pt_span_open(struct pt_open_span *s, struct pt_thread *t, unsigned op, uint32_t path, uint32_t name, uint32_t detail);

@@ -91,16 +91,35 @@ static bool call_quietly(PyObject *function, PyObject *argument)
 
 /* ---- imports ------------------------------------------------------------------------- */
 
-/* What the finders after ours find; new reference, None if nothing. */
+/* A name that the finders after ours are being asked for, on this thread.  One of them may ask all the others in turn,
+ * ours among them: it is then told nothing, or the two would ask each other without end. */
+struct asked {
+    PyObject *name; /* Borrowed */
+    const struct asked *outer;
+};
+static __thread const struct asked *asked;
+
+static bool is_asked(PyObject *name)
+{
+    const struct asked *at = asked;
+    while (at && at->name != name && !(PyUnicode_Check(name) && PyUnicode_Compare(at->name, name) == 0))
+        at = at->outer;
+    return at != NULL;
+}
+
+/* What the finders after ours find; new reference, None if nothing.  Those before it have been asked. */
 static PyObject *found_elsewhere(PyObject *itself, PyObject *args)
 {
     PyObject *listed = PySys_GetObject("meta_path"); /* Borrowed */
     PyObject *finders = listed ? PySequence_Tuple(listed) : NULL;
     PyObject *spec = finders ? Py_NewRef(Py_None) : NULL;
+    bool after = false;
     for (Py_ssize_t i = 0; spec == Py_None && i < PyTuple_GET_SIZE(finders); i++) {
         PyObject *finder = PyTuple_GET_ITEM(finders, i); /* Borrowed */
-        if (finder == itself)
+        if (!after) {
+            after = finder == itself;
             continue;
+        }
         PyObject *find = PyObject_GetAttrString(finder, "find_spec");
         if (!find && PyErr_ExceptionMatches(PyExc_AttributeError)) {
             PyErr_Clear(); /* one of the old kind: the import system passes it over as well */
@@ -121,10 +140,13 @@ static PyObject *find_spec(struct unseen *self, PyObject *args, PyObject *kwargs
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|OO:find_spec", names, &name, &path, &target))
         return NULL;
     int watched = PyDict_Contains(self->parts[0], name);
-    if (watched <= 0)
+    if (watched <= 0 || is_asked(name))
         return watched < 0 ? NULL : Py_NewRef(Py_None);
     PyObject *three = PyTuple_Pack(3, name, path, target);
+    struct asked here = {name, asked};
+    asked = &here;
     PyObject *spec = three ? found_elsewhere(self->parts[1], three) : NULL;
+    asked = here.outer;
     Py_XDECREF(three);
     if (spec && spec != Py_None && !call_quietly(self->parts[2], spec))
         Py_CLEAR(spec);
@@ -237,12 +259,21 @@ PyObject *pt_taking_over(PyObject *module, PyObject *function)
     return unseen_new(take_over, &function, 1);
 }
 
-/* parts: a function, and a context's number. */
+/* parts: a function, and a context's number.  It is the outermost call of a thread: what is raised there is reported
+ * with the function that the program gave, not with this object around it. */
 static PyObject *call_under_context(struct unseen *self, PyObject *args, PyObject *kwargs)
 {
     struct pt_thread *t = pt_enter();
     uint32_t span = t ? span_of(self->parts[1]) : 0;
-    return span ? run_under(t, span, self->parts[0], args, kwargs) : PyObject_Call(self->parts[0], args, kwargs);
+    PyObject *result = span ? run_under(t, span, self->parts[0], args, kwargs) : PyObject_Call(self->parts[0], args, kwargs);
+    if (result || PyErr_ExceptionMatches(PyExc_SystemExit))
+        return result;
+#if PY_VERSION_HEX >= 0x030d0000
+    PyErr_FormatUnraisable("Exception ignored in thread started by %R", self->parts[0]);
+#else
+    _PyErr_WriteUnraisableMsg("in thread started by", self->parts[0]);
+#endif
+    Py_RETURN_NONE;
 }
 
 PyObject *pt_under_context(PyObject *function, uint64_t context)

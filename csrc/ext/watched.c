@@ -164,14 +164,17 @@ static PyObject *raise_theirs(struct raised *held)
     return NULL;
 }
 
-/* Of what was asked before the call.  It takes the call's own arguments, so where they are wrong it raises what the
- * call raises next, and neither is our fault. */
+/* Of what was asked before the call.  It takes the call's own arguments, and as deep in the stack as the call is: where
+ * those are wrong, or there is no further down, it raises what the call raises next, and neither is our fault. */
 static void fault_unless_theirs(struct target *g, struct raised *r)
 {
+    PyObject *const shared[] = {PyExc_TypeError, PyExc_RecursionError};
     PyObject *type, *value, *trace;
     PyErr_Fetch(&type, &value, &trace);
-    bool likewise = type && PyErr_GivenExceptionMatches(type, PyExc_TypeError);
-    if (likewise && PyErr_GivenExceptionMatches(r->type, PyExc_TypeError))
+    bool likewise = false;
+    for (size_t i = 0; type && i < sizeof shared / sizeof *shared; i++)
+        likewise |= PyErr_GivenExceptionMatches(type, shared[i]) && PyErr_GivenExceptionMatches(r->type, shared[i]);
+    if (likewise)
         forget(r);
     else
         fault(g, r);
@@ -316,7 +319,7 @@ static uint32_t path_id(struct target *g, struct pt_thread *t, struct pt_details
 
 static int64_t number_of(PyObject *value)
 {
-    int64_t number = value && value != Py_None && PyIndex_Check(value) ? PyNumber_AsSsize_t(value, NULL) : -1;
+    int64_t number = value && pt_is_number(value) ? PyNumber_AsSsize_t(value, NULL) : -1;
     PyErr_Clear();
     return number < 0 ? -1 : number;
 }
@@ -411,18 +414,21 @@ static PyObject *watched_call(PyObject *callable, PyObject *const *args, size_t 
     if (!t)
         return pt_call_original(&g->original, callable, args, flagged, names);
     struct raised held = {NULL, NULL, NULL, false}, late = held;
-    struct pt_details details;
-    pt_details_none(&details);
-    uint32_t path = path_id(g, t, &details, &held, args, flagged, names);
-    if (g->details && path != LEFT_OUT && !held.theirs)
-        add_details(&details, ask(g, t, g->details, NULL, &held, args, flagged, names));
-    if (PT_UNLIKELY(held.theirs))
-        return raise_theirs(&held); /* as if the signal had come just before the call */
-    if (path == LEFT_OUT)
+    struct pt_details *details = pt_details_take();
+    if (!details)
         return pt_call_original(&g->original, callable, args, flagged, names);
+    uint32_t path = path_id(g, t, details, &held, args, flagged, names);
+    if (g->details && path != LEFT_OUT && !held.theirs)
+        add_details(details, ask(g, t, g->details, NULL, &held, args, flagged, names));
+    if (PT_UNLIKELY(held.theirs || path == LEFT_OUT)) {
+        pt_details_give(details);
+        if (held.theirs)
+            return raise_theirs(&held); /* as if the signal had come just before the call */
+        return pt_call_original(&g->original, callable, args, flagged, names);
+    }
     Py_ssize_t length;
     const char *name = PyUnicode_AsUTF8AndSize(g->name, &length);
-    uint32_t detail = pt_details_intern(&details);
+    uint32_t detail = pt_details_intern(details);
     struct pt_open_span span;
     pt_span_open(&span, t, g->op, path, name ? pt_string(name, (size_t)length, 0) : 0, detail);
 
@@ -434,14 +440,15 @@ static PyObject *watched_call(PyObject *callable, PyObject *const *args, size_t 
     int64_t moved = -1;
     int error = 0;
     if (!result) {
-        error = still ? error_of(&details, &detail) : 0;
+        error = still ? error_of(details, &detail) : 0;
     } else if (still && !t->gate && (g->moved || g->after)) {
         moved = moved_by(g, t, result, &late, args, flagged, names);
         if (g->after) {
-            add_details(&details, ask(g, t, g->after, result, &late, args, flagged, names));
-            detail = pt_details_intern(&details);
+            add_details(details, ask(g, t, g->after, result, &late, args, flagged, names));
+            detail = pt_details_intern(details);
         }
     }
+    pt_details_give(details);
     if (still && pt_span_is_there(&span))
         span.call.record->offset = detail;
     if (g->steps && result) {
@@ -482,7 +489,13 @@ static int derive(PyTypeObject *type, PyTypeObject *from)
     type->tp_traverse = from->tp_traverse;
     type->tp_clear = from->tp_clear;
     type->tp_flags = from->tp_flags & (Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_METHOD_DESCRIPTOR);
-    return PyType_Ready(type);
+    if (PyType_Ready(type) < 0)
+        return -1;
+    /* PyType_Ready has made a member of tp_doc, which would be found before the function's own __doc__. */
+    if (PyDict_DelItemString(type->tp_dict, "__doc__") < 0)
+        PyErr_Clear();
+    PyType_Modified(type);
+    return 0;
 }
 
 int pt_watched_ready(void)

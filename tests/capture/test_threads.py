@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.programs import Outcome, Row, Runner, succeeded
+import pyio_trace
+from tests.support.programs import Outcome, Row, Runner, alike, succeeded
 
 
 def span_of(outcome: Outcome, row: Row) -> str | None:
@@ -257,3 +258,99 @@ def test_many_threads_of_many_spans(program: Runner, tmp_path: Path) -> None:
         for kind in ("partial", "own", "timer"):
             rows = outcome.select(path=tmp_path / f"{kind}-{number}")
             assert {span_of(outcome, row) for row in rows} == {f"span {number}"}
+
+
+def test_spans_that_end_out_of_turn_are_in_nobodys_way(program: Runner, tmp_path: Path) -> None:
+    # GIVEN generators with spans that take turns and end in the order in which they began; one that another thread ends
+    text = """
+    import pathlib, threading
+    import pyio_trace
+
+    def steps(name):
+        with pyio_trace.span(name):
+            yield
+
+    def touch(name):
+        pathlib.Path(name).touch()
+
+    with pyio_trace.span("around"):
+        three = [steps(name) for name in "abc"]
+        for each in three:
+            next(each)
+        list(three[0]), list(three[1])
+        touch("within")
+        list(three[2])
+        touch("around")
+    touch("outside")
+    other = steps("d")
+    next(other)
+    thread = threading.Thread(target=list, args=[other])
+    thread.start()
+    thread.join()
+    touch("at the end")
+    """
+    outcome = succeeded(program.traced(text))
+    # THEN what is done after them is in the innermost span that is still open
+    expected = {"within": "c", "around": "around", "outside": None, "at the end": None}
+    for name, span in expected.items():
+        rows = outcome.select(path=tmp_path / name)
+        assert rows
+        assert {span_of(outcome, row) for row in rows} == {span}, name
+
+
+def test_a_span_of_an_earlier_run_leaves_the_next_ones_alone(program: Runner, data: Path) -> None:
+    # GIVEN a span that is the first operation of a run and ends within the first of the next, with the same id
+    text = """
+    import os, sys
+    import pyio_trace
+
+    def begun(log, name):
+        run, span = pyio_trace.trace(log), pyio_trace.span(name)
+        run.start()
+        span.__enter__()
+        return run, span
+
+    pyio_trace.span("loads the module")
+    run, old = begun("first.pyio", "old")
+    run.stop()
+    run, new = begun("second.pyio", "new")
+    old.__exit__(None, None, None)
+    os.stat(sys.argv[1])
+    new.__exit__(None, None, None)
+    run.stop()
+    """
+    succeeded(program.bare(text, data))
+    # THEN what follows is in the next run's
+    rows = pyio_trace.open(program.folder / "second.pyio").operations().to_pylist()
+    (span,) = (row["id"] for row in rows if row["op"] == "new")
+    assert [row["parent"] for row in rows if row["op"] == "stat" and row["path"] == str(data)] == [span]
+
+
+def test_what_a_bare_thread_raises_is_reported_with_its_function(program: Runner) -> None:
+    # GIVEN threads that are started without threading, in a span, and raise
+    text = """
+    import _thread, sys, time
+    import pyio_trace
+
+    def fails():
+        raise ValueError("in the thread")
+
+    def ends():
+        raise SystemExit
+
+    def hook(raised):
+        print(raised.exc_value, raised.err_msg and raised.err_msg.partition("<")[0], raised.object in (fails, None))
+        print(raised.exc_traceback.tb_next is None)
+        done.append(1)
+
+    done = []
+    sys.unraisablehook = hook
+    with pyio_trace.span("starts"):
+        _thread.start_new_thread(ends, ())
+        _thread.start_new_thread(fails, ())
+    while not done:
+        time.sleep(0.01)
+    """
+    # WHEN it is reported THEN as without us
+    outcome = succeeded(alike(program.traced(text), program.bare(text)))
+    assert outcome.stdout.startswith("in the thread Exception ignored in thread started by")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import sys
+import textwrap
 from pathlib import Path
 
 import pytest
@@ -10,7 +12,7 @@ import pytest
 from tests.support.programs import Outcome, Runner, alike, succeeded
 
 #: An instrument of the test's own, for a library of the test's own.
-LIBRARY = """
+LIBRARY = '''
 import functools, os
 __version__ = "1.5"
 class Thing:
@@ -42,10 +44,11 @@ def plain(path, data=b"", mode="r"):
 def keywords(*, path):
     return path
 def generator(path):
+    """Yields the path."""
     yield path
 def again(path, depth):
     return depth and again(path, depth - 1)
-"""
+'''
 INSTRUMENT = """
 from pyio_trace.capture.instrument import Instrument, Target
 instrument = Instrument("library", minimum="1.0", below="2", targets=(
@@ -64,7 +67,7 @@ instrument = Instrument("library", minimum="1.0", below="2", targets=(
 ))
 """
 USE = """
-import copy, inspect, json, os, pickle, sys, traceback
+import copy, inspect, json, os, pickle, sqlite3, sys, traceback
 import library
 from library import Thing, plain
 def told(function, *args, **kwargs):
@@ -84,6 +87,7 @@ print(told(library.fails, path, 13), told(library.raises, path), told(plain), to
 print([inspect.isfunction(f) and str(inspect.signature(f)) for f in (Thing.__init__, Thing.read, plain, library.fails)])
 print(pickle.dumps(plain), pickle.loads(pickle.dumps(Thing.read)) is Thing.read, copy.deepcopy(plain) is plain)
 print([type(f).__name__ for f in (Thing.__init__, plain, Thing.make, thing.read)], plain.__qualname__)
+print([f.__doc__ for f in (library.generator, plain, pickle.load, json.load, sqlite3.Connection.execute)])
 """
 
 
@@ -351,3 +355,107 @@ def test_what_a_signals_handler_raises_reaches_the_program(program: Runner) -> N
     ]  # fmt: skip
     assert outcome.stderr == ""
     assert len(outcome.select(op="library.plain")) == 6
+
+
+FINDERS = """
+import sys
+
+class Asks:
+    # one that asks all the others, of whom one does the same
+    calls = 0
+    def find_spec(self, name, path=None, target=None):
+        Asks.calls += 1
+        for finder in list(sys.meta_path):
+            spec = None if finder is self else finder.find_spec(name, path, target)
+            if spec is not None:
+                return spec
+
+before = Asks()
+sys.meta_path.insert(0, before)
+import library
+sys.meta_path.remove(before)
+del sys.modules["library"]
+first = Asks.calls
+sys.meta_path.append(Asks())
+import absent
+"""
+
+
+def test_a_finder_that_asks_all_the_others(program: Runner) -> None:
+    # GIVEN finders of the program's that go through sys.meta_path themselves, before and after ours
+    env = with_library(program, library="__version__ = '1'\ndef plain(path):\n    return 'called'\n")
+    text = FINDERS.replace("import absent", "import library; print(library.plain('x'), first < 100)")
+    # WHEN a watched library is imported THEN it is found
+    alike(succeeded(program.traced(text, env=env)), program.bare(text, env=env))
+
+
+DEEP = """
+import sys, threading
+import library
+
+def depth(function, *args):
+    def within(level):
+        function("x", lambda: within(level + 1)) if level < 5000 else print(level)
+    within(0)
+
+sys.setrecursionlimit(20000)
+thread = threading.Thread(target=depth, args=[library.plain])
+threading.stack_size(8 << 20)
+thread.start()
+thread.join()
+"""
+
+
+@pytest.mark.skipif(sys.version_info >= (3, 12), reason="from 3.12 on calls through C have a limit of their own")
+def test_deep_recursion_through_a_watched_function(program: Runner) -> None:
+    # GIVEN a program that has set its recursion limit high, and calls itself through a watched function
+    env = with_library(program, DEEP_INSTRUMENT, "__version__ = '1'\ndef plain(path, go_on):\n    go_on()\n")
+    # WHEN it goes 5000 deep on a stack of 8 MiB THEN there is room, as there is without us
+    outcome = succeeded(alike(program.traced(DEEP, env=env), program.bare(DEEP, env=env)))
+    assert outcome.stdout == "5000\n"
+    assert len(outcome.select(op="library.plain")) == 5000
+
+
+DEEP_INSTRUMENT = """
+from pyio_trace.capture.instrument import Instrument, Target
+instrument = Instrument("library", targets=(Target("plain", path="path"),))
+"""
+
+
+def test_numbers_of_the_programs_own_kind_are_not_asked(program: Runner) -> None:
+    # GIVEN keys whose __index__ is the program's, which would see that it is called
+    env = with_library(program)
+    text = """
+    import library
+    class Index:
+        def __index__(self):
+            print("asked")
+            return 1
+    thing = library.Thing(__file__)
+    print(len(thing[Index()]), len(thing[Index():2]), len(thing[True, 3:Index():1]))
+    """
+    # WHEN they go into details THEN nobody asks them
+    outcome = succeeded(alike(program.traced(text, env=env), program.bare(text, env=env)))
+    rows = outcome.select(op="Thing.__getitem__")
+    assert [json.loads(row["detail"])["key"] for row in rows] == ["Index", ":2", [True, "3::1"]]
+
+
+def test_the_recursion_limit_is_no_fault_of_an_instrument(program: Runner) -> None:
+    # GIVEN a function that calls itself until it may not, and details that take some calls themselves
+    instrument = """
+    from pyio_trace.capture.instrument import Instrument, Target
+    def deep(left):
+        return {"left": 0} if not left else deep(left - 1)
+    instrument = Instrument("library", targets=(Target("again", details=lambda path, depth: deep(9)),))
+    """
+    env = with_library(program, textwrap.dedent(instrument))
+    text = """
+    import library
+    try:
+        library.again("x", 10**6)
+    except RecursionError as problem:
+        print(problem)
+    """
+    # WHEN it gets there THEN nothing is said but what the program says
+    outcome = succeeded(alike(program.traced(text, env=env), program.bare(text, env=env)))
+    assert outcome.select(op="library.again")
