@@ -8,9 +8,13 @@
 #include <stdio.h>
 #include <string.h>
 
+#ifdef Py_GIL_DISABLED
+#define SPARE_MOST 0
+#else
 #define SPARE_MOST 16 /* kept for the next calls */
+#endif
 
-static struct pt_details *spare[SPARE_MOST]; /* Owned; the GIL's, like all here */
+static struct pt_details *spare[SPARE_MOST + 1]; /* Owned; the GIL's, like all here */
 static unsigned spare_count;
 
 struct pt_details *pt_details_take(void)
