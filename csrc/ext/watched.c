@@ -591,6 +591,9 @@ PyObject *pt_watch(PyObject *module, PyObject *args, PyObject *kwargs)
         PyErr_SetString(PyExc_ValueError, "no such kind, kind of bytes, or way of handing over");
         return NULL;
     }
+#ifdef Py_GIL_DISABLED
+    return PyUnicode_FromString("functions are not watched where threads run without the GIL");
+#endif
     vectorcallfunc *slot = slot_of(function);
     if (!slot || (!*slot && Py_TYPE(function) != &PyCFunction_Type))
         return PyUnicode_FromFormat("a %s cannot be watched in place", Py_TYPE(function)->tp_name);

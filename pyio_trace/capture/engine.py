@@ -42,6 +42,9 @@ def start(chosen: str, known: dict[str, str]) -> None:
     """
     stop()
     for name, where in known.items():
+        if not getattr(sys, "_is_gil_enabled", lambda: True)():
+            _states[name] = OFF, "functions are not watched where threads run without the GIL"
+            continue
         if not selected(name, chosen):
             _states[name] = OFF, "not chosen (--instruments)"
             continue
