@@ -13,6 +13,8 @@ from tests.support.programs import Outcome, Row, Runner, alike, succeeded
 pytest.importorskip("dask")
 pytest.importorskip("pandas")
 
+pytestmark = pytest.mark.slow  # clusters and pools of processes, each of which imports pandas
+
 #: Tells, beside its results, the keys of the tasks that Dask itself says it ran.
 WORK = """
 import json, os, sys

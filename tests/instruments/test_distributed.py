@@ -11,6 +11,8 @@ from tests.support.programs import Outcome, Runner, succeeded
 
 pytest.importorskip("distributed")
 
+pytestmark = pytest.mark.slow  # clusters and pools of processes, each of which imports pandas
+
 #: Each task writes one file, named as its key, of so many bytes.  A module, so that a pool of processes finds it.
 TASKS = """
 import asyncio, multiprocessing

@@ -21,6 +21,8 @@ from tests.support.programs import Outcome, Runner, clean_environment, succeeded
 pytest.importorskip("distributed")
 pytest.importorskip("pandas")
 
+pytestmark = pytest.mark.slow  # clusters and pools of processes, each of which imports pandas
+
 ROOT = Path(__file__).parents[2]
 
 #: Programs of these tests begin so: a cluster in the current folder, quick to make.
