@@ -358,10 +358,12 @@ def test_a_worker_that_is_killed(items: Runner) -> None:
     (begun,) = [(row, told) for row, told in rows_of(outcome, "DataLoader.fetch") if row["duration"] is None]
     assert (begun[1]["epoch"], begun[1]["batch"], begun[1]["worker"]) == (0, 4, 0)
     assert read_in(outcome, begun[0]) == {12: SIZES[12], 13: SIZES[13]}
-    # AND the wait that raised is there too
-    raised = outcome.stdout.splitlines()[-1]
-    (wait,) = [told for _, told in rows_of(outcome, "DataLoader.__next__") if told.get("raised") == raised]
-    assert wait["loader"] == begun[1]["loader"]
+    # AND so are the waits.  Whether one of them raised, and what, is chance: PyTorch's handler of SIGCHLD raises
+    # wherever the trainer is then
+    waits = [told for _, told in rows_of(outcome, "DataLoader.__next__")]
+    assert {told["loader"] for told in waits} == {begun[1]["loader"]}
+    assert [told.get("batch", number) for number, told in enumerate(waits)] == list(range(len(waits)))
+    assert not [told for told in waits[:-1] if "raised" in told]
 
 
 @pytest.mark.slow
