@@ -181,8 +181,11 @@ static void fault_unless_theirs(struct target *g, struct raised *r)
     PyErr_Restore(type, value, trace);
 }
 
+static __thread int asking; /* questions under way: what they call is not watched */
+
 /* Code of ours, with the call's arguments and perhaps its result before them: neither traced nor
- * profiled, and what it does is in no log, but for the spans of those that mark one's ends.  New
+ * profiled, and what it calls is not watched, but for the spans of those that mark one's ends.  System
+ * calls that it should cause (HDF5 reads what it is asked about) are in the log all the same.  New
  * reference; NULL: it raised, and that is seen to, or held. */
 static PyObject *ask(struct target *g, struct pt_thread *t, PyObject *function, PyObject *result, struct raised *held,
                      PyObject *const *args, size_t flagged, PyObject *names)
@@ -201,17 +204,13 @@ static PyObject *ask(struct target *g, struct pt_thread *t, PyObject *function, 
     PyThreadState *state = PyThreadState_Get();
     Py_INCREF(function); /* it may be let go meanwhile */
     bool quiet = g->hands_over != PT_MARKS;
-    if (quiet) {
-        t->suppress++;
-        t->gate |= PT_GATE_SUPPRESSED;
-    }
+    asking += quiet;
     PyThreadState_EnterTracing(state);
     answer = PyObject_Vectorcall(function, args, (size_t)n, names);
     if (!answer)
         hold(g, held, !result);
     PyThreadState_LeaveTracing(state);
-    if (quiet && !--t->suppress)
-        t->gate &= ~(uint32_t)PT_GATE_SUPPRESSED;
+    asking -= quiet;
     Py_DECREF(function);
     if (shifted && shifted != few)
         PyMem_Free(shifted);
@@ -406,6 +405,8 @@ static PyObject *marking_call(struct target *g, PyObject *callable, PyObject *co
 static PyObject *watched_call(PyObject *callable, PyObject *const *args, size_t flagged, PyObject *names)
 {
     struct target *g = *place_of(callable);
+    if (PT_UNLIKELY(asking))
+        return pt_call_original(&g->original, callable, args, flagged, names);
     if (PT_UNLIKELY(g->hands_over == PT_MARKS))
         return marking_call(g, callable, args, flagged, names);
     if (PT_UNLIKELY(g->hands_over))
