@@ -3,7 +3,7 @@
 What an instrument asks for is Python code that runs in the middle of the
 program's, so a signal's handler may run in it: Ctrl-C, an alarm that ends what
 takes too long.  What the handler raises is the program's, and must reach it.
-Called by csrc/ext/watched.c, and only when something has been raised.
+Called by csrc/ext/asking.c, and only when something has been raised.
 """
 
 from __future__ import annotations

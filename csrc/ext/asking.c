@@ -1,0 +1,126 @@
+/* Calling code of ours in the middle of the program: what instruments ask about
+ * a call.  It may fail, and costs a warning; a signal's handler may run in it, and
+ * what that raises is the program's. */
+#include "target.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+static uint32_t first_fault; /* said once a process */
+
+/* capture/faults.py says. */
+static bool is_theirs(const struct pt_raised *r)
+{
+    if (!PyErr_GivenExceptionMatches(r->type, PyExc_Exception))
+        return true;
+    PyObject *module = PyImport_ImportModule("pyio_trace.capture.faults");
+    PyObject *answer = module ? PyObject_CallMethod(module, "is_the_programs", "OO", r->type, r->trace ? r->trace : Py_None) : NULL;
+    bool is = answer == Py_True;
+    PyErr_Clear();
+    Py_XDECREF(answer);
+    Py_XDECREF(module);
+    return is;
+}
+
+static void forget(struct pt_raised *r)
+{
+    Py_CLEAR(r->type);
+    Py_CLEAR(r->value);
+    Py_CLEAR(r->trace);
+}
+
+/* A fault of ours: the first of a process is said, all are counted, none goes further.  Takes what was raised. */
+static void fault(struct pt_target *g, struct pt_raised *r)
+{
+    PyObject *type = r->type, *value = r->value;
+    g->faults++;
+    if (!(pt.gate & PT_GATE_OFF))
+        __atomic_fetch_add(&pt.header->fault_count, 1, __ATOMIC_RELAXED);
+    if (!first_fault++) {
+        PyObject *text = PyObject_Str(value ? value : Py_None);
+        const char *said = text ? PyUnicode_AsUTF8(text) : NULL;
+        const char *name = PyUnicode_AsUTF8(g->name);
+        char line[400];
+        int n = snprintf(line, sizeof line, "pyio-trace: details of %s are missing: %s: %s (said once)\n", name ? name : "?",
+                         type ? ((PyTypeObject *)type)->tp_name : "?", said ? said : "?");
+        if (n > 0 && write(2, line, (size_t)n < sizeof line ? (size_t)n : sizeof line - 1) < 0) {
+            /* stderr is closed: nobody to tell */
+        }
+        Py_XDECREF(text);
+        PyErr_Clear();
+    }
+    forget(r);
+}
+
+void pt_hold(struct pt_target *g, struct pt_raised *held, bool before)
+{
+    struct pt_raised now = {NULL, NULL, NULL, false};
+    PyErr_Fetch(&now.type, &now.value, &now.trace);
+    if (!now.type)
+        return;
+    PyErr_NormalizeException(&now.type, &now.value, &now.trace);
+    now.theirs = is_theirs(&now);
+    if (now.theirs ? !held->theirs : before && !held->type) {
+        if (held->type)
+            fault(g, held);
+        *held = now;
+    } else if (now.theirs) {
+        forget(&now);
+    } else {
+        fault(g, &now);
+    }
+}
+
+PyObject *pt_raise_theirs(struct pt_raised *held)
+{
+    PyErr_Restore(held->type, held->value, held->trace);
+    return NULL;
+}
+
+void pt_fault_unless_theirs(struct pt_target *g, struct pt_raised *r)
+{
+    PyObject *const shared[] = {PyExc_TypeError, PyExc_RecursionError};
+    PyObject *type, *value, *trace;
+    PyErr_Fetch(&type, &value, &trace);
+    bool likewise = false;
+    for (size_t i = 0; type && i < sizeof shared / sizeof *shared; i++)
+        likewise |= PyErr_GivenExceptionMatches(type, shared[i]) && PyErr_GivenExceptionMatches(r->type, shared[i]);
+    if (likewise)
+        forget(r);
+    else
+        fault(g, r);
+    PyErr_Restore(type, value, trace);
+}
+
+__thread int pt_asking;
+
+PyObject *pt_ask(struct pt_target *g, struct pt_thread *t, PyObject *function, PyObject *result, struct pt_raised *held,
+                     PyObject *const *args, size_t flagged, PyObject *names)
+{
+    Py_ssize_t n = PyVectorcall_NARGS(flagged), all = n + (names ? PyTuple_GET_SIZE(names) : 0);
+    PyObject *few[16], **shifted = NULL, *answer = NULL;
+    if (result) {
+        shifted = all + 1 <= 16 ? few : PyMem_Malloc((size_t)(all + 1) * sizeof *shifted);
+        if (!shifted)
+            return NULL;
+        shifted[0] = result;
+        memcpy(shifted + 1, args, (size_t)all * sizeof *shifted);
+        args = shifted;
+        n++;
+    }
+    PyThreadState *state = PyThreadState_Get();
+    Py_INCREF(function); /* it may be let go meanwhile */
+    bool quiet = g->hands_over != PT_MARKS;
+    pt_asking += quiet;
+    PyThreadState_EnterTracing(state);
+    answer = PyObject_Vectorcall(function, args, (size_t)n, names);
+    if (!answer)
+        pt_hold(g, held, !result);
+    PyThreadState_LeaveTracing(state);
+    pt_asking -= quiet;
+    Py_DECREF(function);
+    if (shifted && shifted != few)
+        PyMem_Free(shifted);
+    return answer;
+}
