@@ -232,6 +232,20 @@ static inline void *pt_at(uint32_t id)
     return pt.base + ((uint64_t)id << PT_ID_SHIFT);
 }
 
+/* The string of an id that may be of an earlier log (a thread within a hook while tracing stops and starts): NULL where
+ * none lies whole in the log.  length: read once, others may be writing there. */
+static inline const char *pt_string_at(uint32_t id, uint32_t *length, uint32_t *base)
+{
+    const char *start = __atomic_load_n(&pt.base, __ATOMIC_RELAXED);
+    uint64_t mapped = __atomic_load_n(&pt.mapped, __ATOMIC_RELAXED), at = (uint64_t)id << PT_ID_SHIFT;
+    if (!id || at + sizeof(struct pt_string) > mapped)
+        return NULL;
+    const struct pt_string *s = (const struct pt_string *)(start + at);
+    *length = __atomic_load_n(&s->length, __ATOMIC_RELAXED);
+    *base = __atomic_load_n(&s->base, __ATOMIC_RELAXED);
+    return *length <= mapped - at - sizeof *s ? (const char *)(s + 1) : NULL;
+}
+
 /* ---- interning (intern.c) ----------------------------------------------- */
 
 PT_API uint32_t pt_intern_find(uint64_t hash);           /* 0: not there */

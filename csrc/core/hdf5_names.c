@@ -23,10 +23,10 @@ void pt_h5_add(struct pt_h5_text *s, const char *text) { add_bytes(s, text, strl
 
 void pt_h5_add_string(struct pt_h5_text *s, uint32_t string)
 {
-    uint64_t at = (uint64_t)string << PT_ID_SHIFT;
-    const struct pt_string *text = pt_at(string);
-    if (string && at + sizeof *text < pt.mapped && text->length < pt.mapped - at - sizeof *text)
-        add_bytes(s, (const char *)(text + 1), text->length);
+    uint32_t length, base;
+    const char *text = pt_string_at(string, &length, &base);
+    if (text)
+        add_bytes(s, text, length);
 }
 
 void pt_h5_add_escaped(struct pt_h5_text *s, const char *text)

@@ -7,6 +7,9 @@
  * it does not apply. */
 #include "core.h"
 
+#ifdef __SANITIZE_THREAD__
+#include <sanitizer/tsan_interface.h>
+#endif
 #include <errno.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -163,8 +166,10 @@ static size_t join(char *out, size_t room, const char *path, size_t length, uint
 {
     size_t n = 0;
     if (base && depth < 8 && !(length && *path == '/')) {
-        const struct pt_string *s = pt_at(base);
-        n = join(out, room, (const char *)(s + 1), s->length, s->base, depth + 1);
+        uint32_t folder_length, folder_base;
+        const char *folder = pt_string_at(base, &folder_length, &folder_base);
+        if (folder)
+            n = join(out, room, folder, folder_length, folder_base, depth + 1);
         if (n < room)
             out[n++] = '/';
     }
@@ -218,18 +223,24 @@ uint32_t pt_select_path_slow(const char *path, size_t length, uint32_t base)
 {
     if (length && *path == '/' && plain(path, length))
         return judged(path, length);
-    const struct pt_string *start = base ? pt_at(base) : NULL;
-    const char *folder = start ? (const char *)(start + 1) : NULL;
-    if (!any_path && start && !start->base && start->length > 1 && plain(folder, start->length) && plain(path, length) &&
-        !pseudo(folder, start->length))
+    uint32_t folder_length = 0, folder_base = 0;
+    const char *folder = pt_string_at(base, &folder_length, &folder_base);
+    if (!any_path && folder && !folder_base && folder_length > 1 && plain(folder, folder_length) && plain(path, length) &&
+        !pseudo(folder, folder_length))
         return 0; /* nothing below an ordinary folder */
     /* Not on the stack: this may be a signal handler's, of 8 KiB. */
     long page = pt_sys(SYS_mmap, 0, JOINED_ROOM, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (page < 0 && page > -4096)
         return 0;
     char *joined = (char *)page;
+#ifdef __SANITIZE_THREAD__
+    __tsan_acquire(joined); /* it cannot see that the kernel has taken the page from whoever gave it back */
+#endif
     size_t n = join(joined, JOINED_ROOM, path, length, base, 0);
     uint32_t kind = judged(joined, n && *joined == '/' ? normal(joined, n) : n);
+#ifdef __SANITIZE_THREAD__
+    __tsan_release(joined);
+#endif
     pt_sys(SYS_munmap, page, JOINED_ROOM);
     return kind;
 }

@@ -90,12 +90,11 @@ static bool same_command(uint32_t record, const char *command)
     if (((uint64_t)record << PT_ID_SHIFT) + sizeof(struct pt_record) > pt.mapped)
         return false;
     const struct pt_record *r = pt_at(record);
-    if (!r->desc || ((uint64_t)r->desc << PT_ID_SHIFT) + sizeof(struct pt_string) > pt.mapped)
-        return false;
-    const struct pt_string *s = pt_at(r->desc);
+    uint32_t length = 0, base;
+    const char *text = pt_string_at(r->desc, &length, &base);
     size_t n = strlen(command);
-    bool whole = s->length == n || (s->length > n && n > sizeof((struct pt_process *)0)->argv - 32); /* argv may be cut */
-    return whole && pt_id_of(s) + ((sizeof *s + n) >> PT_ID_SHIFT) < pt.mapped >> PT_ID_SHIFT && memcmp(s + 1, command, n) == 0;
+    bool whole = length == n || (length > n && n > sizeof((struct pt_process *)0)->argv - 32); /* argv may be cut */
+    return text && whole && memcmp(text, command, n) == 0;
 }
 
 /* The system or popen of `parent` that this joining process is the shell of; 0
