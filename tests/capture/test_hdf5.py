@@ -194,9 +194,8 @@ def test_references_are_not_searched_for(program: Runner) -> None:
         reference = file.attrs["to"]
         assert file[reference][0] == 49
     """
-    # WHEN it is read THEN its row has no name, and no more is read from the file than untraced.  h5py's instrument
-    # does ask for the name (docs/instruments.md).
-    outcome = succeeded(program.traced(text, env={"PYIO_TRACE_INSTRUMENTS": "none"}))
+    # WHEN it is read THEN its row has no name, and no more is read from the file than untraced
+    outcome = succeeded(program.traced(text))
     [read] = of_hdf5(outcome, op="H5Dread")
     assert detail(read) == {"elements": 1}
     assert len(of_hdf5(outcome, op="H5Rdereference")) == 1

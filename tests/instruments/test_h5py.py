@@ -412,3 +412,31 @@ with h5py.File("file.h5", "w") as file:
     calls = outcome.select(layer="app", op=("Dataset.__getitem__", "Dataset.__setitem__"))
     assert [(detail(row)["shape"], row["moved"]) for row in calls] == [([10], 20), ([20], 60), ([30], 120), ([30], 100)]
     assert [detail(row)["shape"] for row in rows(outcome, "DatasetID.set_extent")] == [[10], [20]]
+
+
+def test_nothing_is_read_to_tell_a_name(program: Runner) -> None:
+    # GIVEN datasets without a name: made by assignment, opened by a reference, in a file of many groups
+    text = """
+    import h5py
+    with h5py.File("n.h5", "w") as file:
+        for n in range(50):
+            file.create_dataset(f"g{n}/d", data=[n])
+        file.attrs["to"] = file["g49/d"].ref
+    with h5py.File("n.h5") as file:
+        reference = file.attrs["to"]
+        print(file[reference][0])
+    with h5py.File("n.h5", "r+") as file:
+        file["more"] = list(range(1000))
+        print(file["more"][999])
+    """
+    # WHEN they are used THEN the file is read as it is without the instrument: nothing for our sake
+    outcomes = [
+        succeeded(program.traced(text, env={"PYIO_TRACE_INSTRUMENTS": names}, log=f"{names}.pyio"))
+        for names in ("all", "none")
+    ]
+    reads = [
+        [(row["offset"], row["moved"]) for row in outcome.select(op="pread", path=program.folder / "n.h5")]
+        for outcome in outcomes
+    ]
+    assert len(reads[0]) > 5
+    assert reads[0] == reads[1]

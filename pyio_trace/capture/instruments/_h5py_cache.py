@@ -52,10 +52,11 @@ class Known:
 
 datasets: dict[int, Known] = {}  # by the address of a DatasetID
 _objects: dict[int, Known] = {}  # likewise, of any object: its name and its file
+_unnamed: dict[int, Any] = {}  # likewise, of those whose name HDF5 would have to look for: weak references
 _files: dict[bytes, tuple[str | None, str | None, bool]] = {}  # name as HDF5 has it: path, driver, SWMR
 _layouts: dict[bytes, dict[str | None, _Layout]] = {}  # by a file's name as HDF5 has it, while they are open
 _age = 0  # goes up when a dataset's shape changes
-_room = {"datasets": 1024, "objects": 1024}  # what they may hold before the dead are cleared out
+_room = {"datasets": 1024, "objects": 1024, "unnamed": 1024}  # what they may hold before the dead are cleared out
 
 
 def arm(module: ModuleType) -> None:
@@ -69,6 +70,7 @@ def disarm() -> None:
     global h5
     h5 = None
     forget_names()
+    _unnamed.clear()
     _files.clear()
     _layouts.clear()
 
@@ -130,7 +132,23 @@ def _file_of(name: bytes) -> tuple[str | None, str | None, bool]:
 # ---- objects ---------------------------------------------------------------------------
 
 
+def has_no_name(thing: Any) -> None:
+    """An object that was made without a name, or opened by a reference: asked for it, HDF5 reads through the file."""
+    identity = getattr(thing, "_id", None)
+    if identity is None:
+        return
+    if len(_unnamed) >= _room["unnamed"]:
+        for key, alive in list(_unnamed.items()):
+            if alive() is None:
+                _unnamed.pop(key, None)
+        _room["unnamed"] = max(1024, 2 * len(_unnamed))
+    _unnamed[id(identity)] = ref(identity)
+
+
 def _name_of(identity: Any) -> str | None:
+    unnamed = _unnamed.get(id(identity))
+    if unnamed is not None and unnamed() is identity:
+        return None
     name: bytes | None = h5.h5i.get_name(identity)
     return None if name is None else name.decode("utf-8", "replace")
 

@@ -188,7 +188,9 @@ def _created(result: Any, *args: Any, **kwargs: Any) -> dict[str, object] | None
 def _bytes_created(
     result: Any, group: Any, name: Any, shape: Any = None, dtype: Any = None, data: Any = None, **kwargs: Any
 ) -> int | None:
-    """What is in it from the start."""
+    """What is in it from the start.  It is asked first of all about what was made."""
+    if name is None:
+        cache.has_no_name(result)
     return None if data is None or type(data).__name__ == "Empty" else _bytes_selected(result, ())
 
 
@@ -196,6 +198,11 @@ def _getting(group: Any, name: Any) -> Told:
     known = cache.of_object(group)
     name = name.decode("utf-8", "replace") if isinstance(name, bytes) else described(name)
     return (None, {"name": name}) if known is None else (known.path, {"object": known.name, "name": name})
+
+
+def _got(result: Any, group: Any, name: Any) -> None:
+    if not isinstance(name, (str, bytes)):
+        cache.has_no_name(result)
 
 
 def _setting(group: Any, name: Any, obj: Any) -> Told:
@@ -255,7 +262,7 @@ instrument = Instrument(
         Target(
             "Group.create_dataset", module=_GROUP, kind="write", path=_creating, after=_created, moved=_bytes_created
         ),
-        Target("Group.__getitem__", module=_GROUP, path=_getting),
+        Target("Group.__getitem__", module=_GROUP, path=_getting, after=_got),
         Target("Group.__setitem__", module=_GROUP, path=_setting),
         Target("Group.__delitem__", module=_GROUP, path=_getting, after=_moved),
         Target("Group.move", module=_GROUP, path=_object_path, after=_moved),
