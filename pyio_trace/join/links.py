@@ -8,7 +8,9 @@ link says which:
   opened in a span, and that span, or one around it, is still open;
 - inferred: exactly one span that declared the operation's file is open in its
   process.  Of several, the innermost if they are nested in one another on one
-  thread; else none is picked, and the row's detail lists them.
+  thread; else none is picked, and the row's detail lists them.  Where nobody
+  declared the file, and the thread runs no Python, so that it is some
+  library's, the same goes for the folders that the file is in.
 
 Only parents that the capture recorded lead from one to the next: what was
 itself found here never does.
@@ -16,6 +18,7 @@ itself found here never does.
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -23,7 +26,8 @@ from numpy.typing import NDArray
 
 from pyio_trace.join.declared import Declared, Open
 from pyio_trace.join.files import Files
-from pyio_trace.join.spans import Spans
+from pyio_trace.join.folders import nearest
+from pyio_trace.join.spans import DEPTH, Spans
 from pyio_trace.join.survey import Survey, identities
 from pyio_trace.join.vocabulary import Vocabulary
 from pyio_trace.log import layout
@@ -64,11 +68,20 @@ class Links:
         self._sure_until = min(full or 1 << 61, 1 << 61)
         missing = survey.summed_spans or (not full and bool(log.header["lost"]))
         self._declared = Declared(self._spans, np.empty(0, np.int64) if missing else np.flatnonzero(self._spans.file))
+        #: processes whose Python stacks are known: of theirs, what has none is a library's own doing
+        entries = log.processes()
+        known = np.isin(entries["stack_state"], [layout.STACK_STATES.index(state) for state in ("full", "site")])
+        self._known = entries["chunk"]["offset"][known].astype(np.int64) >> layout.ID_SHIFT
         self._first, self._last = int(self._spans.begin.min()), int(self._spans.end.max())
         self.useful = bool((self._opener >= 0).any()) or len(self._declared) > 0
         two = np.isin(words.shape, (layout.SHAPE_PATH2, layout.SHAPE_FD2))
         #: whether some row may be between several spans
         self.may_list = self._declared.overlapping or bool(survey.op_counts[two].any())
+
+    @cached_property
+    def _folders(self) -> NDArray[np.int64]:
+        """By path: the innermost folder that it is in and that some span declared (path too), -1 none."""
+        return nearest(self._files.paths.texts, self._spans.path[self._spans.file != 0])
 
     def _openers(self, survey: Survey) -> NDArray[np.int64]:
         """By heap slot: the span that the description was opened in (index), -1 none; a last one more: none."""
@@ -152,6 +165,7 @@ class Links:
         """What was open, for these rows, of the spans that declared their file, and their second one."""
         files = self._files.file
         own, second = files.take(asked.slot), np.zeros(len(asked.rows), np.int64)
+        path = self._files.path.take(asked.slot)
         places, slot = asked.opened
         new = files.take(slot)
         own[places[new != 0]] = new[new != 0]
@@ -164,7 +178,26 @@ class Links:
             other = self._declared.open(second[at[pairs]], *(part[pairs] for part in time))
             apart = other.key != one.key[pairs]
             two = two.where(pairs[apart], other.only(apart))
-        return one, two
+        strange = (one.count + two.count == 0) & asked.without_stack[at]
+        strange = np.flatnonzero(strange & np.isin(asked.process[at], self._known))
+        return self._through_folders(one, strange, path[at[strange]], *(part[strange] for part in time)), two
+
+    def _through_folders(
+        self, found: Open, at: NDArray[np.int64], path: NDArray[np.integer], *time: NDArray[np.int64]
+    ) -> Open:
+        """This, and for the rows `at` what was open of the spans that declared a folder of their path: the innermost
+        folder of which one was."""
+        for _ in range(DEPTH):
+            if not len(at):
+                break
+            path = self._folders.take(path)
+            on = path >= 0
+            at, path, time = at[on], path[on], tuple(part[on] for part in time)
+            there = self._declared.open(self._files.path_file.take(path), *time)
+            some = there.count > 0
+            found = found.where(at[some], there.only(some))
+            at, path, time = at[~some], path[~some], tuple(part[~some] for part in time)
+        return found
 
 
 def _only_one(one: Open, two: Open) -> NDArray[np.int64]:
@@ -175,7 +208,8 @@ def _only_one(one: Open, two: Open) -> NDArray[np.int64]:
 
 class _Asked:
     """Rows whose parents are asked for: row, process, begin, last (ticks: the last moment that it says something of),
-    slot of its object; and of the few that have them, as (places, slots): what was opened, the second object."""
+    slot of its object, whether it has no stack of Python's; and of the few that have them, as (places, slots): what was
+    opened, the second object."""
 
     def __init__(
         self, block: Block, rows: NDArray[np.int64], begin: NDArray[np.int64], words: Vocabulary, slots: HeapSlots
@@ -188,6 +222,7 @@ class _Asked:
             self.last = begin.copy()
             self.last[stretched] += np.clip(records["offset"][rows[stretched]], 0, 1 << 61)
         self.slot = slots.of(records["desc"][rows])
+        self.without_stack = records["stack"][rows] == 0
         at = np.flatnonzero(shape == layout.SHAPE_OPEN)
         at = np.setdiff1d(at, stretched, assume_unique=True)
         self.opened = at, slots.of(identities(records["offset"][rows[at]]))

@@ -85,7 +85,8 @@ class Spans:
     id; up: index of what it is in, -1 none that is known; process: id of the
     process entry; tid; begin, end: ticks, end exclusive, NEVER if it was not
     seen; named: can be a parent that is found afterwards (else it only leads on
-    to one); file: identity of the file it declared, 0 none.
+    to one); file, path: identity of the file it declared, 0 none, and index of
+    its path, -1 none.
     """
 
     def __init__(self, found: list[NDArray[np.void]], slots: HeapSlots, files: Files) -> None:
@@ -94,7 +95,9 @@ class Spans:
         self.id, self.process, self.tid = table["id"].copy(), table["process"].copy(), table["tid"].copy()
         self.begin, self.end, self.named = table["begin"].copy(), table["end"].copy(), table["named"].copy()
         self.up = self.index(table["parent"])
-        self.file = np.where(self.named, files.file.take(slots.of(table["desc"].copy())), 0)
+        declared = slots.of(table["desc"].copy())
+        self.file = np.where(self.named, files.file.take(declared), 0)
+        self.path = np.where(self.named, files.path.take(declared), -1)
 
     def __len__(self) -> int:
         return len(self.id)

@@ -202,6 +202,11 @@ def test_datasets(program: Runner) -> None:
     assert [(row["moved"], row["path"]) for row in fragment] == [(facts["fragment"], f"{inside}/part-0.parquet")]
     whole = outcome.select(op="pyarrow.parquet.read_table")
     assert [row["moved"] for row in whole] == [facts["read_table"]]
+    # AND what Arrow's threads write is the call's that named the folder; of what they do ahead a little is nobody's
+    parts = [row for row in outcome.select(layer="posix") if (row["path"] or "").startswith(f"{inside}/")]
+    writes = [row for row in parts if row["op"] == "write"]
+    assert writes and {row["parent"] for row in writes} == {written["id"]}
+    assert sum(row["parent"] is not None for row in parts) >= 0.9 * len(parts)
 
 
 ITERATION = TABLE + """

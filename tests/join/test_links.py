@@ -40,9 +40,11 @@ def span(thread: Thread, begin: int, end: int | None, path: int = 0, parent: int
                          parent=parent, link=1 if parent else 0)  # fmt: skip
 
 
-def opened(thread: Thread, begin: int, desc: int, path: int, parent: int = 0, op: str = "OPEN") -> int:
-    link = 1 if parent else 0
-    return thread.record(op, begin=begin, duration=1, desc=path, aux=0, offset=desc, result=3, parent=parent, link=link)
+def opened(
+    thread: Thread, begin: int, desc: int, path: int, parent: int = 0, op: str = "OPEN", **fields: int
+) -> int:
+    return thread.record(op, begin=begin, duration=1, desc=path, aux=0, offset=desc, result=3, parent=parent,
+                         link=1 if parent else 0, **fields)  # fmt: skip
 
 
 def read(thread: Thread, begin: int, desc: int, **fields: int) -> int:
@@ -227,6 +229,45 @@ def test_many_candidates_are_cut_and_counted(writer: LogWriter, tmp_path: Path) 
     assert json.loads(detail) == {"candidate_parents": spans[-32:], "not_listed": 18}
 
 
+def test_parts_of_a_dataset_by_its_folder(writer: LogWriter, tmp_path: Path) -> None:
+    # GIVEN spans that declared folders, one in the other, and a thread without Python that opens parts in them
+    process = writer.process(100, stack_state=layout.STACK_STATES.index("full"))
+    main, other, pool = (writer.thread(process, 100 + n) for n in range(3))
+    outer = span(main, 2_000, 3_000, writer.string("/data"))
+    inner = span(other, 2_000, 2_500, writer.string("/data/set"))
+    python = writer.stack((writer.code("/p.py", "f"), 1))
+
+    def part(begin: int, path: str, **fields: int) -> list[int]:
+        desc = writer.desc(3, path, dev=1, ino=begin)
+        return [opened(pool, begin, desc, writer.string(path), **fields), read(pool, begin + 1, desc, **fields)]
+
+    wanted: dict[int, Answer] = {}
+    for begin, path, fields, expected in (
+        (2_100, "/data/set/year=1/0.parquet", {}, inner),
+        (2_110, "/data/0.parquet", {}, outer),
+        (2_120, "/data/settled/0.parquet", {}, outer),
+        (2_130, "/data0/0.parquet", {}, None),
+        (2_140, "/data.parquet", {}, None),
+        (2_150, "/", {}, None),
+        (2_160, "/data/set/1.parquet", {"stack": python}, None),  # the program's own doing
+        (2_600, "/data/set/2.parquet", {}, outer),  # the inner one is over
+    ):
+        for row in part(begin, path, **fields):
+            wanted[row] = ("none", None, None) if expected is None else ("inferred", expected, None)
+    # THEN they are of the span that declared the innermost folder, of those that are open
+    found = answers(writer, tmp_path)
+    assert {row: found[row] for row in wanted} == wanted
+
+
+def test_a_dataset_of_two_spans_is_given_to_neither(writer: LogWriter, tmp_path: Path) -> None:
+    process = writer.process(100, stack_state=layout.STACK_STATES.index("full"))
+    threads = [writer.thread(process, 100 + n) for n in range(3)]
+    folder = writer.string("/data")
+    spans = [span(thread, 2_000, 3_000, folder) for thread in threads[:2]]
+    row = read(threads[2], 2_500, writer.desc(3, "/data/0.parquet", dev=1, ino=3))
+    assert answers(writer, tmp_path)[row] == ("none", None, spans)
+
+
 def test_candidates_in_a_folder_of_logs(tmp_path: Path) -> None:
     # GIVEN two logs in which a read may be of two spans
     for number in range(2):
@@ -293,6 +334,8 @@ class Model:
                 if self.is_open(identity, row):
                     return "descriptor", identity, None
         able = [i for i, one in self.spans.items() if one["file"] == row["file"] and self.is_open(i, row)]
+        if not able and row["file"] == IN_FOLDER and row["strange"]:
+            able = [i for i, one in self.spans.items() if one["file"] == FOLDER and self.is_open(i, row)]
         able.sort(key=lambda identity: (self.spans[identity]["begin"], identity))
         if not able:
             return "none", None, None
@@ -301,11 +344,12 @@ class Model:
         return "none", None, sorted(able)
 
 
+FOLDER, IN_FOLDER = 1, 3
 STEP_NAMES = ["begin", "begin", "end", "end", "end", "end_other", "open", "read", "read", "read", "stat"]
 STEP = st.tuples(
     st.integers(0, 3),  # thread: two of each of two processes
     st.sampled_from(STEP_NAMES),
-    st.integers(0, 2),  # file
+    st.integers(0, 3),  # file; no span declares 0
     st.integers(0, 3),  # 0: with no span known, 3: with one handed over by another thread, else in those of its own
 )
 
@@ -313,11 +357,11 @@ STEP = st.tuples(
 def play(model: Model, steps: list[Step]) -> None:
     """Makes the log: spans as stacks of their threads, which sometimes end in another order."""
     writer = model.writer
-    processes = [writer.process(100), writer.process(200, start=layout.START_FORK)]
+    processes = [writer.process(100, stack_state=1), writer.process(200, start=layout.START_FORK)]  # FULL, NONE
     threads = [writer.thread(processes[n // 2], 100 + n) for n in range(4)]
-    paths = [writer.string(f"/{n}") for n in range(3)]
-    descs: dict[int, list[int]] = {n: [writer.desc(9, paths[n], dev=1, ino=n + 1)] for n in range(3)}
-    files = {desc: n for n in descs for desc in descs[n]}
+    python = writer.stack((writer.code("/p.py", "f"), 1))
+    paths = [writer.string(path) for path in ("/0", "/1", "/2", "/1/and/3")]
+    descs: dict[int, list[int]] = {n: [writer.desc(9, paths[n], dev=1, ino=n + 1)] for n in range(4)}
     stacks: list[list[int]] = [[] for _ in threads]
     places: dict[int, int] = {}
     for number, (which, what, file, how) in enumerate(steps):
@@ -325,10 +369,12 @@ def play(model: Model, steps: list[Step]) -> None:
         around = stacks[which ^ 1] if how == 3 else stack
         parent = around[-1] if around and how else 0
         process = which // 2
+        fields = {"stack": python if number % 3 == 0 else 0}
+        strange = process == 0 and not fields["stack"]
         if what == "begin":
             identity = span(thread, begin, None, paths[file] if file else 0, parent)
-            declared = file if file else None
-            model.spans[identity] = {"process": process, "tid": which, "begin": begin, "end": None, "file": declared}
+            own = {"process": process, "tid": which, "begin": begin, "end": None, "file": file or None}
+            model.spans[identity] = own
             model.parent_of[identity] = parent
             places[identity] = begin
             stack.append(identity)
@@ -343,24 +389,25 @@ def play(model: Model, steps: list[Step]) -> None:
         elif what == "open":
             desc = writer.desc(10 + number, paths[file], dev=1, ino=file + 1)
             descs[file].append(desc)
-            files[desc] = file
-            call = opened(thread, begin, desc, paths[file], parent, op="A_OPEN") if file == 2 else parent
-            if call != parent:
+            asked = {"process": process, "begin": begin, "desc": None, "file": file, "strange": strange}
+            call = parent
+            if file == 2:
+                call = opened(thread, begin, desc, paths[file], parent, op="A_OPEN", **fields)
                 model.parent_of[call] = parent
-                model.asked[call] = {"process": process, "begin": begin, "parent": parent, "desc": None, "file": file}
-            identity = opened(thread, begin, desc, paths[file], call)
+                model.asked[call] = {**asked, "parent": parent}
+            identity = opened(thread, begin, desc, paths[file], call, **fields)
             model.opened_in[desc] = call
-            model.asked[identity] = {"process": process, "begin": begin, "parent": call, "desc": None, "file": file}
+            model.asked[identity] = {**asked, "parent": call}
         elif what in ("read", "stat"):
             desc = descs[file][number % len(descs[file])]
             link = 1 if parent else 0
             if what == "read":
-                identity = read(thread, begin, desc, parent=parent, link=link)
+                identity = read(thread, begin, desc, parent=parent, link=link, **fields)
             else:
-                identity = thread.record("STAT", begin=begin, desc=paths[file], parent=parent, link=link)
+                identity = thread.record("STAT", begin=begin, desc=paths[file], parent=parent, link=link, **fields)
             model.asked[identity] = {
                 "process": process, "begin": begin, "parent": parent, "desc": desc if what == "read" else None,
-                "file": file,
+                "file": file, "strange": strange,
             }  # fmt: skip
 
 
@@ -382,10 +429,10 @@ def test_like_looking_at_all_spans_for_each_operation(
 def test_blocks_are_like_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # GIVEN a log with every kind of link, read in blocks of a few rows
     model = Model()
-    steps, draw = STEP_NAMES, random.Random(1)
+    steps, draw = STEP_NAMES, random.Random(2)
     play(
         model,
-        [(draw.randrange(4), draw.choice(steps), draw.randrange(3), draw.choice([0, 0, 1, 3])) for _ in range(900)],
+        [(draw.randrange(4), draw.choice(steps), draw.randrange(4), draw.choice([0, 0, 1, 3])) for _ in range(900)],
     )
     path = model.writer.save(tmp_path / "run.pyio")
     monkeypatch.setattr(live_source, "BLOCK_ROWS", 7)
