@@ -252,6 +252,7 @@ PT_API uint32_t pt_intern_find(uint64_t hash);           /* 0: not there */
 PT_API void pt_intern_add(uint64_t hash, uint32_t id);
 PT_API uint64_t pt_hash_bytes(const void *data, size_t length, uint64_t seed);
 PT_API uint32_t pt_string(const char *bytes, size_t length, uint32_t base);
+PT_API uint32_t pt_detail(const char *bytes, size_t length); /* likewise, of what seldom comes again */
 struct pt_named { /* a path's string, and why operations on it are left out (enum pt_desc_kind; 0: they are not) */
     uint32_t id;
     uint32_t left_out;

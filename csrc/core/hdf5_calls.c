@@ -105,7 +105,7 @@ static uint32_t detail_of(struct pt_h5_text *d)
     if (d->length == 1 || d->length > sizeof d->bytes - 8)
         return 0;
     pt_h5_add(d, "}");
-    return pt_string(d->bytes, d->length, 0);
+    return pt_detail(d->bytes, d->length);
 }
 
 /* A name in a place: "/group" and "data" are "/group/data". */

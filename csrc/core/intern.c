@@ -5,7 +5,10 @@
  * It is a chain of open-addressing tables, each eight times the last: lookups
  * try all of them, insertion goes to the newest, and nothing ever moves, so no
  * lock is needed.  Two threads that meet the same thing at once may both write
- * it; either copy is right. */
+ * it; either copy is right.
+ *
+ * Details have a table of their own.  Most differ from call to call; among the
+ * others they would make each new one a search of tables that fit no cache. */
 #include "core.h"
 
 #include <errno.h>
@@ -23,6 +26,10 @@ struct slot {
 #define FIRST_BITS 12
 static struct slot *tables[TABLES];
 static uint32_t used[TABLES];
+
+#define LATEST_BITS 15
+static uint64_t latest[1u << LATEST_BITS]; /* upper half of the hash, id; what comes later takes the place */
+static bool latest_used;
 
 static uint32_t table_bits(int i) { return (uint32_t)(FIRST_BITS + 3 * i); }
 
@@ -116,6 +123,8 @@ void pt_intern_reset(void)
             pt_sys(SYS_madvise, tables[i], sizeof(struct slot) << table_bits(i), MADV_DONTNEED);
         used[i] = 0;
     }
+    memset(latest, 0, latest_used ? sizeof latest : 0);
+    latest_used = false;
 }
 
 uint64_t pt_hash_bytes(const void *data, size_t length, uint64_t seed)
@@ -164,6 +173,26 @@ uint32_t pt_string(const char *bytes, size_t length, uint32_t base)
     id = write_string(bytes, length, base);
     if (id)
         pt_intern_add(hash, id);
+    return id;
+}
+
+uint32_t pt_detail(const char *bytes, size_t length)
+{
+    if (PT_UNLIKELY(length > LONGEST))
+        length = LONGEST;
+    uint64_t hash = pt_hash_bytes(bytes, length, 0), upper = hash & ~(uint64_t)UINT32_MAX;
+    uint64_t *place = &latest[hash & ((1u << LATEST_BITS) - 1)], there = __atomic_load_n(place, __ATOMIC_ACQUIRE);
+    uint32_t id = (uint32_t)there, before = 0, base = 0;
+    if (id && (there ^ upper) >> 32 == 0) {
+        const char *text = pt_string_at(id, &before, &base);
+        if (text && before == length && !base && memcmp(text, bytes, length) == 0)
+            return id;
+    }
+    id = write_string(bytes, length, 0);
+    if (id) {
+        __atomic_store_n(&latest_used, true, __ATOMIC_RELAXED);
+        __atomic_store_n(place, upper | id, __ATOMIC_RELEASE);
+    }
     return id;
 }
 

@@ -66,6 +66,16 @@ static const char *decimal(int64_t value, char buffer[DIGITS], size_t *n)
     return at;
 }
 
+/* Quoted, where nothing has to be escaped. */
+static bool put_plain(char *to, const char *bytes, size_t n)
+{
+    size_t i = 0;
+    for (; i < n && is_plain((unsigned char)bytes[i]); i++)
+        to[i + 1] = bytes[i];
+    to[0] = to[i + 1] = '"';
+    return i == n;
+}
+
 /* Whole characters only, quoted, with JSON's escapes. */
 static bool put_text(struct pt_details *d, const char *bytes, size_t n)
 {
@@ -73,6 +83,10 @@ static bool put_text(struct pt_details *d, const char *bytes, size_t n)
     if (cut)
         for (n = TEXT_MOST; n && ((unsigned char)bytes[n] & 0xc0) == 0x80;)
             n--;
+    if (PT_LIKELY(!cut && d->length + n + 2 <= sizeof d->text - KEPT) && put_plain(d->text + d->length, bytes, n)) {
+        d->length += (uint32_t)n + 2;
+        return true;
+    }
     if (!put(d, "\"", 1))
         return false;
     for (size_t i = 0; i < n;) {
@@ -109,7 +123,7 @@ static bool put_slice(struct pt_details *d, PyObject *slice)
 {
     PySliceObject *s = (PySliceObject *)slice;
     PyObject *ends[] = {s->start, s->stop, s->step}; /* Borrowed */
-    char text[80] = "";
+    char text[80];
     size_t n = 0;
     for (int i = 0; i < 3; i++) {
         if (i == 1 || (i == 2 && ends[2] != Py_None))
@@ -233,7 +247,7 @@ uint32_t pt_details_intern(struct pt_details *d)
         d->length += (uint32_t)strlen(said);
     }
     d->text[d->length++] = '}';
-    uint32_t id = pt_string(d->text, d->length, 0);
+    uint32_t id = pt_detail(d->text, d->length);
     d->length--; /* more may be added */
     return id;
 }

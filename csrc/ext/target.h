@@ -21,6 +21,7 @@ struct pt_target {
     bool by_attribute; /* of a property, which has a shortcut of its own */
     bool retyped;
     PyObject *name;           /* Owned */
+    uint32_t name_id, named_in; /* its string in the log, and in which (pt.epoch) */
     unsigned op;              /* PT_OP_SPAN_* */
     Py_ssize_t path_index;    /* of the argument that has the path; -1: none */
     PyObject *path_keyword;   /* Owned, NULL: by position only */

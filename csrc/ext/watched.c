@@ -78,6 +78,18 @@ static int error_of(struct pt_details *d, uint32_t *detail)
     return error;
 }
 
+/* The string of its name in this log. */
+static uint32_t name_of(struct pt_target *g)
+{
+    if (PT_UNLIKELY(g->named_in != pt.epoch || !g->name_id)) {
+        Py_ssize_t length;
+        const char *name = PyUnicode_AsUTF8AndSize(g->name, &length);
+        g->name_id = name ? pt_string(name, (size_t)length, 0) : 0;
+        g->named_in = pt.epoch;
+    }
+    return g->name_id;
+}
+
 /* ---- the call ---------------------------------------------------------------------------- */
 
 /* A call that marks the beginning or the end of something longer than itself, which has spans of its own. */
@@ -131,11 +143,9 @@ static PyObject *watched_call(PyObject *callable, PyObject *const *args, size_t 
             return pt_raise_theirs(&held); /* as if the signal had come just before the call */
         return pt_call_original(&g->original, callable, args, flagged, names);
     }
-    Py_ssize_t length;
-    const char *name = PyUnicode_AsUTF8AndSize(g->name, &length);
     uint32_t detail = pt_details_intern(details);
     struct pt_open_span span;
-    pt_span_open(&span, t, g->op, path, name ? pt_string(name, (size_t)length, 0) : 0, detail);
+    pt_span_open(&span, t, g->op, path, name_of(g), detail);
 
     PyObject *result = pt_call_original(&g->original, callable, args, flagged, names);
 
@@ -312,6 +322,7 @@ PyObject *pt_watch(PyObject *module, PyObject *args, PyObject *kwargs)
     g->hands_over = (enum pt_hand_over)hands_over;
     g->by_attribute = by_attribute;
     Py_XSETREF(g->name, Py_NewRef(name));
+    g->name_id = 0;
     Py_XSETREF(g->path_keyword, unless_none(keyword));
     Py_XSETREF(g->path, unless_none(path));
     Py_XSETREF(g->details, unless_none(details));

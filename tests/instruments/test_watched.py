@@ -7,6 +7,7 @@ import sys
 import textwrap
 from pathlib import Path
 
+import pyarrow.compute as pc
 import pytest
 
 from tests.support.programs import Outcome, Runner, alike, succeeded
@@ -254,6 +255,34 @@ def test_details_as_json(program: Runner) -> None:
     assert two["cut"] is True
     assert 4 < len(two) < 10
     assert set(two.values()) - {True} == {"é" * 150}
+
+
+def test_more_details_than_are_remembered(program: Runner) -> None:
+    # GIVEN more different details than the core has places for, in two rounds, and some the same again and again, in
+    # the program and in a child that it forks in between
+    env = with_library(program)
+    text = """
+    import os
+    from library import Thing
+    for round in range(2):
+        for n in range(40_000):
+            Thing("/x", n)
+            if n % 2:
+                Thing("/x", "again")
+        if not round and os.fork() == 0:
+            for n in range(100):
+                Thing("/x", -n)
+            os._exit(0)
+    os.wait()
+    """
+    outcome = succeeded(program.traced(text, env=env))
+    # THEN each call has its own
+    table = outcome.table.filter(pc.equal(outcome.table["op"], "Thing"))
+    sizes: dict[int, list[object]] = {}
+    for pid, text in zip(table["pid"].to_pylist(), table["detail"].to_pylist(), strict=True):
+        sizes.setdefault(pid, []).append(json.loads(text)["size"])
+    one_round = [size for n in range(40_000) for size in ([n, "again"] if n % 2 else [n])]
+    assert sorted(sizes.values(), key=len) == [[-n for n in range(100)], one_round * 2]
 
 
 def test_calls_that_mark_the_ends_of_something_longer(program: Runner, data: Path) -> None:
