@@ -5,25 +5,31 @@
  * record: the descriptor table stays right, and nothing is dropped unseen. */
 #include "core.h"
 
-#include <string.h>
 
 static bool no_place_given(const struct pt_record *r) { return r->offset == -1; }
 
-bool pt_op_moves_position(unsigned op)
+/* What decide() has found out of the operation table, so that a call that is left out costs less than one that is not. */
+enum trait { MOVES_POSITION = 1, IS_READ = 2, IS_WRITTEN = 4 };
+static uint8_t traits[PT_MAX_OPS];
+
+bool pt_op_moves_position(unsigned op) { return traits[op] & MOVES_POSITION; }
+
+static uint8_t traits_of(unsigned op)
 {
     const struct pt_op_row *row = pt_op_row(op);
-    if (row->layer != PT_POSIX && row->layer != PT_STDIO)
-        return false;
-    return row->shape == PT_SHAPE_SEEK || row->klass == PT_COPY ||
-           (row->shape == PT_SHAPE_FD && (row->klass == PT_READ || row->klass == PT_WRITE));
+    if (op >= PT_OP_COUNT || (row->layer != PT_POSIX && row->layer != PT_STDIO))
+        return 0;
+    bool read = row->klass == PT_READ, written = row->klass == PT_WRITE, copied = row->klass == PT_COPY;
+    bool kept = copied && op != PT_OP_SPLICE && op != PT_OP_SPLICE_AT && op != PT_OP_TEE;
+    bool moves = row->shape == PT_SHAPE_SEEK || copied || (row->shape == PT_SHAPE_FD && (read || written));
+    return (uint8_t)((moves ? MOVES_POSITION : 0) | (read || kept ? IS_READ : 0) | (written || kept ? IS_WRITTEN : 0));
 }
 
-static void note(const struct pt_call *c, void (*write)(struct pt_thread *, int))
+/* Of a call that moves the position. */
+static __attribute__((noinline)) void note(const struct pt_call *c, void (*write)(struct pt_thread *, int))
 {
     const struct pt_record *r = c->record;
     const struct pt_op_row *row = pt_op_row(c->op);
-    if (!pt_op_moves_position(c->op))
-        return;
     if (row->klass == PT_COPY) { /* from one descriptor to another, by id */
         if (no_place_given(r) && r->desc)
             write(c->thread, ((struct pt_desc *)pt_at(r->desc))->fd);
@@ -52,39 +58,44 @@ static void note_gap(const struct pt_call *c) { note(c, pt_position_gap); }
 static void note_gap_ahead(const struct pt_call *c) { note(c, moved_unseen); }
 static void note_moved(const struct pt_call *c) { note(c, gap_goes_on); }
 
-PT_COLD void pt_begin_apart(struct pt_call *c, struct pt_thread *t, unsigned op, uint32_t desc, uint32_t aux,
-                            int64_t offset, uint64_t size, uint32_t stack)
+static __attribute__((noinline)) void begin_sums(struct pt_call *c, struct pt_thread *t, uint32_t stack)
 {
-    struct pt_record *r = c->record = &c->scratch;
-    memset(r, 0, sizeof *r);
-    r->op = (uint8_t)op;
-    r->desc = desc;
-    r->parent = t->parent;
-    r->aux = aux;
-    r->offset = offset;
-    r->size = size >= PT_NO_BYTES ? PT_NO_BYTES : (uint32_t)size;
-    r->result = PT_NO_BYTES;
-    c->epoch = t->epoch;
-    c->profile = 0;
-    c->why = 0;
-    c->apart = pt.apart[op];
-    bool by_size = c->apart == PT_BY_SIZE && size < pt.min_size;
-    if (stack == PT_STACK_UNKNOWN && c->apart != PT_LEFT_OUT && !by_size) {
-        c->apart = PT_PROFILED; /* also where the mode has become another one just now */
-        stack = pt_stack(t);
-    }
-    if (c->apart == PT_LEFT_OUT || by_size || stack == PT_STACK_IMPORT) {
-        c->why = c->apart == PT_LEFT_OUT ? PT_LEFT_OPERATION : by_size ? PT_LEFT_SMALL : PT_LEFT_IMPORT;
-        c->apart = PT_LEFT_OUT;
-        c->begin = 0;
-        note_gap_ahead(c);
-        return;
-    }
-    r->stack = stack;
+    c->record->stack = stack;
     c->profile = pt_profile_begin(c, t);
     c->why = c->apart; /* by then the mode may be another one */
     c->apart = c->profile ? PT_PROFILED : PT_COUNTED;
     c->begin = pt_ticks();
+}
+
+void pt_begin_apart(struct pt_call *c, struct pt_thread *t, unsigned op, uint32_t desc, uint32_t aux, int64_t offset,
+                    uint64_t size, uint32_t stack)
+{
+    c->record = &c->scratch;
+    c->scratch = (struct pt_record){
+        .op = (uint8_t)op, .desc = desc, .parent = t->parent, .aux = aux, .offset = offset, .result = PT_NO_BYTES,
+        .size = size >= PT_NO_BYTES ? PT_NO_BYTES : (uint32_t)size,
+    };
+    c->epoch = t->epoch;
+    c->profile = 0;
+    uint8_t apart = pt.apart[op], why = PT_LEFT_OPERATION;
+    if (apart != PT_LEFT_OUT) {
+        bool by_size = apart == PT_BY_SIZE && size < pt.min_size;
+        c->apart = apart;
+        if (stack == PT_STACK_UNKNOWN && !by_size) {
+            c->apart = PT_PROFILED; /* also where the mode has become another one just now */
+            stack = pt_stack(t);
+        }
+        if (!by_size && stack != PT_STACK_IMPORT) {
+            begin_sums(c, t, stack);
+            return;
+        }
+        why = by_size ? PT_LEFT_SMALL : PT_LEFT_IMPORT;
+    }
+    c->why = why;
+    c->apart = PT_LEFT_OUT;
+    c->begin = 0;
+    if (traits[op] & MOVES_POSITION)
+        note_gap_ahead(c);
 }
 
 static bool own_counters(void)
@@ -111,20 +122,32 @@ static void count_lost(void)
         __atomic_fetch_add(&pt.process->lost, 1, __ATOMIC_RELAXED);
 }
 
-PT_COLD void pt_end_apart(struct pt_call *c, uint64_t ticks, int64_t moved, int error)
+void pt_count_left_out(struct pt_thread *t, uint32_t kind, int64_t moved)
 {
-    struct pt_thread *t = c->thread;
-    if ((pt.gate & PT_GATE_OFF) || t->epoch != c->epoch)
-        return; /* it began in a stretch that has ended since, or in the parent process */
-    if (c->apart == PT_LEFT_OUT) {
-        if (c->why != PT_LEFT_IMPORT || pt_op_row(c->op)->layer != PT_APP) /* that is counted beneath */
-            pt_count_left_out(t, c->why, error ? 0 : moved);
-        if (!error) {
-            pt_count_unrecorded(c, moved);
-            note_moved(c);
-        }
+    if (!t->process_id)
+        return; /* the process found no room for an entry of its own */
+    __atomic_fetch_add(&t->process->excluded_ops[kind & 15], 1, __ATOMIC_RELAXED);
+    if (moved > 0)
+        __atomic_fetch_add(&t->process->excluded_bytes[kind & 15], (uint64_t)moved, __ATOMIC_RELAXED);
+}
+
+/* A call on data that gets no row, left out by choice or suppressed: its bytes are seen all the same, and must not be
+ * taken for those of a call that passed us by (pt_process.end_account). */
+void pt_count_unrecorded(const struct pt_call *c, int64_t moved)
+{
+    struct pt_thread *t = pt_self;
+    uint8_t is = traits[c->op];
+    if (!(is & (IS_READ | IS_WRITTEN)) || (pt.gate & PT_GATE_OFF) || !t->process_id || t->gate & PT_GATE_VFORK ||
+        t->epoch != pt.epoch)
         return;
-    }
+    if (is & IS_READ)
+        __atomic_fetch_add(&t->process->unrecorded_read, (uint64_t)moved, __ATOMIC_RELAXED);
+    if (is & IS_WRITTEN)
+        __atomic_fetch_add(&t->process->unrecorded_written, (uint64_t)moved, __ATOMIC_RELAXED);
+}
+
+static __attribute__((noinline)) void end_sums(struct pt_call *c, uint64_t ticks, int64_t moved, int error)
+{
     if (c->apart == PT_PROFILED)
         pt_profile_end(c, ticks, moved, error);
     else
@@ -132,8 +155,27 @@ PT_COLD void pt_end_apart(struct pt_call *c, uint64_t ticks, int64_t moved, int 
     if (c->why != PT_PROFILED)
         count_lost();
     /* In a full log the reader knows from when on. */
-    if (!error && (c->why == PT_PROFILED || !__atomic_load_n(&pt.header->full_reason, __ATOMIC_RELAXED)))
+    if (!error && (traits[c->op] & MOVES_POSITION) &&
+        (c->why == PT_PROFILED || !__atomic_load_n(&pt.header->full_reason, __ATOMIC_RELAXED)))
         note_gap(c);
+}
+
+void pt_end_apart(struct pt_call *c, uint64_t ticks, int64_t moved, int error)
+{
+    struct pt_thread *t = c->thread;
+    if ((pt.gate & PT_GATE_OFF) || t->epoch != c->epoch)
+        return; /* it began in a stretch that has ended since, or in the parent process */
+    if (c->apart != PT_LEFT_OUT) {
+        end_sums(c, ticks, moved, error);
+        return;
+    }
+    if (c->why != PT_LEFT_IMPORT || pt_op_row(c->op)->layer != PT_APP) /* that is counted beneath */
+        pt_count_left_out(t, c->why, error ? 0 : moved);
+    if (error)
+        return;
+    pt_count_unrecorded(c, moved);
+    if (traits[c->op] & MOVES_POSITION)
+        note_moved(c);
 }
 
 /* --min-duration and --min-size: gives a record back that was claimed at the
@@ -164,18 +206,10 @@ PT_COLD bool pt_dropped(struct pt_call *c, uint64_t ticks, int64_t moved, int er
     pt_count_left_out(c->thread, PT_LEFT_SMALL, error ? 0 : moved);
     if (!error) {
         pt_count_unrecorded(c, moved);
-        note_gap(c);
+        if (traits[c->op] & MOVES_POSITION)
+            note_gap(c);
     }
     return true;
-}
-
-PT_COLD void pt_count_left_out(struct pt_thread *t, uint32_t kind, int64_t moved)
-{
-    if (!t->process_id)
-        return; /* the process found no room for an entry of its own */
-    __atomic_fetch_add(&t->process->excluded_ops[kind & 15], 1, __ATOMIC_RELAXED);
-    if (moved > 0)
-        __atomic_fetch_add(&t->process->excluded_bytes[kind & 15], (uint64_t)moved, __ATOMIC_RELAXED);
 }
 
 static struct pt_thread *table_of(struct pt_thread *t)
@@ -207,6 +241,7 @@ PT_COLD void pt_has_passed_by(pt_fd_entry left_out)
 static void decide(void)
 {
     for (unsigned op = 0; op < PT_MAX_OPS; op++) {
+        traits[op] = traits_of(op);
         bool sums = pt.mode == PT_MODE_PROFILE && op < PT_OP_COUNT && pt_op_row(op)->klass != PT_PROCESS &&
                     pt_op_row(op)->klass != PT_INTERNAL;
         uint8_t klass = op < PT_OP_COUNT ? pt_op_row(op)->klass : PT_META;

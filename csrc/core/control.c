@@ -121,20 +121,3 @@ PT_COLD void pt_end_wide(struct pt_call *c, int64_t moved, int error)
     e->begin = error ? (uint64_t)error : (uint64_t)moved;
     __atomic_store_n(&e->flags, PT_DONE, __ATOMIC_RELEASE);
 }
-
-/* A call on data that gets no row, left out by choice or suppressed: its bytes are seen all the same, and must not be
- * taken for those of a call that passed us by (pt_process.end_account). */
-PT_COLD void pt_count_unrecorded(const struct pt_call *c, int64_t moved)
-{
-    struct pt_thread *t = pt_self;
-    if ((pt.gate & PT_GATE_OFF) || !t->process_id || t->gate & PT_GATE_VFORK || t->epoch != pt.epoch)
-        return;
-    const struct pt_op_row *row = pt_op_row(c->op);
-    if (row->layer != PT_POSIX && row->layer != PT_STDIO)
-        return;
-    bool copies = row->klass == PT_COPY && c->op != PT_OP_SPLICE && c->op != PT_OP_SPLICE_AT && c->op != PT_OP_TEE;
-    if (row->klass == PT_READ || copies)
-        __atomic_fetch_add(&t->process->unrecorded_read, (uint64_t)moved, __ATOMIC_RELAXED);
-    if (row->klass == PT_WRITE || copies)
-        __atomic_fetch_add(&t->process->unrecorded_written, (uint64_t)moved, __ATOMIC_RELAXED);
-}
