@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 
 ENABLE_VARIABLE = "PYIO_TRACE"
 PREFIX = "PYIO_TRACE_"
-# Set by us, never by a user: the live log to join; the pipes to `pyio-trace doctor SCRIPT` (capture/hold.py).
-# third parties' instruments, as they were found (capture/engine.py).
-INTERNAL_VARIABLES = ("PYIO_TRACE_LOG", "PYIO_TRACE_HOLD", "PYIO_TRACE_FOUND")
-HOLD_VARIABLE, FOUND_VARIABLE = INTERNAL_VARIABLES[1:]
+# Set by us, never by a user: the live log to join; the log that it becomes; the pipes to `pyio-trace doctor SCRIPT`
+# (capture/hold.py); third parties' instruments, as they were found (capture/engine.py).
+INTERNAL_VARIABLES = ("PYIO_TRACE_LOG", "PYIO_TRACE_FINAL", "PYIO_TRACE_HOLD", "PYIO_TRACE_FOUND")
+FINAL_VARIABLE, HOLD_VARIABLE, FOUND_VARIABLE = INTERNAL_VARIABLES[1:]
 
 CATEGORIES = ("imports", "proc", "sys", "dev", "pipes", "sockets", "anonymous", "terminals")  # csrc/core/select.c
 _LAYERS = ("app", "user", "hdf5", "mpiio", "stdio", "posix")

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 LIVE_SUFFIX = ".pyio"
 PACKED_SUFFIX = ".parquet"
+_MEMORY = "/dev/shm"
 DEFAULT_PATTERN = "pyio-%s-%t-%p.parquet"
 
 # The first bytes of a live log: PT_LOG_MAGIC in csrc/core/log_format.h.
@@ -58,6 +59,13 @@ def log_paths(pattern: str | None, script: str, environ: Mapping[str, str] = os.
         if path is not None:
             check_replaceable(path)
     return live, final
+
+
+def in_memory(live: str) -> str | None:
+    """A place for a live log whose own cannot be mapped (some network and FUSE file systems); None: there is none."""
+    if not os.access(_MEMORY, os.W_OK):
+        return None
+    return os.path.join(_MEMORY, f"{os.getpid()}-{os.urandom(4).hex()}-{os.path.basename(live)}"[-200:])
 
 
 def expand_pattern(pattern: str, script: str, environ: Mapping[str, str] = os.environ) -> str:

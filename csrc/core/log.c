@@ -66,7 +66,8 @@ static bool reserve(char *at, uint64_t size)
 
 static bool out_of_reach; /* what this process maps is used up, the log is not */
 
-static bool map_log(int fd, uint64_t size)
+/* 0, or -errno: ENOMEM of a process that may not map so much, another of a file system that has no shared mappings. */
+static int map_log(int fd, uint64_t size)
 {
     out_of_reach = false;
     /* A program under a limit of its address space keeps most of it. */
@@ -76,15 +77,17 @@ static bool map_log(int fd, uint64_t size)
         room = limit.rlim_cur / 8 / PT_PAGE * PT_PAGE;
     for (; room >= PT_FIRST_CHUNK + PT_PROCESS_CHUNK; room = room / 2 / PT_PAGE * PT_PAGE) {
         void *at = mmap(NULL, room, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
-        if (at == MAP_FAILED)
+        if (at == MAP_FAILED && errno == ENOMEM)
             continue;
+        if (at == MAP_FAILED)
+            return -ENODEV;
         madvise(at, room, MADV_DONTDUMP); /* a core file need not hold the log */
         pt.base = at;
         pt.mapped = room;
         pt.header = at;
-        return true;
+        return 0;
     }
-    return false;
+    return -ENOMEM;
 }
 
 static void read_text(const char *path, char *out, size_t room)
@@ -154,8 +157,8 @@ int pt_log_create(const char *path, uint64_t budget)
         error = -EFBIG;
     else if (ftruncate(fd, (off_t)budget) != 0)
         error = -errno;
-    else if (!map_log(fd, budget))
-        error = -ENOMEM;
+    else if ((error = map_log(fd, budget)) != 0)
+        ; /* nothing of it is mapped */
     else if (!reserve(pt.base, PT_FIRST_CHUNK))
         error = -ENOSPC;
     close(fd);
@@ -192,8 +195,8 @@ int pt_log_join(const char *path)
         error = -EPROTO;
     else if (is_cut(fd, head.budget))
         error = -ESTALE; /* the run was finished: its file is cut to size */
-    else if (!map_log(fd, head.budget))
-        error = -ENOMEM;
+    else
+        error = map_log(fd, head.budget);
     if (!error) {
         __atomic_fetch_add(&pt.header->forks_pending, 1, __ATOMIC_SEQ_CST);
         if (is_cut(fd, head.budget)) { /* just now */

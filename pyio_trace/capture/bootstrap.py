@@ -38,14 +38,14 @@ def start_from_environment() -> None:
         _start()
     except PyioTraceError as problem:
         if problem.slug != "run-ended":  # a child that outlives its run is nobody's mistake
-            _warn(str(problem))
+            _say(f"not tracing: {problem}")
     except Exception as problem:
-        _warn(f"{type(problem).__name__}: {problem}")
+        _say(f"not tracing: {type(problem).__name__}: {problem}")
 
 
-def _warn(text: str) -> None:
+def _say(text: str) -> None:
     try:
-        os.write(2, f"pyio-trace: not tracing: {text}\n".encode(errors="backslashreplace"))
+        os.write(2, f"pyio-trace: {text}\n".encode(errors="backslashreplace"))
     except OSError:
         pass  # stderr is closed, or a full disk: nobody to tell
 
@@ -61,18 +61,19 @@ def _start() -> None:
         return  # a subinterpreter
     if live:
         settings = configuration.Config.from_environment()
-        owner = online.start(settings, live, create=False)
-        final = _final_of(settings, live) if owner else None
+        begun = online.start(settings, live, os.environ.get(configuration.FINAL_VARIABLE), create=False)
     else:
         settings = configuration.load()
         live, final = configuration.output_paths(settings, online.script_name())
-        owner = online.start(settings, live, create=True)
+        begun = online.start(settings, live, final, create=True)
+        if begun.live != live and not settings.quiet:
+            _say(f"files cannot be mapped where {live!r} is; until the run has ended its log is {begun.live!r}")
     if configuration.HOLD_VARIABLE in os.environ:
         from pyio_trace.capture.hold import hold_at_exit
 
         hold_at_exit()
-    if owner:
-        finish_at_exit(live, final, quiet=settings.quiet)
+    if begun.owner:
+        finish_at_exit(begun.live, begun.final, quiet=settings.quiet)
 
 
 def _traced_already(live: str) -> bool:
@@ -85,14 +86,6 @@ def _traced_already(live: str) -> bool:
     from pyio_trace.output import _maps
 
     return _maps(os.getpid(), live)
-
-
-def _final_of(settings: object, live: str) -> str | None:
-    """The Parquet log of a run that was started before this program was exec'd."""
-    output = getattr(settings, "output", None)
-    if output is not None and not output.endswith(".parquet"):
-        return None
-    return live.removesuffix(".pyio") + ".parquet"
 
 
 def _leave_alone() -> bool:
@@ -110,7 +103,7 @@ def _leave_alone() -> bool:
 
 
 def finish_at_exit(live: str, final: str | None, *, quiet: bool) -> None:
-    """When this process has ended: pack the log into `final`, print the summary.
+    """When this process has ended: make `final` of the log, print the summary.
 
     It is done by a fresh interpreter that the core starts after Python has
     gone (csrc/core/finish.c), so that the last write of the program is in.
@@ -126,7 +119,7 @@ def finish_at_exit(live: str, final: str | None, *, quiet: bool) -> None:
     )
     words = [sys.executable, "-P", "-c", code, root, "finish", live]  # -P: not what lies in the current folder
     if final is not None:
-        words += ["--pack", final]
+        words += ["--final", final]
     if quiet:
         words += ["--quiet"]
     native.core.finish_with([os.fsencode(word) for word in words])

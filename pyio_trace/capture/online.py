@@ -10,8 +10,9 @@ import sys
 
 from pyio_trace import native
 from pyio_trace.capture import engine, imports, preload, threads
-from pyio_trace.config import FOUND_VARIABLE, did_you_mean
+from pyio_trace.config import FINAL_VARIABLE, FOUND_VARIABLE, did_you_mean
 from pyio_trace.errors import CaptureError, ConfigError
+from pyio_trace.output import in_memory
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,16 +27,24 @@ _STACKS = {"full": 1, "site": 2, "off": 3}  # enum pt_stack_state
 _environment_before: dict[str, str | None] | None = None
 
 
+class Begun:
+    """A start.  owner: whether the run is this process's; live, final: its logs, as in start()."""
+
+    def __init__(self, owner: bool, live: str, final: str | None) -> None:
+        self.owner, self.live, self.final = owner, live, final
+
+
 def active() -> bool:
     """Whether this process is being traced."""
     return native.core is not None and bool(native.core.state()["active"])
 
 
-def start(config: Config, live: str, *, create: bool) -> bool:
+def start(config: Config, live: str, final: str | None, *, create: bool) -> Begun:
     """Trace this process into the live log at `live`.
 
     create: make the log (this process owns the run) rather than join it.
-    Returns whether this process is the run's owner.  Raises CaptureError.
+    final: what becomes of the log when the run has ended; None: it stays.
+    Raises CaptureError.
     """
     if native.core is None:
         raise CaptureError("no-core", f"tracing is not possible here: {native.reason}")
@@ -47,21 +56,7 @@ def start(config: Config, live: str, *, create: bool) -> bool:
     known = engine.names()
     why_no_files = native.core.files_install()  # before the core: looking at the io types opens /dev/null
     try:
-        owner = native.core.start(
-            os.fsencode(live),
-            create,
-            config.max_log_size,
-            _STACKS[config.stacks],
-            "{}.{}.{}".format(*sys.version_info),
-            os.fsencode(sys.executable or ""),
-            b"\0".join(os.fsencode(word) for word in sys.orig_argv) + b"\0",
-            MODES.index(config.mode),
-            config.ring_size,
-            os.fsencode(config.include),
-            os.fsencode(config.exclude),
-            config.min_duration,
-            config.min_size,
-        )
+        begun = _start_core(native.core, config, live, final, create)
     except OSError as problem:
         native.core.files_uninstall()
         raise _explained(problem, live) from None
@@ -77,10 +72,40 @@ def start(config: Config, live: str, *, create: bool) -> bool:
     threads.install()
     imports.watch("mmap", lambda module: native.core and native.core.files_install_mmap(module.mmap))
     engine.start(config.instruments, known)
-    _tell_children(config, live, engine.told(known))
+    _tell_children(config, begun, engine.told(known))
     if config.follow == "all":
-        preload.add(complain=owner)
-    return owner
+        preload.add(complain=begun.owner)
+    return begun
+
+
+def _start_core(core: ModuleType, config: Config, live: str, final: str | None, create: bool) -> Begun:
+    """Start where the log was to be; where files cannot be mapped, in memory, to be written there at the end."""
+    from errno import ENODEV
+
+    def start_at(path: str) -> bool:
+        return bool(core.start(
+            os.fsencode(path),
+            create,
+            config.max_log_size,
+            _STACKS[config.stacks],
+            "{}.{}.{}".format(*sys.version_info),
+            os.fsencode(sys.executable or ""),
+            b"\0".join(os.fsencode(word) for word in sys.orig_argv) + b"\0",
+            MODES.index(config.mode),
+            config.ring_size,
+            os.fsencode(config.include),
+            os.fsencode(config.exclude),
+            config.min_duration,
+            config.min_size,
+        ))
+
+    try:
+        return Begun(start_at(live), live, final)
+    except OSError as problem:
+        place = in_memory(live)
+        if problem.errno != ENODEV or not create or place is None:
+            raise
+        return Begun(start_at(place), place, final or live)
 
 
 def script_name() -> str:
@@ -174,29 +199,34 @@ def _core() -> ModuleType:
 
 def _explained(problem: OSError, live: str) -> CaptureError:
     """The user's words for what the core's errno means here."""
-    from errno import E2BIG, EFBIG, ENOMEM, ENOSPC, EPROTO, ESTALE
+    from errno import E2BIG, EFBIG, ENODEV, ENOMEM, ENOSPC, EPROTO, ESTALE
 
     elsewhere = "name another place with -o"
+    not_mapped = f"the log {live!r} cannot be mapped here; {elsewhere} (a local disk, /dev/shm)"
     reasons = {
         E2BIG: ("too-many-rules", "more rules than there is room for (256, 16 KiB): use fewer, wider patterns"),
         EPROTO: ("not-a-log", f"{live!r} is not a live log of this version of pyio_trace"),
         ESTALE: ("run-ended", f"the run of {live!r} has ended"),
         ENOSPC: ("log-disk-full", f"no room for the log {live!r}: the disk is full; {elsewhere}"),
         EFBIG: ("log-limit", f"the file-size limit (ulimit -f) leaves no room for the log {live!r}"),
-        ENOMEM: ("log-not-mapped", f"the log {live!r} cannot be mapped here; {elsewhere} (a local disk, /dev/shm)"),
+        ENOMEM: ("log-not-mapped", not_mapped),
+        ENODEV: ("log-not-mapped", not_mapped),
     }
     default = ("unwritable-log", f"the log {live!r} cannot be written: {problem.strerror}")
     return CaptureError(*reasons.get(problem.errno or 0, default))
 
 
-def _tell_children(config: Config, live: str, found: str) -> None:
+def _tell_children(config: Config, begun: Begun, found: str) -> None:
     """Children inherit the run through the environment, or are told nothing."""
     global _environment_before
+    wanted: dict[str, str | None] = {
+        **config.to_environment(),
+        LOG_VARIABLE: os.path.abspath(begun.live),
+        FINAL_VARIABLE: begun.final,  # a program that this one becomes has to know
+        FOUND_VARIABLE: found,
+    }
     if config.follow == "none":
-        wanted: dict[str, str | None] = dict.fromkeys((*config.to_environment(), LOG_VARIABLE, FOUND_VARIABLE))
-    else:
-        told = {LOG_VARIABLE: os.path.abspath(live), FOUND_VARIABLE: found}
-        wanted = {**config.to_environment(), **told}
+        wanted = dict.fromkeys(wanted)
     _environment_before = {name: os.environ.get(name) for name in wanted}
     _set_environment(wanted)
 

@@ -61,22 +61,22 @@ class Trace(Run):
     def start(self) -> Self:
         """Begin.  Raises ConfigError or CaptureError; then nothing has changed."""
         live, final = output_paths(self._config, self._script)
-        online.start(self._config, live, create=True)
-        self._live, self._final, self.path = live, final, live
+        begun = online.start(self._config, live, final, create=True)
+        self._live, self._final, self.path = begun.live, begun.final, begun.live
         self._owner = os.getpid()  # a forked child leaves the end to its parent
         return self
 
     def stop(self) -> None:
-        """End, and pack the log if its name is *.parquet.  A second call does nothing."""
+        """End, and pack the log if its name is *.parquet.  A second call does nothing.  Raises LogError: log-unwritable
+        (the live log stays)."""
         if self._live is None:
             return
         live, self._live = self._live, None
         online.stop()
         if self._final is not None and self._owner == os.getpid():  # a forked child leaves the log to its parent
-            from pyio_trace.join.pack import pack
+            from pyio_trace.join.pack import settle
 
-            pack(live, self._final)
-            os.unlink(live)
+            settle(live, self._final)
             self.path = self._final
 
     def __enter__(self) -> Self:

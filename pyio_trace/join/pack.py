@@ -16,13 +16,16 @@ from pyio_trace import events
 from pyio_trace.errors import LogError
 from pyio_trace.join.opening import open_source
 from pyio_trace.join.source import Source
+from pyio_trace.log.live import LiveLog
 from pyio_trace.log.parquet import KEY, description_of
+from pyio_trace.output import PACKED_SUFFIX
 
 if TYPE_CHECKING:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
 _ROW_GROUP = 1 << 20
+_COPIED = 1 << 20
 #: Steadily growing or noisy numbers: differences take fewer bits than values, and a dictionary would only cost.
 _DELTA = ("id", "time", "duration", "offset")
 _COLUMNS = tuple(column.name for column in events.OPERATIONS + events.INTERNAL)
@@ -58,6 +61,27 @@ def pack(
         "source_bytes": source.info()["bytes"],
         "seconds": time.perf_counter() - started,
     }
+
+
+def settle(live: str, final: str, progress: Callable[[int, int], None] | None = None) -> int:
+    """What becomes of a live log when its run has ended: packed, or as it is where its name is not *.parquet; the live
+    one is removed.  Returns the bytes of it.  Raises LogError: as pack(); then the live log stays."""
+    if final.endswith(PACKED_SUFFIX):
+        pack(live, final, progress)
+    else:
+        temporary = Path(f"{final}.{os.getpid()}.tmp")
+        try:
+            with open(live, "rb") as source, temporary.open("wb") as copy:
+                left = LiveLog(live).used
+                while part := source.read(min(left, _COPIED)):
+                    left -= copy.write(part)
+            temporary.replace(final)
+        except OSError as error:
+            raise LogError("log-unwritable", f"{final}: cannot be written: {error.strerror or error}") from None
+        finally:
+            temporary.unlink(missing_ok=True)
+    os.unlink(live)
+    return os.stat(final).st_size
 
 
 def _write(source: Source, path: Path, progress: Callable[[int, int], None] | None) -> int:

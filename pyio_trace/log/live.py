@@ -76,6 +76,8 @@ class LiveLog:
         self._fixed = _fixed_region(self.file)
         self.header = _header(self.path, self._fixed)
         claimed = _claimed(self.header)
+        #: Bytes of the file that the log has; what a run under way reserved lies behind them.
+        self.used = min(claimed, self.file.whole)
         self.chunks: Chunks = walk(self.file, first, claimed)
         pairs = self.chunks.headers[self.chunks.headers["kind"] != layout.CHUNK_PAD]["clock"]
         ends = self.processes()["end_clock"]

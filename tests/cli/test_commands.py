@@ -168,13 +168,13 @@ class TestFinish:
     """What the end of a run does (cli/commands/finish.py)."""
 
     def test_packs_and_prints(self, log: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-        assert main(["finish", log, "--pack", str(tmp_path / "run.parquet")]) == 0
+        assert main(["finish", log, "--final", str(tmp_path / "run.parquet")]) == 0
         out, err = capfd.readouterr()
         assert out == "" and "run.parquet" in err and "Files by time" in err
         assert not Path(log).exists() and open_log(tmp_path / "run.parquet").rows() == 14
 
     def test_quiet(self, log: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-        assert main(["finish", log, "--pack", str(tmp_path / "run.parquet"), "--quiet"]) == 0
+        assert main(["finish", log, "--final", str(tmp_path / "run.parquet"), "--quiet"]) == 0
         assert capfd.readouterr() == ("", "")
         assert not Path(log).exists()
 
@@ -189,7 +189,7 @@ class TestFinish:
             writer = LogWriter(host=os.uname().nodename, boot_id=boot)
             writer.process(other.pid, begin=1_000)
             path = writer.save(tmp_path / "run.pyio")
-            assert main(["finish", str(path), "--pack", str(tmp_path / "run.parquet")]) == 0
+            assert main(["finish", str(path), "--final", str(tmp_path / "run.parquet")]) == 0
             other.kill()
         assert f"still alive: {other.pid}" in capfd.readouterr().err
         assert path.exists() and not (tmp_path / "run.parquet").exists()
@@ -199,7 +199,7 @@ class TestFinish:
         writer = LogWriter(host=os.uname().nodename, boot_id=boot)
         writer.process(os.getppid(), begin=1_000)
         path = writer.save(tmp_path / "run.pyio")
-        assert main(["finish", str(path), "--pack", str(tmp_path / "run.parquet"), "--quiet"]) == 0
+        assert main(["finish", str(path), "--final", str(tmp_path / "run.parquet"), "--quiet"]) == 0
         assert (tmp_path / "run.parquet").exists()
 
     def test_never_fails(
@@ -207,7 +207,7 @@ class TestFinish:
     ) -> None:
         assert main(["finish", str(tmp_path / "none.pyio")]) == 0
         assert capfd.readouterr().err.count("\n") == 1
-        assert main(["finish", log, "--pack", str(tmp_path / "no" / "run.parquet"), "--quiet"]) == 0
+        assert main(["finish", log, "--final", str(tmp_path / "no" / "run.parquet"), "--quiet"]) == 0
         assert "the live log stays" in capfd.readouterr().err
         for error in (ValueError("x"), MemoryError(), KeyboardInterrupt(), LogError("log-damaged", "y")):
 
@@ -215,7 +215,7 @@ class TestFinish:
                 raise error
 
             monkeypatch.setattr("pyio_trace.analysis.summary.summarize", fail)
-            assert main(["finish", log, "--pack", str(tmp_path / "run.parquet")]) == 0
+            assert main(["finish", log, "--final", str(tmp_path / "run.parquet")]) == 0
             err = capfd.readouterr().err
             assert err.count("\n") == 1 and "the live log stays" in err
         assert Path(log).exists()

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from pyio_trace.cli.parser import Parser, open_log, progress
 from pyio_trace.errors import PyioTraceError
+from pyio_trace.output import PACKED_SUFFIX
 
 if TYPE_CHECKING:
     from pyio_trace.analysis.facts import Summary
@@ -24,13 +25,13 @@ if TYPE_CHECKING:
 
 def arguments(parser: Parser) -> None:
     parser.add_argument("log", metavar="LOG")
-    parser.add_argument("--pack", metavar="FINAL", help="the Parquet log to make of it, if the whole run has ended")
+    parser.add_argument("--final", metavar="FINAL", help="the log to make of it, if the whole run has ended")
     parser.add_argument("--quiet", action="store_true", help="no summary")
 
 
 def run(arguments: argparse.Namespace) -> int:
     try:
-        _finish(arguments.log, arguments.pack, arguments.quiet)
+        _finish(arguments.log, arguments.final, arguments.quiet)
     except KeyboardInterrupt:
         _say(f"interrupted; the live log stays: {arguments.log}")
     except (PyioTraceError, OSError, MemoryError) as error:
@@ -47,9 +48,10 @@ def _finish(path: str, final: str | None, quiet: bool) -> None:
     if final is not None and alive:
         left = f"still alive: {', '.join(map(str, alive))}"
         if not quiet:
-            _say(f"{left}: the log stays live; later: pyio-trace pack {path} {final}")
+            later = f"pyio-trace pack {path} {final}" if final.endswith(PACKED_SUFFIX) else f"mv {path} {final}"
+            _say(f"{left}: the log stays live; later: {later}")
     elif final is not None:
-        size = _pack(path, final, log.rows())
+        size = _settle(path, final, log.rows())
         if summary is not None:
             each = size / log.rows() if log.rows() else None
             summary = replace(summary, run=replace(summary.run, path=final, log_bytes=size, bytes_per_operation=each))
@@ -73,9 +75,9 @@ def _summary(log: Log) -> Summary:
         return summarize(log, progress=bar)
 
 
-def _pack(path: str, final: str, rows: int) -> int:
-    """Make the Parquet log, remove the live one; returns its bytes."""
-    from pyio_trace.join.pack import pack
+def _settle(path: str, final: str, rows: int) -> int:
+    """Make the log that one keeps, remove the live one; returns its bytes."""
+    from pyio_trace.join.pack import settle
 
     with progress("packing the log", rows) as bar:
         done = 0
@@ -86,9 +88,7 @@ def _pack(path: str, final: str, rows: int) -> int:
                 bar(now - done)
             done = now
 
-        size: int = pack(path, final, advance)["bytes"]
-    os.unlink(path)
-    return size
+        return settle(path, final, advance)
 
 
 def _say(text: str) -> None:

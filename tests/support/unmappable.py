@@ -1,0 +1,60 @@
+"""python unmappable.py FOLDER MOUNTPOINT: the folder again, as a file system that has no shared mappings.
+
+What some network and cluster file systems are like: FUSE with direct I/O, of
+which the kernel maps nothing that is to be written back.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import mfusepy
+
+
+class Mirror(mfusepy.Operations):
+    """A folder's files under other names."""
+
+    use_ns = True
+    _STAT = ("st_mode", "st_nlink", "st_uid", "st_gid", "st_size", "st_ino")
+
+    def __init__(self, root: str) -> None:
+        self.root = root
+
+    def getattr(self, path, fh=None):
+        status = os.lstat(self.root + path)
+        return {name: getattr(status, name) for name in self._STAT} | {"st_mtime": status.st_mtime_ns}
+
+    def readdir(self, path, fh):
+        return [".", "..", *os.listdir(self.root + path)]
+
+    def create(self, path, mode, fi=None):
+        return os.open(self.root + path, os.O_RDWR | os.O_CREAT | os.O_TRUNC, mode)
+
+    def open(self, path, flags):
+        return os.open(self.root + path, flags)
+
+    def read(self, path, size, offset, fh):
+        return os.pread(fh, size, offset)
+
+    def write(self, path, data, offset, fh):
+        return os.pwrite(fh, data, offset)
+
+    def truncate(self, path, length, fh=None):
+        os.truncate(self.root + path, length)
+
+    def release(self, path, fh):
+        os.close(fh)
+
+    def unlink(self, path):
+        os.unlink(self.root + path)
+
+    def rename(self, old, new):
+        os.rename(self.root + old, self.root + new)
+
+    def chmod(self, path, mode):
+        os.chmod(self.root + path, mode)
+
+
+if __name__ == "__main__":
+    mfusepy.FUSE(Mirror(sys.argv[1]), sys.argv[2], foreground=True, direct_io=True, nothreads=True)
