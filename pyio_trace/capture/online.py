@@ -69,9 +69,9 @@ def start(config: Config, live: str, final: str | None, *, create: bool) -> Begu
         native.core.dump_on_signal(signal.Signals[config.dump_signal])
     if why_no_files:
         native.core.note(f"file objects are not instrumented: {why_no_files}")
+    engine.start(config.instruments, known)  # puts back whatever was watched before
     threads.install()
     imports.watch("mmap", lambda module: native.core and native.core.files_install_mmap(module.mmap))
-    engine.start(config.instruments, known)
     _tell_children(config, begun, engine.told(known))
     if config.follow == "all":
         preload.add(complain=begun.owner)

@@ -354,3 +354,47 @@ def test_what_a_bare_thread_raises_is_reported_with_its_function(program: Runner
     # WHEN it is reported THEN as without us
     outcome = succeeded(alike(program.traced(text), program.bare(text)))
     assert outcome.stdout.startswith("in the thread Exception ignored in thread started by")
+
+
+def test_context_of_what_was_imported_before_tracing_began(program: Runner, tmp_path: Path) -> None:
+    # GIVEN a program that has imported all that hands work over, and then traces a part of itself, twice
+    text = """
+    import asyncio, os, sys, threading
+    from concurrent.futures import ThreadPoolExecutor
+    import pyio_trace
+    def touch(name):
+        try:
+            os.stat(f"/{name}")
+        except FileNotFoundError:
+            pass
+    async def task(name, pause):
+        with pyio_trace.span(name):
+            await asyncio.sleep(pause)
+            touch(name)
+            await asyncio.sleep(0.02 - pause)
+            touch(name)
+    async def tasks():
+        await asyncio.gather(*(task(f"task{n}", 0.005 * n) for n in range(4)))
+    for number in range(2):
+        with pyio_trace.trace(f"{number}.pyio"):
+            asyncio.run(tasks())
+            with pyio_trace.span("thread"):
+                thread = threading.Thread(target=touch, args=("thread",))
+                thread.start()
+            thread.join()
+            with ThreadPoolExecutor(1) as pool:
+                with pyio_trace.span("pool"):
+                    future = pool.submit(touch, "pool")
+                future.result()
+    """
+    succeeded(program.bare(text))
+    # THEN each operation is in the span of its name, both times
+    for number in range(2):
+        rows = {row["id"]: row for row in pyio_trace.open(program.folder / f"{number}.pyio").operations().to_pylist()}
+        found = [
+            (row["path"], "/" + rows[row["parent"]]["op"], row["link"])
+            for row in rows.values()
+            if row["op"] == "stat" and row["path"].startswith(("/task", "/thread", "/pool"))
+        ]
+        names = [f"/task{n}" for n in range(4)] * 2 + ["/thread", "/pool"]
+        assert sorted(found) == sorted((name, name, "context") for name in names)
