@@ -17,6 +17,9 @@
     ret hook_##family(__VA_ARGS__);           \
     ret (*real_##family)(__VA_ARGS__)
 
+/* Takes off the parentheses in which parameters and arguments stand in a table. */
+#define PT_LIST(...) __VA_ARGS__
+
 /* Whose descriptor table a call changes, also where the call itself is not
  * recorded (suppress()): the table must stay right.  NULL: not tracing. */
 static inline struct pt_thread *pt_table_owner(void)

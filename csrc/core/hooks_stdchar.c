@@ -13,53 +13,18 @@ static size_t end_items(struct pt_run_call *c, FILE *f, size_t items, size_t ask
     return items;
 }
 
-PT_HOOK_DECLARE(size_t, fread, void *, size_t, size_t, FILE *);
-size_t hook_fread(void *out, size_t size, size_t count, FILE *f)
-{
-    struct pt_run_call c;
-    pt_begin_tiny(&c, PT_OP_FREAD, f, (uint64_t)size * count);
-    return end_items(&c, f, real_fread(out, size, count, f), count, size);
-}
-
-PT_HOOK_DECLARE(size_t, fread_chk, void *, size_t, size_t, size_t, FILE *);
-size_t hook_fread_chk(void *out, size_t room, size_t size, size_t count, FILE *f)
-{
-    struct pt_run_call c;
-    pt_begin_tiny(&c, PT_OP_FREAD, f, (uint64_t)size * count);
-    return end_items(&c, f, real_fread_chk(out, room, size, count, f), count, size);
-}
-
-PT_HOOK_DECLARE(size_t, fread_unlocked, void *, size_t, size_t, FILE *);
-size_t hook_fread_unlocked(void *out, size_t size, size_t count, FILE *f)
-{
-    struct pt_run_call c;
-    pt_begin_tiny(&c, PT_OP_FREAD, f, (uint64_t)size * count);
-    return end_items(&c, f, real_fread_unlocked(out, size, count, f), count, size);
-}
-
-PT_HOOK_DECLARE(size_t, fread_unlocked_chk, void *, size_t, size_t, size_t, FILE *);
-size_t hook_fread_unlocked_chk(void *out, size_t room, size_t size, size_t count, FILE *f)
-{
-    struct pt_run_call c;
-    pt_begin_tiny(&c, PT_OP_FREAD, f, (uint64_t)size * count);
-    return end_items(&c, f, real_fread_unlocked_chk(out, room, size, count, f), count, size);
-}
-
-PT_HOOK_DECLARE(size_t, fwrite, const void *, size_t, size_t, FILE *);
-size_t hook_fwrite(const void *data, size_t size, size_t count, FILE *f)
-{
-    struct pt_run_call c;
-    pt_begin_tiny(&c, PT_OP_FWRITE, f, (uint64_t)size * count);
-    return end_items(&c, f, real_fwrite(data, size, count, f), count, size);
-}
-
-PT_HOOK_DECLARE(size_t, fwrite_unlocked, const void *, size_t, size_t, FILE *);
-size_t hook_fwrite_unlocked(const void *data, size_t size, size_t count, FILE *f)
-{
-    struct pt_run_call c;
-    pt_begin_tiny(&c, PT_OP_FWRITE, f, (uint64_t)size * count);
-    return end_items(&c, f, real_fwrite_unlocked(data, size, count, f), count, size);
-}
+PT_TINY_HOOK(size_t, fread, (void *out, size_t size, size_t count, FILE *f),
+             (out, size, count, f), FREAD, f, (uint64_t)size * count, end_items, count, size)
+PT_TINY_HOOK(size_t, fread_chk, (void *out, size_t room, size_t size, size_t count, FILE *f),
+             (out, room, size, count, f), FREAD, f, (uint64_t)size * count, end_items, count, size)
+PT_TINY_HOOK(size_t, fread_unlocked, (void *out, size_t size, size_t count, FILE *f),
+             (out, size, count, f), FREAD, f, (uint64_t)size * count, end_items, count, size)
+PT_TINY_HOOK(size_t, fread_unlocked_chk, (void *out, size_t room, size_t size, size_t count, FILE *f),
+             (out, room, size, count, f), FREAD, f, (uint64_t)size * count, end_items, count, size)
+PT_TINY_HOOK(size_t, fwrite, (const void *data, size_t size, size_t count, FILE *f),
+             (data, size, count, f), FWRITE, f, (uint64_t)size * count, end_items, count, size)
+PT_TINY_HOOK(size_t, fwrite_unlocked, (const void *data, size_t size, size_t count, FILE *f),
+             (data, size, count, f), FWRITE, f, (uint64_t)size * count, end_items, count, size)
 
 /* ---- lines ---------------------------------------------------------------------- */
 
@@ -71,74 +36,27 @@ static char *end_line(struct pt_run_call *c, FILE *f, char *line)
     return line;
 }
 
-PT_HOOK_DECLARE(char *, fgets, char *, int, FILE *);
-char *hook_fgets(char *out, int n, FILE *f)
-{
-    struct pt_run_call c;
-    pt_begin_tiny(&c, PT_OP_FGETS, f, room_for(n));
-    return end_line(&c, f, real_fgets(out, n, f));
-}
-
-PT_HOOK_DECLARE(char *, fgets_chk, char *, size_t, int, FILE *);
-char *hook_fgets_chk(char *out, size_t room, int n, FILE *f)
-{
-    struct pt_run_call c;
-    pt_begin_tiny(&c, PT_OP_FGETS, f, room_for(n));
-    return end_line(&c, f, real_fgets_chk(out, room, n, f));
-}
-
-PT_HOOK_DECLARE(char *, fgets_unlocked, char *, int, FILE *);
-char *hook_fgets_unlocked(char *out, int n, FILE *f)
-{
-    struct pt_run_call c;
-    pt_begin_tiny(&c, PT_OP_FGETS, f, room_for(n));
-    return end_line(&c, f, real_fgets_unlocked(out, n, f));
-}
-
-PT_HOOK_DECLARE(char *, fgets_unlocked_chk, char *, size_t, int, FILE *);
-char *hook_fgets_unlocked_chk(char *out, size_t room, int n, FILE *f)
-{
-    struct pt_run_call c;
-    pt_begin_tiny(&c, PT_OP_FGETS, f, room_for(n));
-    return end_line(&c, f, real_fgets_unlocked_chk(out, room, n, f));
-}
+PT_TINY_HOOK(char *, fgets, (char *out, int n, FILE *f), (out, n, f), FGETS, f, room_for(n), end_line)
+PT_TINY_HOOK(char *, fgets_chk, (char *out, size_t room, int n, FILE *f),
+             (out, room, n, f), FGETS, f, room_for(n), end_line)
+PT_TINY_HOOK(char *, fgets_unlocked, (char *out, int n, FILE *f), (out, n, f), FGETS, f, room_for(n), end_line)
+PT_TINY_HOOK(char *, fgets_unlocked_chk, (char *out, size_t room, int n, FILE *f),
+             (out, room, n, f), FGETS, f, room_for(n), end_line)
 
 /* The end of the line it takes away is not told: one byte that may be missing. */
-PT_HOOK_DECLARE(char *, gets, char *);
-char *hook_gets(char *out)
-{
-    struct pt_run_call c;
-    pt_begin_tiny(&c, PT_OP_FGETS, stdin, PT_SIZE_NONE);
-    return end_line(&c, stdin, real_gets(out));
-}
+PT_TINY_HOOK(char *, gets, (char *out), (out), FGETS, stdin, PT_SIZE_NONE, end_line)
+PT_TINY_HOOK(char *, gets_chk, (char *out, size_t room), (out, room), FGETS, stdin, PT_SIZE_NONE, end_line)
 
-PT_HOOK_DECLARE(char *, gets_chk, char *, size_t);
-char *hook_gets_chk(char *out, size_t room)
+static ssize_t end_delimited(struct pt_run_call *c, FILE *f, ssize_t n)
 {
-    struct pt_run_call c;
-    pt_begin_tiny(&c, PT_OP_FGETS, stdin, PT_SIZE_NONE);
-    return end_line(&c, stdin, real_gets_chk(out, room));
-}
-
-PT_HOOK_DECLARE(ssize_t, getdelim, char **, size_t *, int, FILE *);
-ssize_t hook_getdelim(char **line, size_t *room, int delimiter, FILE *f)
-{
-    struct pt_run_call c;
-    pt_begin_tiny(&c, PT_OP_GETLINE, f, PT_SIZE_NONE);
-    ssize_t n = real_getdelim(line, room, delimiter, f);
-    pt_end_tiny(&c, f, n < 0 ? 0 : n, n < 0);
+    pt_end_tiny(c, f, n < 0 ? 0 : n, n < 0);
     return n;
 }
 
-PT_HOOK_DECLARE(ssize_t, getline, char **, size_t *, FILE *);
-ssize_t hook_getline(char **line, size_t *room, FILE *f)
-{
-    struct pt_run_call c;
-    pt_begin_tiny(&c, PT_OP_GETLINE, f, PT_SIZE_NONE);
-    ssize_t n = real_getline(line, room, f);
-    pt_end_tiny(&c, f, n < 0 ? 0 : n, n < 0);
-    return n;
-}
+PT_TINY_HOOK(ssize_t, getdelim, (char **line, size_t *room, int delimiter, FILE *f),
+             (line, room, delimiter, f), GETLINE, f, PT_SIZE_NONE, end_delimited)
+PT_TINY_HOOK(ssize_t, getline, (char **line, size_t *room, FILE *f),
+             (line, room, f), GETLINE, f, PT_SIZE_NONE, end_delimited)
 
 /* BSD's, in musl: a line that belongs to the stream. */
 PT_HOOK_DECLARE(char *, fgetln, FILE *, size_t *);
@@ -157,9 +75,7 @@ int hook_fputs(const char *text, FILE *f)
     struct pt_run_call c;
     size_t n = strlen(text);
     pt_begin_tiny(&c, PT_OP_FPUTS, f, n);
-    int result = real_fputs(text, f);
-    pt_run_end(&c, result < 0 ? 0 : (int64_t)n, result < 0 ? errno : 0);
-    return result;
+    return pt_end_put(&c, real_fputs(text, f), n);
 }
 
 PT_HOOK_DECLARE(int, fputs_unlocked, const char *, FILE *);
@@ -168,9 +84,7 @@ int hook_fputs_unlocked(const char *text, FILE *f)
     struct pt_run_call c;
     size_t n = strlen(text);
     pt_begin_tiny(&c, PT_OP_FPUTS, f, n);
-    int result = real_fputs_unlocked(text, f);
-    pt_run_end(&c, result < 0 ? 0 : (int64_t)n, result < 0 ? errno : 0);
-    return result;
+    return pt_end_put(&c, real_fputs_unlocked(text, f), n);
 }
 
 PT_HOOK_DECLARE(int, puts, const char *);
@@ -179,9 +93,7 @@ int hook_puts(const char *text)
     struct pt_run_call c;
     size_t n = strlen(text) + 1;
     pt_begin_tiny(&c, PT_OP_PUTS, stdout, n);
-    int result = real_puts(text);
-    pt_run_end(&c, result < 0 ? 0 : (int64_t)n, result < 0 ? errno : 0);
-    return result;
+    return pt_end_put(&c, real_puts(text), n);
 }
 
 /* ---- characters --------------------------------------------------------------------- */
@@ -192,69 +104,14 @@ static int end_character(struct pt_run_call *c, FILE *f, int character)
     return character;
 }
 
-PT_HOOK_DECLARE(int, fgetc, FILE *);
-int hook_fgetc(FILE *f)
-{
-    struct pt_run_call c;
-    pt_begin_tiny(&c, PT_OP_FGETC, f, 1);
-    return end_character(&c, f, real_fgetc(f));
-}
-
-PT_HOOK_DECLARE(int, getc_unlocked, FILE *);
-int hook_getc_unlocked(FILE *f)
-{
-    struct pt_run_call c;
-    pt_begin_tiny(&c, PT_OP_FGETC, f, 1);
-    return end_character(&c, f, real_getc_unlocked(f));
-}
-
-PT_HOOK_DECLARE(int, getchar, void);
-int hook_getchar(void)
-{
-    struct pt_run_call c;
-    pt_begin_tiny(&c, PT_OP_FGETC, stdin, 1);
-    return end_character(&c, stdin, real_getchar());
-}
-
-PT_HOOK_DECLARE(int, getchar_unlocked, void);
-int hook_getchar_unlocked(void)
-{
-    struct pt_run_call c;
-    pt_begin_tiny(&c, PT_OP_FGETC, stdin, 1);
-    return end_character(&c, stdin, real_getchar_unlocked());
-}
-
-PT_HOOK_DECLARE(int, fputc, int, FILE *);
-int hook_fputc(int character, FILE *f)
-{
-    struct pt_run_call c;
-    pt_begin_tiny(&c, PT_OP_FPUTC, f, 1);
-    return end_character(&c, f, real_fputc(character, f));
-}
-
-PT_HOOK_DECLARE(int, putc_unlocked, int, FILE *);
-int hook_putc_unlocked(int character, FILE *f)
-{
-    struct pt_run_call c;
-    pt_begin_tiny(&c, PT_OP_FPUTC, f, 1);
-    return end_character(&c, f, real_putc_unlocked(character, f));
-}
-
-PT_HOOK_DECLARE(int, putchar, int);
-int hook_putchar(int character)
-{
-    struct pt_run_call c;
-    pt_begin_tiny(&c, PT_OP_FPUTC, stdout, 1);
-    return end_character(&c, stdout, real_putchar(character));
-}
-
-PT_HOOK_DECLARE(int, putchar_unlocked, int);
-int hook_putchar_unlocked(int character)
-{
-    struct pt_run_call c;
-    pt_begin_tiny(&c, PT_OP_FPUTC, stdout, 1);
-    return end_character(&c, stdout, real_putchar_unlocked(character));
-}
+PT_TINY_HOOK(int, fgetc, (FILE *f), (f), FGETC, f, 1, end_character)
+PT_TINY_HOOK(int, getc_unlocked, (FILE *f), (f), FGETC, f, 1, end_character)
+PT_TINY_HOOK(int, getchar, (void), (), FGETC, stdin, 1, end_character)
+PT_TINY_HOOK(int, getchar_unlocked, (void), (), FGETC, stdin, 1, end_character)
+PT_TINY_HOOK(int, fputc, (int character, FILE *f), (character, f), FPUTC, f, 1, end_character)
+PT_TINY_HOOK(int, putc_unlocked, (int character, FILE *f), (character, f), FPUTC, f, 1, end_character)
+PT_TINY_HOOK(int, putchar, (int character), (character), FPUTC, stdout, 1, end_character)
+PT_TINY_HOOK(int, putchar_unlocked, (int character), (character), FPUTC, stdout, 1, end_character)
 
 /* Words: -1 is one too, so only the stream knows whether it was the end. */
 PT_HOOK_DECLARE(int, getw, FILE *);

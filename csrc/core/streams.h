@@ -6,6 +6,7 @@
 
 #include "runs.h"
 
+#include <stdarg.h>
 #include <stdio.h>
 
 /* -1: no file of the system (open_memstream, fmemopen, fopencookie). */
@@ -63,10 +64,43 @@ static inline void pt_end_tiny(struct pt_run_call *c, FILE *f, int64_t moved, bo
 }
 
 /* For calls that return how much they printed, or a negative number. */
-static inline int pt_end_printed(struct pt_run_call *c, int n)
+static inline int pt_end_printed(struct pt_run_call *c, FILE *f, int n)
 {
+    (void)f; /* as those that can meet the end of the file */
     pt_run_end(c, n < 0 ? -1 : n, n < 0 ? errno : 0);
     return n;
 }
+
+/* For calls that write so many bytes, or return a negative number. */
+static inline int pt_end_put(struct pt_run_call *c, int result, uint64_t bytes)
+{
+    pt_run_end(c, result < 0 ? 0 : (int64_t)bytes, result < 0 ? errno : 0);
+    return result;
+}
+
+/* Hooks that differ in no more than a line can tell: libc has each of these calls in up to eight spellings.
+ *
+ * The call may join a run.  It is of so many bytes (asked, or PT_SIZE_NONE), and
+ * end(&c, stream, its result, what else stands in the line) completes it and returns the result. */
+#define PT_TINY_HOOK(type, family, parameters, arguments, op, stream, asked, end, ...) \
+    PT_HOOK_DECLARE(type, family, PT_LIST parameters);                                 \
+    type hook_##family parameters                                                      \
+    {                                                                                  \
+        struct pt_run_call c;                                                          \
+        pt_begin_tiny(&c, PT_OP_##op, stream, asked);                                  \
+        return end(&c, stream, real_##family arguments, ##__VA_ARGS__);                \
+    }
+
+/* A variadic form, which goes on to the hook of the va_list form (ap); its last parameter is format. */
+#define PT_THROUGH_HOOK(type, family, parameters, through, arguments) \
+    PT_HOOK_DECLARE(type, family, PT_LIST parameters);                \
+    type hook_##family parameters                                     \
+    {                                                                 \
+        va_list ap;                                                   \
+        va_start(ap, format);                                         \
+        type result = hook_##through arguments;                       \
+        va_end(ap);                                                   \
+        return result;                                                \
+    }
 
 #endif
