@@ -41,7 +41,7 @@ void pt_h5_open(struct pt_h5_span *s, struct pt_thread *t, struct pt_h5_about a)
     }
 }
 
-static void close_span(struct pt_h5_span *s, bool described, bool failed, int64_t moved)
+int64_t pt_h5_close(struct pt_h5_span *s, bool described, int64_t result, int64_t moved)
 {
     int error = errno;
     struct pt_thread *t = s->call.thread;
@@ -53,20 +53,9 @@ static void close_span(struct pt_h5_span *s, bool described, bool failed, int64_
             t->link = s->link_before;
         }
         if (s->call.process_id == pt.process_id && !(pt.gate & PT_GATE_OFF))
-            pt_end(&s->call, failed ? -1 : moved, failed ? (error ? error : EIO) : 0);
+            pt_end(&s->call, result < 0 ? -1 : moved, result >= 0 ? 0 : error ? error : EIO);
     }
     errno = described && !error ? s->errno_before : error;
-}
-
-h5_err pt_h5_close(struct pt_h5_span *s, bool described, h5_err result, int64_t moved)
-{
-    close_span(s, described, result < 0, moved);
-    return result;
-}
-
-h5_id pt_h5_close_id(struct pt_h5_span *s, bool described, h5_id result)
-{
-    close_span(s, described, result < 0, -1);
     return result;
 }
 

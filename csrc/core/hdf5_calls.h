@@ -29,8 +29,8 @@ struct pt_h5_about {
 /* The thread, if the call is to be described; NULL: all there is to begin has been done. */
 struct pt_thread *pt_h5_begin(struct pt_h5_span *s, unsigned op);
 void pt_h5_open(struct pt_h5_span *s, struct pt_thread *t, struct pt_h5_about a);
-h5_err pt_h5_close(struct pt_h5_span *s, bool described, h5_err result, int64_t moved);
-h5_id pt_h5_close_id(struct pt_h5_span *s, bool described, h5_id result);
+/* result: the call's, which is returned; negative: it has failed.  moved: bytes, or -1 where there are none. */
+int64_t pt_h5_close(struct pt_h5_span *s, bool described, int64_t result, int64_t moved);
 /* A call that has succeeded has moved what was asked for. */
 int64_t pt_h5_all(const struct pt_h5_span *s);
 struct pt_h5_about pt_h5_about_file(struct pt_h5 *h, const char *name, const char *mode);
@@ -47,8 +47,7 @@ struct pt_h5_about pt_h5_about_many(struct pt_h5 *h, struct pt_thread *t, size_t
                                     const h5_id *types, const h5_id *memories, const h5_id *files);
 
 /* The hooks, of any copy: pt_h5_ours has functions that call them for each. */
-#define H5(result, name, parameters, arguments) result see_##name(struct pt_h5 *h, PT_H5_LIST parameters);
-#define PT_H5_LIST(...) __VA_ARGS__
+#define H5(result, name, parameters, arguments) result see_##name(struct pt_h5 *h, PT_LIST parameters);
 #include "hdf5.def"
 
 #endif

@@ -2,7 +2,7 @@
 #include "hdf5_calls.h"
 
 #define AT(copy, result, name, parameters, arguments) \
-    static result name##_##copy parameters { return see_##name(&pt_h5_copies[copy], PT_H5_LIST arguments); }
+    static result name##_##copy parameters { return see_##name(&pt_h5_copies[copy], PT_LIST arguments); }
 #define H5(result, name, parameters, arguments)                                                     \
     AT(0, result, name, parameters, arguments) AT(1, result, name, parameters, arguments)           \
     AT(2, result, name, parameters, arguments) AT(3, result, name, parameters, arguments)           \

@@ -1,191 +1,10 @@
-/* Hooks of the HDF5 library: files and data sets. */
+/* Hooks of the HDF5 library.
+ *
+ * Most are made of their lines in hdf5.def; those that have more to do, chunks
+ * as they are in the file and whatever closes something, stand here. */
 #include "hdf5_calls.h"
 
-/* ---- files -------------------------------------------------------------------------------------- */
-
-h5_id see_H5Fopen(struct pt_h5 *h, const char *name, unsigned flags, h5_id access)
-{
-    struct pt_h5_span s;
-    struct pt_thread *t = pt_h5_begin(&s, PT_OP_H5F_OPEN);
-    if (t)
-        pt_h5_open(&s, t, pt_h5_about_file(h, name, flags & 1 ? "\"r+\"" : "\"r\""));
-    return pt_h5_close_id(&s, t != NULL, h->real.H5Fopen(name, flags, access));
-}
-
-h5_id see_H5Fcreate(struct pt_h5 *h, const char *name, unsigned flags, h5_id create, h5_id access)
-{
-    struct pt_h5_span s;
-    struct pt_thread *t = pt_h5_begin(&s, PT_OP_H5F_CREATE);
-    if (t)
-        pt_h5_open(&s, t, pt_h5_about_file(h, name, flags & 2 ? "\"w\"" : "\"x\""));
-    return pt_h5_close_id(&s, t != NULL, h->real.H5Fcreate(name, flags, create, access));
-}
-
-h5_id see_H5Freopen(struct pt_h5 *h, h5_id file)
-{
-    struct pt_h5_span s;
-    struct pt_thread *t = pt_h5_begin(&s, PT_OP_H5F_REOPEN);
-    if (t)
-        pt_h5_open(&s, t, pt_h5_about_thing(h, t, file, NULL));
-    return pt_h5_close_id(&s, t != NULL, h->real.H5Freopen(file));
-}
-
-h5_err see_H5Fclose(struct pt_h5 *h, h5_id file)
-{
-    struct pt_h5_span s;
-    struct pt_thread *t = pt_h5_begin(&s, PT_OP_H5F_CLOSE);
-    if (t)
-        pt_h5_open(&s, t, pt_h5_about_thing(h, t, file, NULL));
-    h5_err result = pt_h5_close(&s, t != NULL, h->real.H5Fclose(file), -1);
-    pt_h5_forget(h, file);
-    return result;
-}
-
-h5_err see_H5Fflush(struct pt_h5 *h, h5_id object, int scope)
-{
-    struct pt_h5_span s;
-    struct pt_thread *t = pt_h5_begin(&s, PT_OP_H5F_FLUSH);
-    if (t)
-        pt_h5_open(&s, t, pt_h5_about_thing(h, t, object, NULL));
-    return pt_h5_close(&s, t != NULL, h->real.H5Fflush(object, scope), -1);
-}
-
-/* ---- data sets ------------------------------------------------------------------------------------ */
-
-h5_id see_H5Dopen1(struct pt_h5 *h, h5_id place, const char *name)
-{
-    struct pt_h5_span s;
-    struct pt_thread *t = pt_h5_begin(&s, PT_OP_H5D_OPEN);
-    if (t)
-        pt_h5_open(&s, t, pt_h5_about_opening(h, t, place, "dataset", name));
-    return pt_h5_close_id(&s, t != NULL, h->real.H5Dopen1(place, name));
-}
-
-h5_id see_H5Dopen2(struct pt_h5 *h, h5_id place, const char *name, h5_id access)
-{
-    struct pt_h5_span s;
-    struct pt_thread *t = pt_h5_begin(&s, PT_OP_H5D_OPEN);
-    if (t)
-        pt_h5_open(&s, t, pt_h5_about_opening(h, t, place, "dataset", name));
-    return pt_h5_close_id(&s, t != NULL, h->real.H5Dopen2(place, name, access));
-}
-
-h5_id see_H5Dcreate1(struct pt_h5 *h, h5_id place, const char *name, h5_id type, h5_id space, h5_id create)
-{
-    struct pt_h5_span s;
-    struct pt_thread *t = pt_h5_begin(&s, PT_OP_H5D_CREATE);
-    if (t)
-        pt_h5_open(&s, t, pt_h5_about_opening(h, t, place, "dataset", name));
-    return pt_h5_close_id(&s, t != NULL, h->real.H5Dcreate1(place, name, type, space, create));
-}
-
-h5_id see_H5Dcreate2(struct pt_h5 *h, h5_id place, const char *name, h5_id type, h5_id space, h5_id link, h5_id create,
-                            h5_id access)
-{
-    struct pt_h5_span s;
-    struct pt_thread *t = pt_h5_begin(&s, PT_OP_H5D_CREATE);
-    if (t)
-        pt_h5_open(&s, t, pt_h5_about_opening(h, t, place, "dataset", name));
-    return pt_h5_close_id(&s, t != NULL, h->real.H5Dcreate2(place, name, type, space, link, create, access));
-}
-
-h5_id see_H5Dcreate_anon(struct pt_h5 *h, h5_id place, h5_id type, h5_id space, h5_id create, h5_id access)
-{
-    struct pt_h5_span s;
-    struct pt_thread *t = pt_h5_begin(&s, PT_OP_H5D_CREATE);
-    if (t)
-        pt_h5_open(&s, t, pt_h5_about_opening(h, t, place, "dataset", NULL));
-    h5_id result = pt_h5_close_id(&s, t != NULL, h->real.H5Dcreate_anon(place, type, space, create, access));
-    pt_h5_unnamed(h, result);
-    return result;
-}
-
-h5_err see_H5Dread(struct pt_h5 *h, h5_id set, h5_id type, h5_id memory, h5_id file, h5_id transfer, void *data)
-{
-    struct pt_h5_span s;
-    struct pt_thread *t = pt_h5_begin(&s, PT_OP_H5D_READ);
-    if (t)
-        pt_h5_open(&s, t, pt_h5_about_data(h, t, set, type, memory, file));
-    return pt_h5_close(&s, t != NULL, h->real.H5Dread(set, type, memory, file, transfer, data), pt_h5_all(&s));
-}
-
-h5_err see_H5Dwrite(struct pt_h5 *h, h5_id set, h5_id type, h5_id memory, h5_id file, h5_id transfer, const void *data)
-{
-    struct pt_h5_span s;
-    struct pt_thread *t = pt_h5_begin(&s, PT_OP_H5D_WRITE);
-    if (t)
-        pt_h5_open(&s, t, pt_h5_about_data(h, t, set, type, memory, file));
-    return pt_h5_close(&s, t != NULL, h->real.H5Dwrite(set, type, memory, file, transfer, data), pt_h5_all(&s));
-}
-
-h5_err see_H5Dread_multi(struct pt_h5 *h, size_t count, h5_id *sets, h5_id *types, h5_id *memories, h5_id *files,
-                                h5_id transfer, void **data)
-{
-    struct pt_h5_span s;
-    struct pt_thread *t = pt_h5_begin(&s, PT_OP_H5D_READ_MULTI);
-    if (t)
-        pt_h5_open(&s, t, pt_h5_about_many(h, t, count, sets, types, memories, files));
-    return pt_h5_close(&s, t != NULL,
-                     h->real.H5Dread_multi(count, sets, types, memories, files, transfer, data), pt_h5_all(&s));
-}
-
-h5_err see_H5Dwrite_multi(struct pt_h5 *h, size_t count, h5_id *sets, h5_id *types, h5_id *memories, h5_id *files,
-                                 h5_id transfer, const void **data)
-{
-    struct pt_h5_span s;
-    struct pt_thread *t = pt_h5_begin(&s, PT_OP_H5D_WRITE_MULTI);
-    if (t)
-        pt_h5_open(&s, t, pt_h5_about_many(h, t, count, sets, types, memories, files));
-    return pt_h5_close(&s, t != NULL,
-                     h->real.H5Dwrite_multi(count, sets, types, memories, files, transfer, data), pt_h5_all(&s));
-}
-
-h5_err see_H5Dset_extent(struct pt_h5 *h, h5_id set, const uint64_t *extent)
-{
-    struct pt_h5_span s;
-    struct pt_thread *t = pt_h5_begin(&s, PT_OP_H5D_SET_EXTENT);
-    if (t)
-        pt_h5_open(&s, t, pt_h5_about_thing(h, t, set, "dataset"));
-    return pt_h5_close(&s, t != NULL, h->real.H5Dset_extent(set, extent), -1);
-}
-
-h5_err see_H5Dextend(struct pt_h5 *h, h5_id set, const uint64_t *extent)
-{
-    struct pt_h5_span s;
-    struct pt_thread *t = pt_h5_begin(&s, PT_OP_H5D_SET_EXTENT);
-    if (t)
-        pt_h5_open(&s, t, pt_h5_about_thing(h, t, set, "dataset"));
-    return pt_h5_close(&s, t != NULL, h->real.H5Dextend(set, extent), -1);
-}
-
-h5_err see_H5Dflush(struct pt_h5 *h, h5_id set)
-{
-    struct pt_h5_span s;
-    struct pt_thread *t = pt_h5_begin(&s, PT_OP_H5D_FLUSH);
-    if (t)
-        pt_h5_open(&s, t, pt_h5_about_thing(h, t, set, "dataset"));
-    return pt_h5_close(&s, t != NULL, h->real.H5Dflush(set), -1);
-}
-
-h5_err see_H5Drefresh(struct pt_h5 *h, h5_id set)
-{
-    struct pt_h5_span s;
-    struct pt_thread *t = pt_h5_begin(&s, PT_OP_H5D_REFRESH);
-    if (t)
-        pt_h5_open(&s, t, pt_h5_about_thing(h, t, set, "dataset"));
-    return pt_h5_close(&s, t != NULL, h->real.H5Drefresh(set), -1);
-}
-
-h5_err see_H5Dclose(struct pt_h5 *h, h5_id set)
-{
-    struct pt_h5_span s;
-    struct pt_thread *t = pt_h5_begin(&s, PT_OP_H5D_CLOSE);
-    if (t)
-        pt_h5_open(&s, t, pt_h5_about_thing(h, t, set, "dataset"));
-    h5_err result = pt_h5_close(&s, t != NULL, h->real.H5Dclose(set), -1);
-    pt_h5_forget(h, set);
-    return result;
-}
+#include <string.h>
 
 /* ---- chunks as they are in the file: only their writer, or who has just asked, knows their size -------- */
 
@@ -210,12 +29,12 @@ h5_err see_H5Dget_chunk_storage_size(struct pt_h5 *h, h5_id set, const uint64_t 
     errno = saved;
     h5_err result = h->real.H5Dget_chunk_storage_size(set, at, bytes);
     asked = (struct asked){set, hash, result >= 0 && hash && bytes ? *bytes : PT_SIZE_NONE,
-        (uint8_t)(h - pt_h5_copies)};
+                           (uint8_t)(h - pt_h5_copies)};
     return result;
 }
 
 static struct pt_h5_about about_chunk(struct pt_h5 *h, struct pt_thread *t, h5_id set, const uint64_t *at,
-    uint64_t bytes)
+                                      uint64_t bytes)
 {
     struct pt_h5_about a = pt_h5_about_thing(h, t, set, "dataset");
     bool just_asked = bytes == PT_SIZE_NONE && asked.set == set && asked.copy == h - pt_h5_copies && asked.at &&
@@ -225,43 +44,147 @@ static struct pt_h5_about about_chunk(struct pt_h5 *h, struct pt_thread *t, h5_i
     return a;
 }
 
-h5_err see_H5Dread_chunk(struct pt_h5 *h, h5_id set, h5_id transfer, const uint64_t *at, uint32_t *filters, void *data)
-{
-    struct pt_h5_span s;
-    struct pt_thread *t = pt_h5_begin(&s, PT_OP_H5D_READ_CHUNK);
-    if (t)
-        pt_h5_open(&s, t, about_chunk(h, t, set, at, PT_SIZE_NONE));
-    return pt_h5_close(&s, t != NULL, h->real.H5Dread_chunk(set, transfer, at, filters, data), pt_h5_all(&s));
-}
-
-h5_err see_H5Dread_chunk1(struct pt_h5 *h, h5_id set, h5_id transfer, const uint64_t *at, uint32_t *filters, void *data)
-{
-    struct pt_h5_span s;
-    struct pt_thread *t = pt_h5_begin(&s, PT_OP_H5D_READ_CHUNK);
-    if (t)
-        pt_h5_open(&s, t, about_chunk(h, t, set, at, PT_SIZE_NONE));
-    return pt_h5_close(&s, t != NULL, h->real.H5Dread_chunk1(set, transfer, at, filters, data), pt_h5_all(&s));
-}
-
 /* With data, room is what it has room for, and what was read afterwards; without, only the size is asked for. */
 h5_err see_H5Dread_chunk2(struct pt_h5 *h, h5_id set, h5_id transfer, const uint64_t *at, uint32_t *filters, void *data,
-                                 size_t *room)
+                         size_t *room)
 {
     struct pt_h5_span s;
     struct pt_thread *t = pt_h5_begin(&s, PT_OP_H5D_READ_CHUNK);
     if (t)
         pt_h5_open(&s, t, about_chunk(h, t, set, at, data && room ? *room : PT_SIZE_NONE));
     h5_err result = h->real.H5Dread_chunk2(set, transfer, at, filters, data, room);
-    return pt_h5_close(&s, t != NULL, result, data && room ? (int64_t)*room : -1);
+    return (h5_err)pt_h5_close(&s, t != NULL, result, data && room ? (int64_t)*room : -1);
 }
 
-h5_err see_H5Dwrite_chunk(struct pt_h5 *h, h5_id set, h5_id transfer, uint32_t filters, const uint64_t *at,
-    size_t bytes,
-                                 const void *data)
+/* ---- closing: an id that is gone has no name any more ---------------------------------------------------- */
+
+h5_err see_H5Fclose(struct pt_h5 *h, h5_id file)
 {
     struct pt_h5_span s;
-    struct pt_thread *t = pt_h5_begin(&s, PT_OP_H5D_WRITE_CHUNK);
+    struct pt_thread *t = pt_h5_begin(&s, PT_OP_H5F_CLOSE);
     if (t)
-        pt_h5_open(&s, t, about_chunk(h, t, set, at, bytes));
-    return pt_h5_close(&s, t != NULL, h->real.H5Dwrite_chunk(set, transfer, filters, at, bytes, data), (int64_t)bytes);
+        pt_h5_open(&s, t, pt_h5_about_thing(h, t, file, NULL));
+    h5_err result = (h5_err)pt_h5_close(&s, t != NULL, h->real.H5Fclose(file), -1);
+    pt_h5_forget(h, file);
+    return result;
 }
+
+h5_err see_H5Dclose(struct pt_h5 *h, h5_id set)
+{
+    struct pt_h5_span s;
+    struct pt_thread *t = pt_h5_begin(&s, PT_OP_H5D_CLOSE);
+    if (t)
+        pt_h5_open(&s, t, pt_h5_about_thing(h, t, set, "dataset"));
+    h5_err result = (h5_err)pt_h5_close(&s, t != NULL, h->real.H5Dclose(set), -1);
+    pt_h5_forget(h, set);
+    return result;
+}
+
+h5_err see_H5Aclose(struct pt_h5 *h, h5_id attribute)
+{
+    h5_err result = h->real.H5Aclose(attribute);
+    pt_h5_forget(h, attribute);
+    return result;
+}
+
+h5_err see_H5Gclose(struct pt_h5 *h, h5_id group)
+{
+    h5_err result = h->real.H5Gclose(group);
+    pt_h5_forget(h, group);
+    return result;
+}
+
+/* Whatever it is: h5py's way.  Files and data sets have something to write when they go. */
+static bool closes(struct pt_h5 *h, h5_id id)
+{
+    int kind = pt_h5_kind(id);
+    return (kind == PT_H5_FILE || kind == PT_H5_DATASET) && h->ask.H5Iget_type(id) == kind &&
+           h->ask.H5Iget_ref(id) == 1;
+}
+
+static const char *key_of(h5_id id) { return pt_h5_kind(id) == PT_H5_DATASET ? "dataset" : NULL; }
+
+h5_err see_H5Oclose(struct pt_h5 *h, h5_id object)
+{
+    int saved = errno;
+    bool traced = pt_enter() && closes(h, object);
+    errno = saved;
+    if (!traced) {
+        h5_err result = h->real.H5Oclose(object);
+        pt_h5_forget(h, object);
+        return result;
+    }
+    struct pt_h5_span s;
+    struct pt_thread *t = pt_h5_begin(&s, PT_OP_H5O_CLOSE);
+    if (t)
+        pt_h5_open(&s, t, pt_h5_about_thing(h, t, object, key_of(object)));
+    h5_err result = (h5_err)pt_h5_close(&s, t != NULL, h->real.H5Oclose(object), -1);
+    pt_h5_forget(h, object);
+    return result;
+}
+
+int see_H5Idec_ref(struct pt_h5 *h, h5_id object)
+{
+    int saved = errno;
+    bool traced = pt_enter() && closes(h, object);
+    errno = saved;
+    if (!traced) {
+        int result = h->real.H5Idec_ref(object);
+        if (result == 0)
+            pt_h5_forget(h, object);
+        return result;
+    }
+    struct pt_h5_span s;
+    struct pt_thread *t = pt_h5_begin(&s, PT_OP_H5I_DEC_REF);
+    if (t)
+        pt_h5_open(&s, t, pt_h5_about_thing(h, t, object, key_of(object)));
+    int result = (int)pt_h5_close(&s, t != NULL, h->real.H5Idec_ref(object), -1);
+    if (result == 0)
+        pt_h5_forget(h, object);
+    return result;
+}
+
+h5_err see_H5close(struct pt_h5 *h, h5_id unused)
+{
+    h5_err result = h->real.H5close(unused);
+    pt_h5_forget_all(h);
+    return result;
+}
+
+/* ---- made of their lines ------------------------------------------------------------------------------------ */
+
+/* Functions without an operation of their own. */
+static struct pt_h5_about named(const char *function, struct pt_h5_about a)
+{
+    a.function = pt_string(function, strlen(function), 0);
+    return a;
+}
+
+static struct pt_h5_about about_path(const char *name)
+{
+    struct pt_h5_about a = PT_H5_NOTHING;
+    a.path = pt_name(name);
+    return a;
+}
+
+#define H5_SPAN(result, name, parameters, arguments, operation, about, moved)         \
+    result see_##name(struct pt_h5 *h, PT_LIST parameters)                            \
+    {                                                                                 \
+        struct pt_h5_span s;                                                          \
+        struct pt_thread *t = pt_h5_begin(&s, PT_OP_##operation);                     \
+        if (t)                                                                        \
+            pt_h5_open(&s, t, about);                                                 \
+        return (result)pt_h5_close(&s, t != NULL, h->real.name arguments, moved);     \
+    }
+#define H5_UNNAMED(name, parameters, arguments, operation, about)                     \
+    h5_id see_##name(struct pt_h5 *h, PT_LIST parameters)                             \
+    {                                                                                 \
+        struct pt_h5_span s;                                                          \
+        struct pt_thread *t = pt_h5_begin(&s, PT_OP_##operation);                     \
+        if (t)                                                                        \
+            pt_h5_open(&s, t, about);                                                 \
+        h5_id result = pt_h5_close(&s, t != NULL, h->real.name arguments, -1);        \
+        pt_h5_unnamed(h, result);                                                     \
+        return result;                                                                \
+    }
+#include "hdf5.def"
