@@ -3,7 +3,7 @@
  * Left out by choice (select.c), in sums only (profile.c), or counted because
  * the log is full.  Their hooks go the same way as all others, on a scratch
  * record: the descriptor table stays right, and nothing is dropped unseen. */
-#include "core.h"
+#include "call.h"
 
 
 static bool no_place_given(const struct pt_record *r) { return r->offset == -1; }

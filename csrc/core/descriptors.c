@@ -5,7 +5,7 @@
  * looks up a descriptor it has not seen opened once, through /proc/self/fd.
  * An entry points to a pt_desc in the log, which names the open file
  * description ("root") that dup and fork share. */
-#include "core.h"
+#include "call.h"
 
 #include <fcntl.h>
 #include <string.h>

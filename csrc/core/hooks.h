@@ -7,7 +7,7 @@
 #ifndef PYIO_TRACE_HOOKS_H
 #define PYIO_TRACE_HOOKS_H
 
-#include "core.h"
+#include "call.h"
 
 #include <errno.h>
 #include <sys/types.h>

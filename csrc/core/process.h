@@ -2,7 +2,7 @@
 #ifndef PYIO_TRACE_PROCESS_H
 #define PYIO_TRACE_PROCESS_H
 
-#include "core.h"
+#include "call.h"
 
 struct pt_process *pt_process_find(uint32_t pid);
 void pt_process_begin(const struct pt_options *o);

@@ -4,7 +4,7 @@
  * An entry is an object in the log, found by a hash over what it stands for.  It belongs to one thread's state, which two live threads never share:
  * so adding to it takes no lock and no locked instruction, only ones that a
  * signal handler on the same thread cannot split. */
-#include "core.h"
+#include "call.h"
 
 #include <fcntl.h>
 #include <string.h>

@@ -8,6 +8,7 @@
  * that asyncio makes for them. */
 #include "context.h"
 
+#include "call.h"
 #include "unseen.h"
 
 #include <string.h>

@@ -5,7 +5,7 @@
 
 #include <Python.h>
 
-#include "core.h"
+#include "call.h"
 
 enum pt_file_kind { PT_KIND_RAW, PT_KIND_BUFFERED, PT_KIND_TEXT, PT_KIND_MAPPED };
 

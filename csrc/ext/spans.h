@@ -4,7 +4,7 @@
 
 #include <Python.h>
 
-#include "core.h"
+#include "call.h"
 
 /* A span that is open on this thread. */
 struct pt_open_span {

@@ -8,7 +8,7 @@
  * reference; a place whose iterator has died is taken again. */
 #include "steps.h"
 
-#include "core.h"
+#include "call.h"
 #include "details.h"
 #include "filecall.h"
 #include "spans.h"

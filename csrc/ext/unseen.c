@@ -8,8 +8,8 @@
  * call Python code of ours, tracing and profiling are off meanwhile. */
 #include "unseen.h"
 
+#include "call.h"
 #include "context.h"
-#include "core.h"
 
 struct unseen {
     PyObject_HEAD
