@@ -30,21 +30,25 @@ static inline struct pt_thread *pt_table_owner(void)
     return pt_self->gate & PT_GATE_VFORK ? pt_self->vfork_child : pt_self; /* the child of a suppressed vfork is not its parent */
 }
 
-/* An operation on a path.  path: a string id. */
+static inline void pt_begin_named(struct pt_call *c, struct pt_thread *t, unsigned op, struct pt_named name,
+                                  uint32_t aux)
+{
+    if (PT_LIKELY(!name.left_out))
+        pt_begin(c, t, op, name.id, aux, -1, PT_SIZE_NONE);
+    else
+        c->left_out = pt_left_out_entry(name.left_out);
+}
+
+/* An operation on a path. */
 static inline void pt_begin_path(struct pt_call *c, unsigned op, const char *path, uint32_t aux)
 {
     struct pt_thread *t = pt_enter();
     c->thread = NULL;
     c->left_out = 0;
-    if (PT_LIKELY(t != NULL)) {
-        struct pt_named name = pt_name(path);
-        if (PT_LIKELY(!name.left_out))
-            pt_begin(c, t, op, name.id, aux, -1, PT_SIZE_NONE);
-        else
-            c->left_out = pt_left_out_entry(name.left_out);
-    } else {
+    if (PT_LIKELY(t != NULL))
+        pt_begin_named(c, t, op, pt_name(path), aux);
+    else
         c->left_out = pt_passed_by(op, -1);
-    }
 }
 
 static inline void pt_begin_path_at(struct pt_call *c, unsigned op, int dirfd, const char *path, uint32_t aux)
@@ -52,15 +56,10 @@ static inline void pt_begin_path_at(struct pt_call *c, unsigned op, int dirfd, c
     struct pt_thread *t = pt_enter();
     c->thread = NULL;
     c->left_out = 0;
-    if (PT_LIKELY(t != NULL)) {
-        struct pt_named name = pt_name_at(dirfd, path);
-        if (PT_LIKELY(!name.left_out))
-            pt_begin(c, t, op, name.id, aux, -1, PT_SIZE_NONE);
-        else
-            c->left_out = pt_left_out_entry(name.left_out);
-    } else {
+    if (PT_LIKELY(t != NULL))
+        pt_begin_named(c, t, op, pt_name_at(dirfd, path), aux);
+    else
         c->left_out = pt_passed_by(op, -1);
-    }
 }
 
 static inline void pt_begin_paths_at(struct pt_call *c, unsigned op, int dir1, const char *path1, int dir2, const char *path2)

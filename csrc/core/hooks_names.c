@@ -65,14 +65,19 @@ int hook_symlinkat(const char *target, int dirfd, const char *path)
     return pt_end_int(&c, real_symlinkat(target, dirfd, path));
 }
 
+/* What it read is a name and not the file's bytes. */
+static ssize_t end_link(struct pt_call *c, ssize_t n)
+{
+    pt_end_int(c, n < 0 ? -1 : 0);
+    return n;
+}
+
 PT_HOOK_DECLARE(ssize_t, readlink, const char *, char *, size_t);
 ssize_t hook_readlink(const char *path, char *out, size_t room)
 {
     struct pt_call c;
     pt_begin_path(&c, PT_OP_READLINK, path, 0);
-    ssize_t n = real_readlink(path, out, room);
-    pt_end_int(&c, n < 0 ? -1 : 0);
-    return n;
+    return end_link(&c, real_readlink(path, out, room));
 }
 
 PT_HOOK_DECLARE(ssize_t, readlinkat, int, const char *, char *, size_t);
@@ -80,9 +85,7 @@ ssize_t hook_readlinkat(int dirfd, const char *path, char *out, size_t room)
 {
     struct pt_call c;
     pt_begin_path_at(&c, PT_OP_READLINKAT, dirfd, path, 0);
-    ssize_t n = real_readlinkat(dirfd, path, out, room);
-    pt_end_int(&c, n < 0 ? -1 : 0);
-    return n;
+    return end_link(&c, real_readlinkat(dirfd, path, out, room));
 }
 
 PT_HOOK_DECLARE(ssize_t, readlink_chk, const char *, char *, size_t, size_t);
@@ -90,9 +93,7 @@ ssize_t hook_readlink_chk(const char *path, char *out, size_t room, size_t size)
 {
     struct pt_call c;
     pt_begin_path(&c, PT_OP_READLINK, path, 0);
-    ssize_t n = real_readlink_chk(path, out, room, size);
-    pt_end_int(&c, n < 0 ? -1 : 0);
-    return n;
+    return end_link(&c, real_readlink_chk(path, out, room, size));
 }
 
 PT_HOOK_DECLARE(ssize_t, readlinkat_chk, int, const char *, char *, size_t, size_t);
@@ -100,9 +101,13 @@ ssize_t hook_readlinkat_chk(int dirfd, const char *path, char *out, size_t room,
 {
     struct pt_call c;
     pt_begin_path_at(&c, PT_OP_READLINKAT, dirfd, path, 0);
-    ssize_t n = real_readlinkat_chk(dirfd, path, out, room, size);
-    pt_end_int(&c, n < 0 ? -1 : 0);
-    return n;
+    return end_link(&c, real_readlinkat_chk(dirfd, path, out, room, size));
+}
+
+static char *end_resolved(struct pt_call *c, char *path)
+{
+    pt_end_int(c, path ? 0 : -1);
+    return path;
 }
 
 PT_HOOK_DECLARE(char *, realpath, const char *, char *);
@@ -110,9 +115,7 @@ char *hook_realpath(const char *path, char *out)
 {
     struct pt_call c;
     pt_begin_path(&c, PT_OP_REALPATH, path, 0);
-    char *result = real_realpath(path, out);
-    pt_end_int(&c, result ? 0 : -1);
-    return result;
+    return end_resolved(&c, real_realpath(path, out));
 }
 
 PT_HOOK_DECLARE(char *, canonicalize_file_name, const char *);
@@ -120,9 +123,7 @@ char *hook_canonicalize_file_name(const char *path)
 {
     struct pt_call c;
     pt_begin_path(&c, PT_OP_REALPATH, path, 0);
-    char *result = real_canonicalize_file_name(path);
-    pt_end_int(&c, result ? 0 : -1);
-    return result;
+    return end_resolved(&c, real_canonicalize_file_name(path));
 }
 
 PT_HOOK_DECLARE(char *, realpath_chk, const char *, char *, size_t);
@@ -130,9 +131,7 @@ char *hook_realpath_chk(const char *path, char *out, size_t room)
 {
     struct pt_call c;
     pt_begin_path(&c, PT_OP_REALPATH, path, 0);
-    char *result = real_realpath_chk(path, out, room);
-    pt_end_int(&c, result ? 0 : -1);
-    return result;
+    return end_resolved(&c, real_realpath_chk(path, out, room));
 }
 
 PT_HOOK_DECLARE(int, unlink, const char *);
