@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pyio_trace.config import OPTIONS, Config, enabled, load, parse_size
+from pyio_trace.config import OPTIONS, Config, enabled, load
 from pyio_trace.errors import ConfigError
 
 
@@ -83,20 +83,6 @@ def test_the_switch_neither_on_nor_off() -> None:
         enabled({"PYIO_TRACE": "maybe"})
     assert slug(problem) == "bad-value"
     assert enabled({}) is False
-
-
-GOOD = [("4G", 4 << 30), ("512MiB", 512 << 20), ("1.5g", 3 << 29), ("65536", 65536), ("100 KB", 100 << 10)]
-BAD = ["1 T", "0", "G", "-1", "much", "nan", "inf", "10K"]
-
-
-@pytest.mark.parametrize(("text", "size"), [*GOOD, *((text, None) for text in BAD)])
-def test_sizes(text: str, size: int | None) -> None:
-    if size is None:
-        with pytest.raises(ConfigError) as problem:
-            parse_size(text, "--max-log-size")
-        assert slug(problem) == "bad-size"
-    else:
-        assert parse_size(text, "--max-log-size") == size
 
 
 @pytest.mark.parametrize(

@@ -33,7 +33,7 @@ static const char *variable(const char *name)
     return "";
 }
 
-/* The words of parse_flag (pyio_trace/config.py). */
+/* The words of parse_flag (pyio_trace/values.py). */
 static bool switched_on(const char *word)
 {
     static const char *const off[] = {"", "0", "false", "off", "no", "n"};

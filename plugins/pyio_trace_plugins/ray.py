@@ -27,6 +27,7 @@ from typing import Any
 
 from pyio_trace import config as configuration
 from pyio_trace.output import LIVE_SUFFIX, PACKED_SUFFIX
+from pyio_trace.values import did_you_mean
 from pyio_trace_plugins import gather as gathering
 
 _OUTPUT = configuration.BY_NAME["output"].variable
@@ -50,7 +51,7 @@ def runtime_env(
     words = {name: str(value) for name, value in options.items() if value is not None}
     for name in words:
         if name not in configuration.BY_NAME:
-            near = configuration.did_you_mean(name, configuration.BY_NAME)
+            near = did_you_mean(name, configuration.BY_NAME)
             raise TypeError(f"runtime_env() has no option {name!r}{near}")
     if output is not None:
         words["output"] = os.fspath(output)

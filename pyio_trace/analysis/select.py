@@ -60,7 +60,7 @@ class Filter:
 
 def check(log: Log, chosen: Filter) -> None:
     """Raise ConfigError for a layer or operation that the log does not have: a misspelling gives no empty table."""
-    from pyio_trace.config import did_you_mean
+    from pyio_trace.values import did_you_mean
 
     for word in chosen.layers:
         if word not in LAYERS:
@@ -95,7 +95,7 @@ def select(
 
 def check_columns(names: Sequence[str]) -> None:
     """Raise ConfigError for what is no column of the operations table."""
-    from pyio_trace.config import did_you_mean
+    from pyio_trace.values import did_you_mean
 
     for name in names:
         if name not in OPERATION_COLUMNS:

@@ -10,9 +10,10 @@ import sys
 
 from pyio_trace import native
 from pyio_trace.capture import engine, imports, preload, threads
-from pyio_trace.config import FINAL_VARIABLE, FOUND_VARIABLE, did_you_mean
+from pyio_trace.config import FINAL_VARIABLE, FOUND_VARIABLE
 from pyio_trace.errors import CaptureError, ConfigError
 from pyio_trace.output import in_memory
+from pyio_trace.values import did_you_mean
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

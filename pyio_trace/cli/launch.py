@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import os
 
-from pyio_trace.config import BY_NAME, OPTIONS, RULES, Option, did_you_mean, load
+from pyio_trace.config import BY_NAME, OPTIONS, RULES, Option, load
 from pyio_trace.errors import ConfigError
+from pyio_trace.values import did_you_mean
 
 _BY_FLAG = {flag: option for option in OPTIONS for flag in option.flags}
 # Options of the interpreter itself, which people put in the wrong place.

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, NoReturn
 
-from pyio_trace.config import did_you_mean
 from pyio_trace.errors import ConfigError
+from pyio_trace.values import did_you_mean
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -17,7 +17,7 @@ def slugs_in(tree: ast.AST) -> set[str]:
         firsts: list[ast.expr] = []
         if isinstance(node, ast.Call) and "Error" in ast.unparse(node.func):
             firsts = node.args[:1]
-        elif isinstance(node, ast.Call) and ast.unparse(node.func) == "_parse_choice":
+        elif isinstance(node, ast.Call) and ast.unparse(node.func) == "parse_choice":
             firsts = node.args[-1:]
         elif isinstance(node, ast.Tuple) and len(node.elts) == 2:
             firsts = node.elts[:1]
