@@ -110,3 +110,16 @@ def progress(what: str, total: int) -> Iterator[Callable[[int], None] | None]:
     with Progress(console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task(what, total=total)
         yield lambda rows: bar.advance(task, rows)
+
+
+def up_to(bar: Callable[[int], None] | None) -> Callable[[int, int], None]:
+    """Moves such a bar on for what tells how many rows are done, and not how many more, as pack() does."""
+    done = 0
+
+    def advance(rows: int, _: int) -> None:
+        nonlocal done
+        if bar is not None:
+            bar(rows - done)
+        done = rows
+
+    return advance

@@ -14,7 +14,7 @@ import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from pyio_trace.cli.parser import Parser, open_log, progress
+from pyio_trace.cli.parser import Parser, open_log, progress, up_to
 from pyio_trace.errors import PyioTraceError
 from pyio_trace.output import PACKED_SUFFIX
 
@@ -80,15 +80,7 @@ def _settle(path: str, final: str, rows: int) -> int:
     from pyio_trace.join.pack import settle
 
     with progress("packing the log", rows) as bar:
-        done = 0
-
-        def advance(now: int, _: int) -> None:
-            nonlocal done
-            if bar is not None:
-                bar(now - done)
-            done = now
-
-        return settle(path, final, advance)
+        return settle(path, final, up_to(bar))
 
 
 def _say(text: str) -> None:

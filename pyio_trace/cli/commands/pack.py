@@ -11,7 +11,7 @@ import argparse
 import os
 import sys
 
-from pyio_trace.cli.parser import Parser, add_log, open_log, progress
+from pyio_trace.cli.parser import Parser, add_log, open_log, progress, up_to
 from pyio_trace.errors import ConfigError
 from pyio_trace.output import LIVE_SUFFIX, PACKED_SUFFIX, check_replaceable
 
@@ -34,15 +34,7 @@ def run(arguments: argparse.Namespace) -> int:
     check_replaceable(output)
     running = "running" in log.processes()["ended"].to_pylist()
     with progress("pack", log.rows()) as bar:
-        done = 0
-
-        def advance(rows: int, _: int) -> None:
-            nonlocal done
-            if bar is not None:
-                bar(rows - done)
-            done = rows
-
-        result = pack(arguments.log, output, advance)
+        result = pack(arguments.log, output, up_to(bar))
     if arguments.remove and not running and os.path.isfile(source):
         os.unlink(source)
     each = "" if result["bytes_per_operation"] is None else f", {result['bytes_per_operation']:.1f} B each"
