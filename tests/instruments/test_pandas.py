@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 from pathlib import Path
 from typing import Any
@@ -227,7 +226,6 @@ print(again is pd.read_csv, inspect.signature(again), again.__name__)
     alike(program.traced(text, data), program.bare(text, data))
 
 
-@pytest.mark.skipif(importlib.util.find_spec("pyio_trace.join.links") is None, reason="no parents are found afterwards")
 def test_share_of_operations_whose_span_is_known(program: Runner) -> None:
     # GIVEN the script of docs/instruments.md
     data = folder(program)

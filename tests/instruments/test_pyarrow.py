@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 from pathlib import Path
 from typing import Any
@@ -444,7 +443,6 @@ def test_encrypted_columns(program: Runner) -> None:
     assert read_during(outcome, rows[1], data / "t") >= detail(rows[1])["stored"]
 
 
-@pytest.mark.skipif(importlib.util.find_spec("pyio_trace.join.links") is None, reason="no parents are found afterwards")
 def test_share_of_operations_whose_span_is_known(program: Runner) -> None:
     # GIVEN the whole script of docs/instruments.md: Parquet written and read, whole and in parts
     data = folder(program)
