@@ -55,7 +55,7 @@ class LogFile:
         self.size = min(self.whole, _REACH)
 
     def __del__(self) -> None:
-        if self._descriptor >= 0:
+        if self._descriptor >= 0 and os is not None:  # it is None at the interpreter's end, as is all that is open
             os.close(self._descriptor)
 
     def read(self, at: int, count: int) -> bytes:
