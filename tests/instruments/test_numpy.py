@@ -120,3 +120,33 @@ def test_every_operation_has_its_call(program: Runner, tmp_path: Path) -> None:
     own = str(program.folder / "program.py")
     assert all(row["site"] is None or row["site"].startswith(own) for row in outside)  # None: Python is ending
     assert len(outside) / len(rows) < 0.05
+
+
+def test_what_is_no_array_is_not_asked(program: Runner) -> None:
+    # GIVEN an object of the program's that can be made an array, and arrays that have methods of its own
+    text = """
+    import numpy as np
+    class Like:
+        def __array__(self, dtype=None, copy=None):
+            print("made")
+            return np.arange(3)
+        def __getattr__(self, name):
+            print("asked for", name)
+            raise AttributeError(name)
+    class Array(np.ndarray):
+        @property
+        def nbytes(self):
+            print("asked for nbytes")
+            return 1
+        @property
+        def shape(self):
+            print("asked for shape")
+            return (1,)
+    np.save("like", Like())
+    np.savez("likes", Like(), a=np.arange(4))
+    np.arange(5).view(Array).tofile("array.bin")
+    """
+    # WHEN they are saved THEN they are asked by numpy alone, and arrays are told as they are
+    outcome = succeeded(alike(program.traced(text), program.bare(text)))
+    moved = {row["op"]: row["moved"] for row in outcome.select(layer="app", op=lambda op: not op.startswith("_io"))}
+    assert (moved["numpy.savez"], moved["ndarray.tofile"], moved["numpy.save"]) == (32, 40, None)

@@ -1,6 +1,12 @@
-"""numpy: arrays in files.  What `load` and `save` move is the array; the header is POSIX's to tell."""
+"""numpy: arrays in files.  What `load` and `save` move is the array; the header is POSIX's to tell.
+
+A program may save what only can be made an array (a class with __array__, an array of another library): that
+one is not asked, since it would be the program's code that answers, or a device.
+"""
 
 from __future__ import annotations
+
+import sys
 
 from pyio_trace.capture.instrument import Instrument, Target
 
@@ -9,9 +15,18 @@ if TYPE_CHECKING:
     from typing import Any
 
 
+def _asked(array: Any, name: str) -> Any:
+    """The array's own attribute, whatever its class has under that name; None: it is none of numpy's."""
+    kinds = sys.modules["numpy"]
+    for kind in (kinds.ndarray, kinds.generic):
+        if issubclass(type(array), kind):
+            return getattr(kind, name).__get__(array)
+    return None
+
+
 def _array(array: Any) -> dict[str, object]:
-    shape, dtype = getattr(array, "shape", None), getattr(array, "dtype", None)
-    return {} if shape is None else {"shape": shape, "dtype": str(dtype)}
+    shape = _asked(array, "shape")
+    return {} if shape is None else {"shape": shape, "dtype": str(_asked(array, "dtype"))}
 
 
 def _loaded(result: Any, *args: Any, **kwargs: Any) -> dict[str, object]:
@@ -31,7 +46,8 @@ def _saved(file: Any, arr: Any, *args: Any, **kwargs: Any) -> dict[str, object]:
 
 
 def _bytes_saved(result: Any, file: Any, arr: Any, *args: Any, **kwargs: Any) -> int | None:
-    return getattr(arr, "nbytes", None)
+    bytes_: int | None = _asked(arr, "nbytes")
+    return bytes_
 
 
 def _archived(file: Any, *args: Any, **kwargs: Any) -> dict[str, object]:
@@ -39,7 +55,7 @@ def _archived(file: Any, *args: Any, **kwargs: Any) -> dict[str, object]:
 
 
 def _bytes_archived(result: Any, file: Any, *args: Any, **kwargs: Any) -> int:
-    return sum(getattr(array, "nbytes", 0) for array in (*args, *kwargs.values()))
+    return sum(_asked(array, "nbytes") or 0 for array in (*args, *kwargs.values()))
 
 
 def _written(array: Any, *args: Any, **kwargs: Any) -> dict[str, object]:
@@ -47,7 +63,7 @@ def _written(array: Any, *args: Any, **kwargs: Any) -> dict[str, object]:
 
 
 def _bytes_written(result: Any, array: Any, *args: Any, **kwargs: Any) -> int:
-    return int(array.nbytes)
+    return int(_asked(array, "nbytes"))
 
 
 def _mapped(result: Any, *args: Any, **kwargs: Any) -> dict[str, object]:
