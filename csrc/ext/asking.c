@@ -9,14 +9,18 @@
 
 static uint32_t first_fault; /* said once a process */
 
-/* capture/faults.py says. */
-static bool is_theirs(const struct pt_raised *r)
+/* capture/faults.py says, and what of the traceback the program is to see. */
+static bool is_theirs(struct pt_raised *r)
 {
-    if (!PyErr_GivenExceptionMatches(r->type, PyExc_Exception))
-        return true;
+    bool is = !PyErr_GivenExceptionMatches(r->type, PyExc_Exception);
     PyObject *module = PyImport_ImportModule("pyio_trace.capture.faults");
-    PyObject *answer = module ? PyObject_CallMethod(module, "is_the_programs", "OO", r->type, r->trace ? r->trace : Py_None) : NULL;
-    bool is = answer == Py_True;
+    PyObject *answer = module ? PyObject_CallMethod(module, "the_programs", "OOO", r->type, r->value, r->trace ? r->trace : Py_None) : NULL;
+    if (answer && PyTuple_CheckExact(answer)) {
+        PyObject *trace = PyTuple_GET_ITEM(answer, 0);
+        Py_XSETREF(r->trace, trace == Py_None ? NULL : Py_NewRef(trace));
+        PyException_SetTraceback(r->value, trace);
+        is = true;
+    }
     PyErr_Clear();
     Py_XDECREF(answer);
     Py_XDECREF(module);
@@ -80,12 +84,16 @@ PyObject *pt_raise_theirs(struct pt_raised *held)
 
 void pt_fault_unless_theirs(struct pt_target *g, struct pt_raised *r)
 {
-    PyObject *const shared[] = {PyExc_TypeError, PyExc_RecursionError};
+    PyObject *const shared[][2] = {
+        {PyExc_TypeError, PyExc_TypeError},
+        {PyExc_TypeError, PyExc_AttributeError}, /* an argument of a wrong type has not what it is asked for */
+        {PyExc_RecursionError, PyExc_RecursionError},
+    };
     PyObject *type, *value, *trace;
     PyErr_Fetch(&type, &value, &trace);
     bool likewise = false;
     for (size_t i = 0; type && i < sizeof shared / sizeof *shared; i++)
-        likewise |= PyErr_GivenExceptionMatches(type, shared[i]) && PyErr_GivenExceptionMatches(r->type, shared[i]);
+        likewise |= PyErr_GivenExceptionMatches(type, shared[i][0]) && PyErr_GivenExceptionMatches(r->type, shared[i][1]);
     if (likewise)
         forget(r);
     else
@@ -94,6 +102,21 @@ void pt_fault_unless_theirs(struct pt_target *g, struct pt_raised *r)
 }
 
 __thread int pt_asking;
+
+/* A question is asked one level deeper than the call: where that is as deep as the program may go, it has this much more. */
+#define HEADROOM 50
+
+static void make_room(PyThreadState *state, int levels)
+{
+#if PY_VERSION_HEX < 0x030c0000
+    state->recursion_remaining += levels;
+#else
+    state->py_recursion_remaining += levels;
+#if PY_VERSION_HEX < 0x030e0000 /* since then it goes by the stack's addresses */
+    state->c_recursion_remaining += levels;
+#endif
+#endif
+}
 
 PyObject *pt_ask(struct pt_target *g, struct pt_thread *t, PyObject *function, PyObject *result, struct pt_raised *held,
                      PyObject *const *args, size_t flagged, PyObject *names)
@@ -114,9 +137,11 @@ PyObject *pt_ask(struct pt_target *g, struct pt_thread *t, PyObject *function, P
     bool quiet = g->hands_over != PT_MARKS;
     pt_asking += quiet;
     PyThreadState_EnterTracing(state);
+    make_room(state, HEADROOM);
     answer = PyObject_Vectorcall(function, args, (size_t)n, names);
     if (!answer)
         pt_hold(g, held, !result);
+    make_room(state, -HEADROOM);
     PyThreadState_LeaveTracing(state);
     pt_asking -= quiet;
     Py_DECREF(function);

@@ -1,9 +1,11 @@
 """Whether an exception that came out of code of ours is the program's own.
 
 What an instrument asks for is Python code that runs in the middle of the
-program's, so a signal's handler may run in it: Ctrl-C, an alarm that ends what
-takes too long.  What the handler raises is the program's, and must reach it.
-Called by csrc/ext/asking.c, and only when something has been raised.
+program's.  So a signal's handler may run in it (Ctrl-C, an alarm that ends what
+takes too long), and another thread may throw something into it
+(PyThreadState_SetAsyncExc, by which timeouts end threads).  That is the
+program's, and must reach it, without our frames in its traceback.
+Called by csrc/ext/asking.c and where instruments are armed, and only when something has been raised.
 """
 
 from __future__ import annotations
@@ -12,19 +14,79 @@ import sys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from types import TracebackType
+    from types import FrameType, TracebackType
+
+_OURS = __name__.partition(".")[0]
 
 
-def is_the_programs(kind: type[BaseException], trace: TracebackType | None) -> bool:
-    """Whether a signal's handler has raised it.  trace: as it came out of our code."""
-    if not issubclass(kind, Exception):
-        return True  # KeyboardInterrupt, SystemExit, a framework's own way to stop: never a mistake of ours
+def the_programs(
+    kind: type[BaseException], value: BaseException, trace: TracebackType | None
+) -> tuple[TracebackType | None] | None:
+    """(what the program is to see of the traceback,), or None: it is a fault of ours.
+
+    trace: as it came out of our code.
+    """
+    handler = handlers_part(trace)
+    if handler is not None:
+        return (handler,)
+    # KeyboardInterrupt, SystemExit, a framework's own way to stop: never a mistake of ours
+    if not issubclass(kind, Exception) or _was_thrown(kind, value, trace):
+        ours = _ours(trace)
+        while trace is not None and _package(trace.tb_frame) in ours:
+            trace = trace.tb_next
+        return (trace,)
+    return None
+
+
+def came_from_outside(problem: BaseException) -> bool:
+    """Of what was raised while an instrument is armed or undone: whether it is Ctrl-C, or a signal's handler's."""
+    return isinstance(problem, KeyboardInterrupt) or handlers_part(problem.__traceback__) is not None
+
+
+def handlers_part(trace: TracebackType | None) -> TracebackType | None:
+    """From the frame of a signal's handler on; None: there is none in it."""
     module = sys.modules.get("signal")
     if module is None:
-        return False
-    handlers = {getattr(module.getsignal(number), "__code__", None) for number in range(1, module.NSIG)}
+        return None
+    handlers = {_code(module.getsignal(number)) for number in range(1, module.NSIG)} - {None}
     while trace is not None:
-        if trace.tb_frame.f_code in handlers:
-            return True
+        frame = trace.tb_frame
+        if frame.f_code in handlers or _was_given_the_frame_below(frame):
+            return trace
         trace = trace.tb_next
-    return False
+    return None
+
+
+def _code(handler: object) -> object:
+    """Of a function, a method, a partial, an object that is called."""
+    while type(handler).__name__ == "partial":
+        handler = getattr(handler, "func", None)
+    found = getattr(handler, "__code__", None)
+    if found is None and callable(handler):
+        found = getattr(type(handler).__call__, "__code__", None)
+    return found
+
+
+def _was_given_the_frame_below(frame: FrameType) -> bool:
+    """Only a signal's handler is: one that has put another into its place meanwhile, too."""
+    below, code = frame.f_back, frame.f_code
+    names = code.co_varnames[: code.co_argcount][:3]
+    return below is not None and any(frame.f_locals.get(name) is below for name in names)
+
+
+def _was_thrown(kind: type[BaseException], value: BaseException, trace: TracebackType | None) -> bool:
+    """By another thread: an exception of nobody whose code ran here, and made without a word."""
+    packages = _ours(trace) | {"builtins"}
+    while trace is not None:
+        packages.add(_package(trace.tb_frame))
+        trace = trace.tb_next
+    return not value.args and kind.__module__.partition(".")[0] not in packages
+
+
+def _ours(trace: TracebackType | None) -> set[str]:
+    """The packages of what is ours: what was asked may be in a third party's."""
+    return {_OURS} if trace is None else {_OURS, _package(trace.tb_frame)}
+
+
+def _package(frame: FrameType) -> str:
+    return str(frame.f_globals.get("__name__", "")).partition(".")[0]

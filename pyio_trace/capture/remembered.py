@@ -10,11 +10,17 @@ from __future__ import annotations
 
 from _weakref import ref
 
+from pyio_trace import native
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
 _FEW = 256
+
+#: id(), without the event by which an audit hook of the program's would hear of it.
+address: Callable[[object], int] = id if native.core is None else native.core.address
 
 
 class Remembered:
@@ -31,9 +37,9 @@ class Remembered:
                 if weak() is None:
                     self._known.pop(key, None)
             self._most = max(_FEW, 2 * len(self._known))
-        self._known[id(made)] = ref(made), what
+        self._known[address(made)] = ref(made), what
 
     def get(self, made: object) -> Any:
         """What was noted of this very object; None: nothing."""
-        found = self._known.get(id(made))
+        found = self._known.get(address(made))
         return found[1] if found is not None and found[0]() is made else None

@@ -337,21 +337,25 @@ def test_calls_that_mark_the_ends_of_something_longer(program: Runner, data: Pat
 
 
 SIGNALS = """
-import os, signal, sys
+import functools, os, signal, sys, traceback
 import library
 
 def raises(number, frame):
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    raise TimeoutError("too long")
+def partly(word, number, frame):
     raise TimeoutError("too long")
 
-signal.signal(signal.SIGALRM, raises)
-for kind in (signal.SIGALRM, signal.SIGINT):
+for kind in (signal.SIGALRM, signal.SIGUSR1, signal.SIGINT):
     library.kind = kind
     for when in ("path", "before", "after", "bytes", "none"):
         library.when = when
+        signal.signal(signal.SIGALRM, raises)
+        signal.signal(signal.SIGUSR1, functools.partial(partly, "a word"))
         try:
             print(when, library.plain("x"))
         except (TimeoutError, KeyboardInterrupt) as problem:
-            print(when, repr(problem), problem.__traceback__.tb_next is not None)
+            print(when, repr(problem), [frame.name for frame in traceback.extract_tb(problem.__traceback__)])
 """
 SIGNALLED = """
 import os, signal
@@ -376,14 +380,99 @@ def test_what_a_signals_handler_raises_reaches_the_program(program: Runner) -> N
     env = with_library(program, SIGNALLED, library)
     # WHEN their handlers raise
     outcome = succeeded(program.traced(SIGNALS, env=env))
-    # THEN the program has it, as if they had come just before the call or after; and it is no fault of ours
-    alarm, interrupt = "TimeoutError('too long') True", "KeyboardInterrupt() True"
+    # THEN the program has it, as if they had come just before the call or after, with no frame of ours; and it is no
+    # fault of ours
+    alarm, partial = (f"TimeoutError('too long') ['<module>', '{name}']" for name in ("raises", "partly"))
     assert outcome.stdout.splitlines() == [
-        line for said in (alarm, interrupt)
+        line for said in (alarm, partial, "KeyboardInterrupt() ['<module>']")
         for line in (*(f"{when} {said}" for when in ("path", "before", "after", "bytes")), "none called")
     ]  # fmt: skip
     assert outcome.stderr == ""
-    assert len(outcome.select(op="library.plain")) == 6
+    assert len(outcome.select(op="library.plain")) == 9
+
+
+def test_what_another_thread_throws_reaches_the_program(program: Runner) -> None:
+    # GIVEN an exception that is thrown into a thread while an instrument is asked there
+    asked = """
+    from pyio_trace.capture.instrument import Instrument, Target
+    def asked(*args):
+        import library
+        library.throw()
+        for _ in range(1000):
+            pass
+    instrument = Instrument("library", targets=(Target("plain", path="path", details=asked, after=asked),))
+    """
+    program.write(
+        """
+        import ctypes, threading
+        def throw(kind):
+            ident = ctypes.c_ulong(threading.get_ident())
+            ctypes.pythonapi.PyThreadState_SetAsyncExc(ident, ctypes.py_object(kind))
+        """,
+        "thrower.py",
+    )
+    text = """
+    import functools, traceback
+    import library, thrower
+    class Timeout(Exception):
+        pass
+    library.throw = functools.partial(thrower.throw, Timeout)
+    try:
+        library.plain("x")
+        library.throw()
+        for _ in range(1000):
+            pass
+    except Timeout as problem:
+        print(repr(problem), [frame.name for frame in traceback.extract_tb(problem.__traceback__)][:1])
+    """
+    # WHEN that happens THEN it is not taken for a fault of the instrument
+    outcome = succeeded(program.traced(text, env=with_library(program, textwrap.dedent(asked))))
+    assert outcome.stdout == "Timeout() ['<module>']\n" and outcome.stderr == ""
+    assert not outcome.select(op="library.plain")  # it came before the call
+
+
+def test_arguments_of_a_wrong_type_are_no_fault_of_an_instrument(program: Runner) -> None:
+    # GIVEN a call that cannot be, whose argument has not what an instrument asks it for
+    text = """
+    import sqlite3
+    try:
+        sqlite3.Cursor.execute("no cursor", "SELECT 1")
+    except TypeError as problem:
+        print(problem)
+    """
+    # WHEN it is made THEN nothing is said but what the program says
+    succeeded(alike(program.traced(text), program.bare(text)))
+
+
+def test_audit_hooks_hear_of_no_question(program: Runner) -> None:
+    # GIVEN a program that is told of each id()
+    text = """
+    import sqlite3, sys
+    connection = sqlite3.connect(":memory:")
+    sys.addaudithook(lambda event, args: event == "builtins.id" and print(event))
+    connection.execute("SELECT 1").fetchall()
+    connection.close()
+    """
+    # WHEN instruments look objects up by their addresses THEN it is not told of that
+    succeeded(alike(program.traced(text), program.bare(text)))
+
+
+def test_as_deep_as_the_program_may_go(program: Runner) -> None:
+    # GIVEN a builtin function, called where the interpreter allows of no further call
+    text = """
+    import pickle, sys
+    class File:
+        write = len
+    def deepest(level):
+        try:
+            deepest(level + 1)
+        except RecursionError:
+            pickle.dump(1, File)
+    deepest(0)
+    """
+    # WHEN its instrument is asked THEN that has the room it needs
+    outcome = succeeded(alike(program.traced(text), program.bare(text)))
+    assert {json.loads(row["detail"]).get("type") for row in outcome.select(op="pickle.dump")} == {"int"}
 
 
 FINDERS = """

@@ -17,6 +17,8 @@ import os
 import sys
 from _weakref import ref
 
+from pyio_trace.capture.remembered import address
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -94,7 +96,7 @@ def forget() -> None:
 
 def _find(table: dict[int, Any], thing: object) -> Any:
     """The entry of just this object: another may have had its address."""
-    entry = table.get(id(thing))
+    entry = table.get(address(thing))
     return entry if entry is not None and entry.ref() is thing else None
 
 
@@ -102,7 +104,7 @@ def _put(table: dict[int, Any], thing: object, entry: Any) -> Any:
     for key, other in list(table.items()):
         if other.ref() is None:
             table.pop(key, None)
-    table[id(thing)] = entry
+    table[address(thing)] = entry
     return entry
 
 
@@ -210,7 +212,7 @@ def gets(result: object, queue: object, *args: object, **kwargs: object) -> None
         return
     worker.given = None
     if type(result) is tuple and len(result) == 2:
-        worker.given = result[0], id(result[1])
+        worker.given = result[0], address(result[1])
     elif type(result).__name__ == "_ResumeIteration" and isinstance(worker.told.get("epoch"), int):
         worker.told["epoch"] = worker.told["epoch"] + 1  # type: ignore[operator]
 
@@ -219,7 +221,7 @@ def fetches(fetcher: object, made_of: object) -> Told | None:
     """fetch, in a worker or, where there are none, in the trainer."""
     worker = _this_worker()
     given = worker.given if worker is not None else None
-    if given is None or given[1] != id(made_of):
+    if given is None or given[1] != address(made_of):
         for known in reversed(list(_iterators.values())):  # one without workers, perhaps within a worker
             iterator = known.ref()
             if iterator is not None and getattr(iterator, "_dataset_fetcher", None) is fetcher:

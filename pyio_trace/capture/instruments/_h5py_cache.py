@@ -15,6 +15,7 @@ import os
 from _weakref import ref
 
 from pyio_trace import native
+from pyio_trace.capture.remembered import address
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -96,7 +97,7 @@ def _keep(where: str, kept: dict[int, Known], identity: Any, known: Known) -> No
             if old.alive() is None:
                 kept.pop(key, None)
         _room[where] = max(1024, 2 * len(kept))
-    kept[id(identity)] = known
+    kept[address(identity)] = known
 
 
 # ---- files -----------------------------------------------------------------------------
@@ -142,11 +143,11 @@ def has_no_name(thing: Any) -> None:
             if alive() is None:
                 _unnamed.pop(key, None)
         _room["unnamed"] = max(1024, 2 * len(_unnamed))
-    _unnamed[id(identity)] = ref(identity)
+    _unnamed[address(identity)] = ref(identity)
 
 
 def _name_of(identity: Any) -> str | None:
-    unnamed = _unnamed.get(id(identity))
+    unnamed = _unnamed.get(address(identity))
     if unnamed is not None and unnamed() is identity:
         return None
     name: bytes | None = h5.h5i.get_name(identity)
@@ -156,7 +157,7 @@ def _name_of(identity: Any) -> str | None:
 def of_object(thing: Any) -> Known | None:
     """Of a group, a file, or whatever has attributes."""
     identity = getattr(thing, "_id", None)
-    known = _objects.get(id(identity))
+    known = _objects.get(address(identity))
     if known is not None and known.alive() is identity:
         return known
     try:
@@ -178,7 +179,7 @@ def of_dataset(dataset: Any) -> Known | None:
 
 def of_identity(identity: Any, dataset: Any = None) -> Known | None:
     """Likewise, by its DatasetID.  dataset: whose id it is; without one its shape may change."""
-    known = datasets.get(id(identity))
+    known = datasets.get(address(identity))
     if known is None or known.alive() is not identity:
         return _met(identity, bool(getattr(dataset, "_readonly", False)))
     if known.age not in (CONSTANT, _age):

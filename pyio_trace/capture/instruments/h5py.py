@@ -14,6 +14,7 @@ import os
 from pyio_trace.capture.instrument import Instrument, Target
 from pyio_trace.capture.instruments import _h5py_cache as cache
 from pyio_trace.capture.instruments._h5py_selection import PLAIN, described, elements
+from pyio_trace.capture.remembered import address
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -95,7 +96,7 @@ def _bytes_selected(dataset: Any, args: Any) -> int | None:
 def _reading(dataset: Any, args: Any = (), new_dtype: Any = None) -> Told:
     """What programs call most: _about, in few words."""
     identity = getattr(dataset, "_id", None)
-    known = cache.datasets.get(id(identity))
+    known = cache.datasets.get(address(identity))
     if new_dtype is None and known is not None and known.age == cache.CONSTANT and known.alive() is identity:
         told = known.told.copy()
         told["selection"] = args if type(args) in PLAIN else described(args)
@@ -112,7 +113,7 @@ def _writing(dataset: Any, args: Any, val: Any) -> Told:
 
 def _bytes_written(result: None, dataset: Any, args: Any, val: Any) -> int | None:
     moved = _bytes_selected(dataset, args)
-    if moved is None and getattr(getattr(val, "dtype", None), "hasobject", True) is False:
+    if moved is None and type(val).__module__ == "numpy" and not val.dtype.hasobject:
         return int(val.nbytes)
     return moved
 
@@ -227,10 +228,11 @@ def _attribute(manager: Any, name: Any, *args: Any, **kwargs: Any) -> Told:
 def _bytes_of_attribute(
     result: None, manager: Any, name: Any, value: Any = None, *args: Any, **kwargs: Any
 ) -> int | None:
-    """Of strings and the like an array has only pointers."""
+    """Of strings and the like an array has only pointers; what is no array of numpy's is not asked."""
     value = kwargs.get("data", value)
-    dtype = getattr(value, "dtype", None)
-    return None if dtype is None or dtype.hasobject else getattr(value, "nbytes", None)
+    if type(value).__module__ != "numpy" or value.dtype.hasobject:
+        return None
+    return int(value.nbytes)
 
 
 # ---- the table -------------------------------------------------------------------------

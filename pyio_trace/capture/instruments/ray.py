@@ -16,6 +16,7 @@ import sys
 
 from pyio_trace import native
 from pyio_trace.capture.instrument import MARKS, Instrument, Target
+from pyio_trace.capture.remembered import address
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -112,12 +113,12 @@ def _generator_made(result: Any, *args: Any, **kwargs: Any) -> None:
     worker = _worker()
     if result is not None and worker.core_worker.current_actor_is_asyncio():
         task = worker.current_task_id.hex()
-        _generators[task] = (id(result), *_described(worker, task, None))
+        _generators[task] = (address(result), *_described(worker, task, None))
 
 
 def _generator_begins(loop: Any, generator: Any) -> None:
     """An asynchronous generator takes its first step, in the task that is to take all of them."""
-    number = id(generator) if _generators else 0
+    number = address(generator) if _generators else 0
     known = next((known for known in tuple(_generators.values()) if known[0] == number), None)
     task = _asyncio_task() if known is not None else None
     span = _begin(*known[1:]) if known is not None and task is not None else None

@@ -17,6 +17,7 @@ import sys
 from _weakref import ref
 
 from pyio_trace.capture.instrument import Instrument, Target
+from pyio_trace.capture.remembered import address
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -85,11 +86,11 @@ def _connected(connection: Any, *args: Any, **kwargs: Any) -> None:
             if alive() is None:
                 _paths.pop(key, None)
         _room = max(1024, 2 * len(_paths))
-    _paths[id(connection)] = ref(caches[0]), os.path.abspath(os.fsdecode(path))  # type: ignore[arg-type]
+    _paths[address(connection)] = ref(caches[0]), os.path.abspath(os.fsdecode(path))  # type: ignore[arg-type]
 
 
 def _of_connection(connection: Any, *args: Any, **kwargs: Any) -> str | None:
-    known = _paths.get(id(connection))
+    known = _paths.get(address(connection))
     if known is None:
         return None
     cache = known[0]()
