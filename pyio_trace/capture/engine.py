@@ -14,8 +14,10 @@ import sys
 
 from pyio_trace import native
 from pyio_trace.capture import imports
+from pyio_trace.capture.faults import came_from_outside
 from pyio_trace.capture.instrument import KINDS, MOVED
-from pyio_trace.config import FOUND_VARIABLE
+from pyio_trace.config import FOUND_VARIABLE, did_you_mean
+from pyio_trace.errors import ConfigError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -32,7 +34,7 @@ ACTIVE, WAITING, OFF = "active", "waiting", "off"
 UNSUPPORTED, BROKEN = "version not supported", "broken"
 
 _states: dict[str, tuple[str, str]] = {}  # by name: one of the above, and why
-_disarm: list[Callable[[], object]] = []
+_disarm: list[tuple[str, Callable[[], object]]] = []
 
 
 def start(chosen: str, known: dict[str, str]) -> None:
@@ -57,7 +59,13 @@ def stop() -> None:
     if native.core is not None:
         native.core.unwatch_all()
     while _disarm:
-        _disarm.pop()()
+        name, disarm = _disarm.pop()
+        try:
+            disarm()
+        except BaseException as problem:
+            if came_from_outside(problem):
+                raise
+            _say(f"the instrument {name} could not be undone: {type(problem).__name__}: {problem}")
     _states.clear()
 
 
@@ -89,10 +97,19 @@ def told(known: dict[str, str]) -> str:
 
 def selected(name: str, chosen: str) -> bool:
     """Whether `chosen` (words with commas: all, none, NAME, -NAME) has this instrument."""
-    words = [word for word in chosen.split(",") if word]
+    words, name = [word for word in chosen.split(",") if word], name.lower()  # config.py has them so
     if f"-{name}" in words or "none" in words:
         return False
     return name in words or "all" in words or all(word.startswith("-") for word in words)
+
+
+def check(chosen: str, known: dict[str, str]) -> None:
+    """Raises ConfigError for the name of an instrument that there is not."""
+    names = {"all", "none", *(name.lower() for name in known)}
+    for word in chosen.split(","):
+        name = word.removeprefix("-")
+        if name and name not in names:
+            raise ConfigError("bad-value", f"instruments: there is none for {name!r}{did_you_mean(name, names)}")
 
 
 def load(where: str) -> Instrument:
@@ -161,10 +178,12 @@ def _arm(name: str, where: str, module: ModuleType) -> None:
         if instrument.arm is not None:
             instrument.arm(module)
         if instrument.disarm is not None:
-            _disarm.append(instrument.disarm)
+            _disarm.append((name, instrument.disarm))
         for target in instrument.targets:
             imports.watch(target.module or instrument.module, _target_armer(name, target))
-    except Exception as problem:
+    except BaseException as problem:  # SystemExit too
+        if came_from_outside(problem):
+            raise
         _set_state(name, BROKEN, f"{type(problem).__name__}: {problem}")
 
 
@@ -172,11 +191,20 @@ def _arm_target(name: str, target: Target, module: ModuleType) -> None:
     missing_is_no_fault = target.optional
     try:
         why_not = watch(target, module)
-    except Exception as problem:
+    except BaseException as problem:
+        if came_from_outside(problem):
+            raise
         why_not = f"{type(problem).__name__}: {problem}"
         missing_is_no_fault = False
     if why_not and not missing_is_no_fault:
         _set_state(name, BROKEN, f"{target.where}: {why_not}")
+
+
+def _say(text: str) -> None:
+    try:
+        os.write(2, f"pyio-trace: {text}\n".encode(errors="replace"))
+    except OSError:
+        pass  # stderr is closed
 
 
 def _set_state(name: str, state: str, why: str) -> None:

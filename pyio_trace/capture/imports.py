@@ -13,6 +13,7 @@ import os
 import sys
 
 from pyio_trace import native
+from pyio_trace.capture.faults import came_from_outside
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -56,7 +57,9 @@ def _being_imported(module: ModuleType) -> bool:
 def _run(action: Action, module: ModuleType) -> None:
     try:
         action(module)
-    except Exception as problem:  # a fault of ours must not break the program's import
+    except BaseException as problem:  # a fault of ours must not break the program's import
+        if came_from_outside(problem):
+            raise
         try:
             os.write(2, f"pyio-trace: {module.__name__} is not instrumented: {problem}\n".encode(errors="replace"))
         except OSError:

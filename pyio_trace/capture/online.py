@@ -55,6 +55,8 @@ def start(config: Config, live: str, final: str | None, *, create: bool) -> Begu
         raise CaptureError("already-tracing", f"this process is already being traced, into {path!r}")
     check_rules(config)
     known = engine.names()
+    if create:  # who joins a run takes it as it is: another Python's packages may be others
+        engine.check(config.instruments, known)
     why_no_files = native.core.files_install()  # before the core: looking at the io types opens /dev/null
     try:
         begun = _start_core(native.core, config, live, final, create)

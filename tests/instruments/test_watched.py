@@ -178,6 +178,60 @@ def test_outcomes_of_an_instrument(program: Runner, instrument: str, library: st
     assert ("active" in state and said == "") or said.startswith(f"instrument library: {eval(state)[0][0]}: ")
 
 
+def test_one_that_would_end_the_program(program: Runner) -> None:
+    # GIVEN an instrument that raises SystemExit where it is read
+    env = with_library(program, "raise SystemExit(3)")
+    # WHEN the library is used THEN the program goes on
+    outcome = succeeded(program.traced(STATES, env=env))
+    assert instrument_states(outcome) == "[('broken', 'SystemExit: 3')]"
+
+
+def test_one_that_cannot_be_undone(program: Runner) -> None:
+    # GIVEN an instrument whose end raises
+    undone = "\ndef gone():\n    raise RuntimeError('not undone')\ninstrument.disarm = gone\n"
+    text = """
+    import pyio_trace, library
+    for number in range(2):
+        with pyio_trace.trace(f"run{number}.pyio"):
+            library.plain("x")
+        print(pyio_trace.current_run(), type(library.plain).__mro__[1:])
+    """
+    # WHEN tracing ends, twice
+    outcome = succeeded(program.bare(text, env=with_library(program, INSTRUMENT + undone)))
+    # THEN it has ended, and what went wrong is said
+    assert outcome.stdout == "None (<class 'object'>,)\n" * 2
+    assert outcome.stderr == "pyio-trace: the instrument library could not be undone: RuntimeError: not undone\n" * 2
+
+
+@pytest.mark.parametrize("chosen", ["nunpy", "h5py,-nunpy"])
+def test_the_name_of_no_instrument(program: Runner, chosen: str) -> None:
+    # WHEN instruments are chosen by a name that none has THEN that is an error, which names the nearest
+    said = "instruments: there is none for 'nunpy'; did you mean numpy? [bad-value]"
+    text = f"""
+    import pyio_trace
+    try:
+        pyio_trace.trace("run.pyio", instruments={chosen!r}).start()
+    except pyio_trace.PyioTraceError as problem:
+        print(problem, pyio_trace.current_run())
+    """
+    assert program.bare(text).stdout == f"{said} None\n"
+    outcome = program.traced("print('ran')", env={"PYIO_TRACE_INSTRUMENTS": chosen})
+    assert outcome.stdout == "ran\n" and outcome.stderr == f"pyio-trace: not tracing: {said}\n"
+
+
+def test_names_with_capitals_are_chosen(program: Runner) -> None:
+    # GIVEN an instrument for a library whose name has capitals
+    env = with_library(program, INSTRUMENT.replace('Instrument("library"', 'Instrument("Library"'))
+    program.write(LIBRARY, "Library.py")
+    points = program.folder / "for_library-1.0.dist-info" / "entry_points.txt"
+    points.write_text("[pyio_trace.instruments]\nLibrary = for_library\n")
+    # WHEN it is chosen by that name, or is not THEN so it is
+    text = "import Library\nLibrary.plain('x')\n"
+    for chosen, number in (("Library", 1), ("-Library", 0)):
+        outcome = succeeded(program.traced(text, env={**env, "PYIO_TRACE_INSTRUMENTS": chosen}))
+        assert len(outcome.select(op="Library.plain")) == number
+
+
 @pytest.mark.parametrize(("chosen", "state"), [
     ("all", "active"), ("none", "off"), ("library", "active"), ("numpy", "off"), ("-library", "off"),
     ("-numpy", "active"),
