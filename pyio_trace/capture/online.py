@@ -83,7 +83,6 @@ def start(config: Config, live: str, final: str | None, *, create: bool) -> Begu
 
 def _start_core(core: ModuleType, config: Config, live: str, final: str | None, create: bool) -> Begun:
     """Start where the log was to be; where files cannot be mapped, in memory, to be written there at the end."""
-    from errno import ENODEV
 
     def start_at(path: str) -> bool:
         return bool(core.start(
@@ -105,6 +104,8 @@ def _start_core(core: ModuleType, config: Config, live: str, final: str | None, 
     try:
         return Begun(start_at(live), live, final)
     except OSError as problem:
+        from errno import ENODEV  # not before: a module that the program may not have
+
         place = in_memory(live)
         if problem.errno != ENODEV or not create or place is None:
             raise
