@@ -16,8 +16,9 @@ from pyio_trace import native
 from pyio_trace.capture import imports
 from pyio_trace.capture.faults import came_from_outside
 from pyio_trace.capture.instrument import KINDS, MOVED
-from pyio_trace.config import FOUND_VARIABLE, did_you_mean
+from pyio_trace.config import FOUND_VARIABLE
 from pyio_trace.errors import ConfigError
+from pyio_trace.values import did_you_mean
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
