@@ -53,10 +53,9 @@ def start(config: Config, live: str, final: str | None, *, create: bool) -> Begu
     if state["active"] and (create or not state["preloaded"]):
         path = state["path"]
         raise CaptureError("already-tracing", f"this process is already being traced, into {path!r}")
-    check_rules(config)
     known = engine.names()
     if create:  # who joins a run takes it as it is: another Python's packages may be others
-        engine.check(config.instruments, known)
+        check(config, known)
     why_no_files = native.core.files_install()  # before the core: looking at the io types opens /dev/null
     try:
         begun = _start_core(native.core, config, live, final, create)
@@ -126,18 +125,23 @@ def script_name() -> str:
     return words[0] if words else "python"
 
 
-def check_rules(config: Config) -> None:
-    """Raises ConfigError for an op:NAME that is no operation."""
+def check(config: Config, known: dict[str, str] | None = None) -> None:
+    """Raises ConfigError for an op:NAME that is no operation, and for an instrument that there is not.
+
+    known: of engine.names(), where that has been asked for.
+    """
+    if config.instruments not in ("all", "none"):
+        engine.check(config.instruments, engine.names() if known is None else known)
     words = f"{config.include},{config.exclude}".split(",")
     names = [word.removeprefix("op:") for word in words if word.startswith("op:")]
     if not names or native.core is None:
         return
     from fnmatch import fnmatchcase
 
-    known = native.core.operations()
+    operations = native.core.operations()
     for name in names:
-        if not any(fnmatchcase(operation, name) for operation in known):
-            raise ConfigError("bad-rule", f"op:{name}: there is no such operation{did_you_mean(name, known)}")
+        if not any(fnmatchcase(operation, name) for operation in operations):
+            raise ConfigError("bad-rule", f"op:{name}: there is no such operation{did_you_mean(name, operations)}")
 
 
 def stop() -> None:

@@ -84,6 +84,8 @@ def test_what_cannot_be_meant(words: list[str], slug: str, hint: str) -> None:
         (["-o", "-", "s.py"], "bad-value"),
         (["-o", "a", "-o", "b", "s.py"], "contradictory-options"),
         (["run", "--nope", "s.py"], "unknown-option"),
+        (["--exclude", "op:reed", "-c", ""], "bad-rule"),
+        (["--instruments", "nunpy", "-c", ""], "bad-value"),
     ],
 )
 def test_one_line_and_status_2(words: list[str], slug: str, capfd: pytest.CaptureFixture[str]) -> None:
