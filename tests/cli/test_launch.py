@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -84,7 +86,6 @@ def test_what_cannot_be_meant(words: list[str], slug: str, hint: str) -> None:
         (["-o", "-", "s.py"], "bad-value"),
         (["-o", "a", "-o", "b", "s.py"], "contradictory-options"),
         (["run", "--nope", "s.py"], "unknown-option"),
-        (["--exclude", "op:reed", "-c", ""], "bad-rule"),
         (["--instruments", "nunpy", "-c", ""], "bad-value"),
     ],
 )
@@ -93,6 +94,14 @@ def test_one_line_and_status_2(words: list[str], slug: str, capfd: pytest.Captur
     out, err = capfd.readouterr()
     assert out == ""
     assert err.startswith("pyio-trace: ") and err.endswith(f"[{slug}]\n") and err.count("\n") == 1
+
+
+def test_an_operation_that_there_is_not(tmp_path: Path) -> None:
+    # the core knows their names: the installed package's, not a source tree's
+    words = [sys.executable, "-m", "pyio_trace", "--exclude", "op:reed", "-c", "print('ran')"]
+    done = subprocess.run(words, capture_output=True, text=True, cwd=tmp_path)
+    said = "pyio-trace: op:reed: there is no such operation; did you mean read? [bad-rule]\n"
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", said)
 
 
 @pytest.fixture
