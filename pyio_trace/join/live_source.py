@@ -125,7 +125,7 @@ class LiveSource:
             return None
         self.plain_details  # noqa: B018  before several threads ask for it
         parts = parallel.in_order(
-            lambda portion: Rows(self, self._log.load(portion)).unsure(), self._log.portions(BLOCK_ROWS)
+            lambda portion: Rows(self, self._log.load(portion, lasting=False)).unsure(), self._log.portions(BLOCK_ROWS)
         )
         found = Candidates(parts, len(self.plain_details))
         return found if len(found.values) else None
@@ -179,7 +179,7 @@ class LiveSource:
         self._prepare(columns)
 
         def batch(portion: list[Run]) -> pa.RecordBatch:
-            block = self._log.load(portion)
+            block = self._log.load(portion, lasting=False)
             return pa.RecordBatch.from_arrays(Rows(self, block).arrays(columns), schema=schema)
 
         for part in parallel.in_order(batch, self._log.portions(min(rows, BLOCK_ROWS))):

@@ -56,7 +56,7 @@ def entries_of(
     """What of a block matters to positions; slots: of its records' desc."""
     records = block.records
     rows = np.flatnonzero(traits & (vocabulary.PLAIN | vocabulary.COPIES | vocabulary.SEEKS))
-    flags, offset, trait = records["flags"][rows], records["offset"][rows], traits[rows]
+    flags, offset, trait = block.flags.take(rows), records["offset"][rows], traits.take(rows)
     coalesced = (flags & layout.COALESCED) != 0
     fine = (flags & (layout.STATE_MASK | layout.FAILED)) == layout.DONE
     seeks = (trait & vocabulary.SEEKS) != 0
@@ -86,7 +86,7 @@ def resumed_of(block: Block, traits: NDArray[np.uint8], numbering: HeapSlots) ->
 def _entries(
     block: Block, rows: NDArray[np.int64], slots: NDArray[np.int32], value: NDArray[np.int64], kind: NDArray[np.uint8]
 ) -> Entries:
-    kind |= np.where(block.records["flags"][rows] & layout.WIDE, np.uint8(_WIDE), np.uint8(0))
+    kind |= np.where(block.flags.take(rows) & layout.WIDE, np.uint8(_WIDE), np.uint8(0))
     return Entries(block.ids[rows].astype(np.uint32), slots[rows], block.records["begin"][rows], value, kind)
 
 
@@ -137,8 +137,8 @@ def _moved(result: NDArray[np.uint32], fine: NDArray[np.bool_]) -> NDArray[np.in
     return np.where(fine & (result != layout.NO_BYTES), result, 0).astype(np.int64)
 
 
-def in_order(root: NDArray[np.int32], ticks: NDArray[np.uint64]) -> NDArray[np.int64]:
-    """An order of the entries by (root, ticks), ties as they come.
+def in_order(root: NDArray[np.int32], ticks: NDArray[np.uint64]) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+    """An order of the entries by (root, ticks), ties as they come; and the roots in that order.
 
     A description is mostly used by one thread at a time, whose entries come in
     order already: grouping by root suffices, and only the others are sorted by time.
@@ -152,7 +152,7 @@ def in_order(root: NDArray[np.int32], ticks: NDArray[np.uint64]) -> NDArray[np.i
         marked[group[1:][back]] = True
         rows = np.flatnonzero(marked[group])
         order[rows] = order[rows][_by_time(group[rows], time[rows])]
-    return order
+    return order, group
 
 
 def _by_time(group: NDArray[np.int32], time: NDArray[np.uint64]) -> NDArray[np.int64]:

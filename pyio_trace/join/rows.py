@@ -31,18 +31,17 @@ class Rows:
     """The rows of one block, of which internal records have been taken out."""
 
     def __init__(self, log: LiveSource, block: Block) -> None:
-        op = block.records["op"].copy()
-        traits = log.words.traits.take(op)
-        self.traits_present = int(np.bitwise_or.reduce(traits)) if len(op) else 0
+        traits = log.words.traits.take(block.op)
+        self.traits_present = int(np.bitwise_or.reduce(traits)) if len(traits) else 0
         if self.traits_present & vocabulary.HIDDEN:
             keep = (traits & vocabulary.HIDDEN) == 0
-            block, op, traits = block.where(keep), op[keep], traits[keep]
+            block, traits = block.where(keep), traits[keep]
         self._log = log
         self._block = block
         self._records = block.records
-        self._op = op
+        self._op = block.op
         self._traits = traits
-        self._flags = block.records["flags"].copy()
+        self._flags = block.flags
         self._sums = block.sums
 
     def __len__(self) -> int:
