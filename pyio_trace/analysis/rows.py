@@ -8,7 +8,6 @@ from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from pyio_trace.analysis.nesting import DATA, OTHER, USER, Nesting
@@ -128,7 +127,7 @@ class RowReader:
         #: The dictionaries of the log, the same in every batch.
         self.ops: list[str] = []
         self.sites: list[str] = []
-        self.paths: pa.Array = pa.array([], pa.string())
+        self.paths: pa.Array = pa.nulls(0, pa.string())
 
     def read(self, batch: pa.RecordBatch) -> tuple[Rows, NDArray[np.bool_] | None]:
         """The batch's operations, and which of them imports issued (None: none of them)."""
@@ -156,7 +155,7 @@ class RowReader:
             count=numbers(batch.column("count")), inside=inside, outer=inside <= USER,
         )  # fmt: skip
         imported = batch.column("imported")
-        return rows, imported.to_numpy(zero_copy_only=False) if imported.true_count else None
+        return rows, truths(imported) if imported.true_count else None
 
     def _durations(
         self, column: pa.Array, time: NDArray[np.int64], process: NDArray[np.int64]
@@ -164,7 +163,7 @@ class RowReader:
         in_flight = np.zeros(len(column), np.bool_)
         duration = numbers(column)
         if column.null_count:
-            in_flight = column.is_null().to_numpy(zero_copy_only=False)
+            in_flight = ~present(column)
             until = np.maximum(self._ends[process] - time, 0)
             duration = np.where(in_flight, until, duration)
         return addable(duration), in_flight
@@ -185,7 +184,7 @@ class RowReader:
         if len(above):
             data = (kind == READ) | (kind == WRITE)
             if moved.null_count:
-                data &= moved.is_valid().to_numpy(zero_copy_only=False)
+                data &= present(moved)
             self.nesting.enter(ids.take(above), _CALLS.take(data.take(above)))
             spans = np.flatnonzero(layer == USER_LAYER)
             if len(spans):
@@ -200,7 +199,7 @@ class RowReader:
         for batch in batches:
             layer, kind = places(batch, "layer", LAYERS), places(batch, "op_class", CLASSES)
             above = np.flatnonzero(layer != POSIX)
-            data = ((kind == READ) | (kind == WRITE)) & batch.column("moved").is_valid().to_numpy(zero_copy_only=False)
+            data = ((kind == READ) | (kind == WRITE)) & present(batch.column("moved"))
             ids = numbers(batch.column("id"))
             self.nesting.enter(ids[above], _CALLS.take(data[above]))
             user = np.flatnonzero(layer == USER_LAYER)
@@ -238,11 +237,31 @@ def int64(number: int) -> int:
 
 
 def numbers(column: pa.Array, missing: int = 0) -> NDArray[np.int64]:
-    """A column of integers, with `missing` in the place of nulls."""
-    if column.null_count:
-        column = pc.fill_null(column, missing)
-    result: NDArray[np.int64] = column.to_numpy(zero_copy_only=False)
-    return result
+    """A column of integers, with `missing` in the place of nulls.
+
+    From its buffers, here and below: to_numpy() and pyarrow.compute import pandas or much of pyarrow, which takes as
+    long as a small log does (pyio_trace/join/arrays.py).
+    """
+    dtype = np.dtype(column.type.to_pandas_dtype())
+    values: NDArray[np.int64] = np.frombuffer(column.buffers()[1], dtype, len(column), column.offset * dtype.itemsize)
+    return np.where(present(column), values, dtype.type(missing)) if column.null_count else values
+
+
+def present(column: pa.Array) -> NDArray[np.bool_]:
+    """Which elements of a column are not null."""
+    bits = column.buffers()[0]
+    return np.ones(len(column), np.bool_) if bits is None else _unpacked(bits, column)
+
+
+def truths(column: pa.Array) -> NDArray[np.bool_]:
+    """A column of truth values without nulls."""
+    return _unpacked(column.buffers()[1], column)
+
+
+def _unpacked(bits: pa.Buffer, column: pa.Array) -> NDArray[np.bool_]:
+    first, skip = divmod(column.offset, 8)
+    packed = np.frombuffer(bits, np.uint8, -(-(skip + len(column)) // 8), first)
+    return np.unpackbits(packed, count=skip + len(column), bitorder="little")[skip:].view(np.bool_)
 
 
 def codes(column: pa.DictionaryArray) -> NDArray[np.int64]:

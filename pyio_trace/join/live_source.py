@@ -19,6 +19,7 @@ from pyio_trace import events
 from pyio_trace.join import parallel
 from pyio_trace.join.accounts import account_of
 from pyio_trace.join.appends import Offsets
+from pyio_trace.join.arrays import of_texts
 from pyio_trace.join.candidates import Candidates
 from pyio_trace.join.details import Details
 from pyio_trace.join.files import Files
@@ -151,7 +152,7 @@ class LiveSource:
                 parts = [self.plain_details] + ([] if self.unsure is None else [self.unsure.values])
                 self._values[column] = pa.concat_arrays(parts)
             else:
-                self._values[column] = pa.array(self._texts(column), pa.string())
+                self._values[column] = of_texts(self._texts(column))
         return self._values[column]
 
     def _texts(self, column: str) -> Sequence[str]:
