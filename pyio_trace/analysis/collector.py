@@ -1,9 +1,8 @@
 """The one pass over a log's operations from which the summary is made.
 
 Takes batches, keeps sums: by process, layer and class; by operation; by file;
-by source line; unions of time; ranges of bytes; sizes; errors.  A sum over a
-batch is one bincount with weights; the weights are exact, because a batch's
-sums stay far below 2**53.
+by source line; unions of time; ranges of bytes; sizes; errors.  A sum is added where it
+is kept, in whole numbers: no batch makes an array as long as the sums are.
 """
 
 from __future__ import annotations
@@ -18,19 +17,19 @@ from numpy.typing import NDArray
 from pyio_trace.analysis.ahead import Beside
 from pyio_trace.analysis.intervals import BusyTime, ByteRanges
 from pyio_trace.analysis.links import SpanTimes
-from pyio_trace.analysis.nesting import DATA, USER
+from pyio_trace.analysis.nesting import DATA, OTHER, USER
 from pyio_trace.analysis.rows import OPEN, POSIX, PROCESS, READ, USER_LAYER, WRITE, Ahead, RowReader, Rows
 from pyio_trace.analysis.sizes import AccessSizes
 from pyio_trace.events import CLASSES, LAYERS
 
 Ints = NDArray[np.int64]
-Weights = NDArray[np.int64] | NDArray[np.float64]
 
 NLAYERS, NCLASSES = len(LAYERS), len(CLASSES)
 #: What a transfer is to its file or source line.
 READS, WRITES, OPENS, OTHERS, HIGHER = range(5)
 NROLES = 5
 IN_FLIGHT_SHOWN = 20
+_NINSIDE = OTHER + 1
 _FARTHEST = 1 << 62  # no byte of a file is further in
 
 
@@ -42,23 +41,22 @@ class Sums:
         self.time = np.zeros(size, np.int64)
         self.moved = np.zeros(size, np.int64)
 
-    def add(self, keys: Ints, size: int, count: Ints | None, time: Weights | None, moved: Weights | None) -> None:
-        """Add weights at keys, which are below size; None: one for each as a count, nothing as time or bytes."""
+    def add(self, keys: Ints, size: int, count: Ints | None, time: Ints, moved: Ints) -> None:
+        """Add weights at keys, which are below size; count None: one for each."""
         if size > len(self.count):
             for name in ("count", "time", "moved"):
                 old = getattr(self, name)
                 grown = np.zeros(max(size, len(old) * 3 // 2), np.int64)
                 grown[: len(old)] = old
                 setattr(self, name, grown)
-        self.count[:size] += _sums(keys, size, count) if count is not None else np.bincount(keys, minlength=size)
+        np.add.at(self.count, keys, 1 if count is None else count)
         for total, weights in ((self.time, time), (self.moved, moved)):
-            if weights is not None:
-                total[:size] += _sums(keys, size, weights)
-                if int(total.min(initial=0)) < 0:  # of a damaged log: more than 63 bits
-                    total[total < 0] = np.iinfo(np.int64).max
+            np.add.at(total, keys, weights)
+            if int(total.min(initial=0)) < 0:  # of a damaged log: more than 63 bits
+                total[total < 0] = np.iinfo(np.int64).max
 
 
-def _sums(keys: Ints, size: int, weights: Weights) -> Ints:
+def _sums(keys: Ints, size: int, weights: Ints) -> Ints:
     return np.rint(np.bincount(keys, weights=weights, minlength=size)).astype(np.int64)
 
 
@@ -146,22 +144,20 @@ class Collector:
         self.imports.bytes += int(rows.moved[(rows.layer == POSIX) & (rows.kind == READ)].sum())
 
     def _by_operation(self, rows: Rows, count: Ints | None) -> None:
-        time, moved = rows.duration.astype(np.float64), rows.moved.astype(np.float64)
         kinds = NLAYERS * NCLASSES
-        keys = (rows.process * NLAYERS + rows.layer) * NCLASSES + rows.kind
-        self.by_process.add(keys, self.processes * kinds, count, time, moved)
-        keys = rows.op * NLAYERS + rows.layer
-        self.by_op.add(keys, len(self.reader.ops) * NLAYERS, count, time, moved)
-        seen = np.zeros(len(self.reader.ops) * NLAYERS, np.int64)
+        keys = rows.process * kinds + rows.where_and_what
+        self.by_process.add(keys, self.processes * kinds, count, rows.duration, rows.moved)
+        keys = rows.op.astype(np.int64) * NLAYERS + rows.layer
+        self.by_op.add(keys, len(self.reader.ops) * NLAYERS, count, rows.duration, rows.moved)
+        seen = np.full(len(self.reader.ops) * NLAYERS, -1, np.int8)
         seen[keys] = rows.kind
-        present = np.flatnonzero(np.bincount(keys, minlength=len(seen)))
+        present = np.flatnonzero(seen >= 0)
         self.op_class.update(zip(present.tolist(), seen[present].tolist(), strict=True))
 
     def _by_place(self, rows: Rows, count: Ints | None) -> None:
         """Files and source lines.  Their time is that of outermost calls; a file's transfers are POSIX's."""
-        role = roles(rows.kind)
-        keys = rows.site + 1
-        keys = keys * NROLES + role
+        keys = (rows.site.astype(np.int64) + 1) * NROLES
+        keys += roles(rows.kind)
         size = (len(self.reader.sites) + 1) * NROLES
         starts = rows.kind == PROCESS  # of programs: their time is not I/O, their files were not read by us
         ours = rows.outer & (rows.layer != USER_LAYER) & ~starts
@@ -170,14 +166,13 @@ class Collector:
             time = rows.duration
         else:
             at = np.flatnonzero(ours)
-            own = None if count is None else count[at]
-            self.by_site.add(keys[at], size, own, rows.duration[at], rows.moved[at])
-            time = np.where(ours, rows.duration, 0)
-        high = rows.layer != POSIX
-        if high.any():
-            role = np.where(high, HIGHER, role)
+            own = None if count is None else count.take(at)
+            self.by_site.add(keys.take(at), size, own, rows.duration.take(at), rows.moved.take(at))
+            time = rows.duration * ours
         file = np.where(starts, 0, rows.file) if starts.any() else rows.file
-        self.by_file.add(file * NROLES + role, self.reader.files.size * NROLES, count, time, rows.moved)
+        keys = file * NROLES
+        keys += _FILE_ROLES.take(rows.where_and_what)
+        self.by_file.add(keys, self.reader.files.size * NROLES, count, time, rows.moved)
         if self.reader.files.size > len(self.file_path):
             grown = np.full(self.reader.files.size * 3 // 2, -1, np.int64)
             grown[: len(self.file_path)] = self.file_path
@@ -193,12 +188,12 @@ class Collector:
             self.coalesced += _sums(keys, self.processes * NLAYERS, rows.duration[many]).reshape(-1, NLAYERS)
             single &= count <= 1
         starts, ends = self.busy.on_axis(rows.process, rows.time, rows.time + rows.duration)
-        for layer in np.flatnonzero(np.bincount(rows.layer, minlength=NLAYERS)).tolist():
+        for layer in range(NLAYERS):
             mask = single & (rows.layer == layer)
             outer = mask & rows.outer
             if layer == USER_LAYER:
                 self._busy_on((layer,), mask, starts, ends)
-            elif np.array_equal(mask, outer):
+            elif np.count_nonzero(mask) == np.count_nonzero(outer):
                 self._busy_on((layer, NLAYERS), mask, starts, ends)
             else:
                 self._busy_on((layer,), mask, starts, ends)
@@ -214,11 +209,11 @@ class Collector:
         posix = rows.layer == POSIX
         reads, writes = rows.kind == READ, rows.kind == WRITE
         if not posix.all() or rows.inside.any():
-            own = rows.layer != USER_LAYER
-            asking = ~posix & own & (rows.inside != DATA)
-            self.asked += [int(rows.moved[asking & reads].sum()), int(rows.moved[asking & writes].sum())]
-            within = posix & (rows.inside > USER)
-            self.below += [int(rows.moved[within & reads].sum()), int(rows.moved[within & writes].sum())]
+            moved = np.zeros((_NINSIDE, NLAYERS, NCLASSES), np.int64)
+            np.add.at(moved.reshape(-1), rows.inside * np.int64(NLAYERS * NCLASSES) + rows.where_and_what, rows.moved)
+            asking = np.delete(np.delete(moved, DATA, axis=0), (POSIX, USER_LAYER), axis=1)
+            self.asked += asking[:, :, [READ, WRITE]].sum(axis=(0, 1))
+            self.below += moved[USER + 1 :, POSIX, [READ, WRITE]].sum(axis=0)
         for mask, sizes, ranges in (
             (reads, self.read_sizes, self.read_ranges),
             (writes, self.write_sizes, self.write_ranges),
@@ -229,11 +224,11 @@ class Collector:
             if int(rows.count[at].max()) > 1:  # sums of transfers: their sizes are in their details
                 self.summed += int(rows.count[at[rows.count[at] > 1]].sum())
                 at = at[rows.count[at] == 1]
-            moved = rows.moved[at]
+            moved = rows.moved.take(at)
             if not len(at):
                 continue
             sizes.add(moved)
-            offset, file = rows.offset[at], rows.file[at]
+            offset, file = rows.offset.take(at), rows.file.take(at)
             if int(offset.min()) < 0 or int(file.min()) == 0 or int(moved.min()) == 0 or int(offset.max()) > _FARTHEST:
                 known = np.flatnonzero((offset >= 0) & (offset <= _FARTHEST) & (file > 0) & (moved > 0))
                 offset, file, moved = offset[known], file[known], moved[known]
@@ -256,11 +251,14 @@ class Collector:
                 self.pending.append(Pending(*(int(field[i]) for field in fields)))
 
 
-def roles(kind: Ints) -> Ints:
+def roles(kind: NDArray[np.int8]) -> Ints:
     """The role of transfers of these classes: READS, WRITES, OPENS or OTHERS."""
-    return _ROLES[kind]
+    return _ROLES.take(kind)
 
 
 #: Class -> role.
 _ROLES = np.full(NCLASSES, OTHERS, np.int64)
 _ROLES[READ], _ROLES[WRITE], _ROLES[OPEN] = READS, WRITES, OPENS
+#: Layer * NCLASSES + class -> role of a transfer to its file.
+_FILE_ROLES = np.full((NLAYERS, NCLASSES), HIGHER, np.int64)
+_FILE_ROLES[POSIX] = _ROLES

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from pyio_trace.analysis import facts
 from pyio_trace.analysis.intervals import merge
-from pyio_trace.analysis.rows import PROCESS, READ, WRITE, Rows, addable, numbers, places
+from pyio_trace.analysis.rows import PROCESS, READ, WRITE, Rows, addable, numbers, places, present, truths
 from pyio_trace.events import CLASSES, LAYERS, LINKS
 
 Ints = NDArray[np.int64]
@@ -88,7 +88,7 @@ def shares(batches: Iterable[pa.RecordBatch], spans: SpanTimes, start: int, proc
         if not batch.num_rows:
             continue
         at = np.flatnonzero(_counted(batch))
-        known = batch.column("parent").is_valid().to_numpy(zero_copy_only=False)[at]
+        known = present(batch.column("parent"))[at]
         link = np.where(known, places(batch, "link", LINKS)[at], 0)
         alone = np.flatnonzero(link == 0)
         process = numbers(batch.column("process"), processes - 1)[at[alone]]
@@ -113,6 +113,6 @@ def shares(batches: Iterable[pa.RecordBatch], spans: SpanTimes, start: int, proc
 
 def _counted(batch: pa.RecordBatch) -> NDArray[np.bool_]:
     below = np.isin(places(batch, "layer", LAYERS), [LAYERS.index(layer) for layer in _BELOW])
-    imported: NDArray[np.bool_] = batch.column("imported").to_numpy(zero_copy_only=False)
+    imported: NDArray[np.bool_] = truths(batch.column("imported"))
     counted: NDArray[np.bool_] = below & (places(batch, "op_class", CLASSES) != PROCESS) & ~imported
     return counted

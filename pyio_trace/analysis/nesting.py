@@ -39,12 +39,11 @@ class Nesting:
         room = _ROOM + _ROOM_A_ROW * self._seen
         for high, at in _by_log(ids):
             own, own_kinds = ids[at], kinds[at]
-            low = own & ((1 << _HIGH) - 1)
-            far = low >= room
+            low = own & ((1 << _HIGH) - 1) if high else own
             if high not in self._tables and len(self._tables) >= _MOST_LOGS:
                 high = None
-            if high is None or far.any():
-                far |= high is None
+            if high is None or int(low.max()) >= room:
+                far = (low >= room) | (high is None)
                 self._far.update(zip(own[far].tolist(), own_kinds[far].tolist(), strict=True))
                 low, own_kinds = low[~far], own_kinds[~far]
             if high is not None and len(low):
@@ -52,6 +51,9 @@ class Nesting:
 
     def around(self, parents: NDArray[np.int64]) -> NDArray[np.uint8]:
         """What each row is in, by the id of its parent (0: none).  NOTHING also for parents that are not in the log."""
+        table = self._tables.get(0)
+        if table is not None and not self._far and 0 <= int(parents.max(initial=0)) < len(table):
+            return table.take(parents)  # the rule: of one log
         result = np.zeros(len(parents), np.uint8)
         logs = _by_log(parents)
         if logs and logs[0][0] is None:

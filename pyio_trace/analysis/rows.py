@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from pyio_trace.analysis.nesting import DATA, OTHER, USER, Nesting
@@ -25,6 +25,8 @@ Ahead = Callable[[], Iterable[pa.RecordBatch]]
 
 POSIX = LAYERS.index("posix")
 USER_LAYER = LAYERS.index("user")
+#: What calls above POSIX are to those within them: not of data, of data.
+_CALLS = np.array([OTHER, DATA], np.uint8)
 READ, WRITE, COPY, OPEN, PROCESS = (CLASSES.index(c) for c in ("read", "write", "copy", "open", "process"))
 
 
@@ -33,8 +35,9 @@ class Rows:
     """Operations, one element each; what is null in the log is as said.
 
     time: ns since the start of the run; duration: ns, until the end of the process
-    where in_flight; layer, kind: indexes into events.LAYERS and CLASSES; op, path, site:
-    dictionary codes, -1 none; process: index, the last one for none; file: index of
+    where in_flight; layer, kind: indexes into events.LAYERS and CLASSES, of small numbers,
+    as they are compared most; op, path, site: dictionary codes, -1 none; process: index,
+    the last one for none; file: index of
     FileNumbers, 0 none; offset: -1 none; moved: bytes, 0 none, and `carries` says
     whether there are any; errno; count; inside: see nesting.py; outer: counts by itself.
     """
@@ -43,8 +46,8 @@ class Rows:
     time: NDArray[np.int64]
     duration: NDArray[np.int64]
     in_flight: NDArray[np.bool_]
-    layer: NDArray[np.int64]
-    kind: NDArray[np.int64]
+    layer: NDArray[np.int8]
+    kind: NDArray[np.int8]
     op: NDArray[np.int64]
     process: NDArray[np.int64]
     path: NDArray[np.int64]
@@ -60,10 +63,18 @@ class Rows:
     def __len__(self) -> int:
         return len(self.id)
 
+    @cached_property
+    def where_and_what(self) -> NDArray[np.int64]:
+        """Layer * len(CLASSES) + class."""
+        found = self.layer.astype(np.int64)
+        found *= len(CLASSES)
+        found += self.kind
+        return found
+
     def where(self, mask: NDArray[np.bool_]) -> Rows:
         """The rows that a mask selects."""
         at = np.flatnonzero(mask)
-        return Rows(**{name: getattr(self, name)[at] for name in self.__dataclass_fields__})
+        return Rows(**{name: getattr(self, name).take(at) for name in self.__dataclass_fields__})
 
 
 class FileNumbers:
@@ -84,7 +95,9 @@ class FileNumbers:
         """The number of each row's file, 0 where null."""
         raw = numbers(files)
         if self._table is None:
-            folded = (raw << 1) ^ (raw >> 63)
+            folded = raw << 1
+            if int(raw.min(initial=0)) < 0:
+                folded ^= raw >> 63
             lowest, highest = int(folded.min(initial=0)), int(folded.max(initial=0))
             self._direct = min(self._direct + 2 * len(raw), self._DIRECT)
             if lowest >= 0 and highest < self._direct:
@@ -107,14 +120,14 @@ class RowReader:
         self._start = start
         self._ahead = ahead
         self._ends = np.append(process_ends, process_ends.max(initial=0))
-        self._layers: NDArray[np.int64] | None = None
-        self._kinds: NDArray[np.int64] | None = None
+        self._layers: NDArray[np.int8] | None = None
+        self._kinds: NDArray[np.int8] | None = None
         self.files = FileNumbers()
         self.nesting = Nesting()
         #: The dictionaries of the log, the same in every batch.
         self.ops: list[str] = []
         self.sites: list[str] = []
-        self.paths: pa.Array = pa.array([], pa.string())
+        self.paths: pa.Array = pa.nulls(0, pa.string())
 
     def read(self, batch: pa.RecordBatch) -> tuple[Rows, NDArray[np.bool_] | None]:
         """The batch's operations, and which of them imports issued (None: none of them)."""
@@ -126,10 +139,11 @@ class RowReader:
             self.paths = batch.column("path").dictionary
         time = _within(numbers(batch.column("time")) - self._start)
         process = numbers(batch.column("process"), -1).astype(np.int64)
-        process[process < 0] = len(self._ends) - 1
+        if batch.column("process").null_count:
+            process[process < 0] = len(self._ends) - 1
         duration, in_flight = self._durations(batch.column("duration"), time, process)
-        layer = self._layers[codes(batch.column("layer"))]
-        kind = self._kinds[codes(batch.column("op_class"))]
+        layer = self._layers.take(codes(batch.column("layer")))
+        kind = self._kinds.take(codes(batch.column("op_class")))
         moved = batch.column("moved")
         ids = numbers(batch.column("id"))
         inside = self._nest(ids, batch.column("parent"), layer, kind, moved)
@@ -141,7 +155,7 @@ class RowReader:
             count=numbers(batch.column("count")), inside=inside, outer=inside <= USER,
         )  # fmt: skip
         imported = batch.column("imported")
-        return rows, imported.to_numpy(zero_copy_only=False) if imported.true_count else None
+        return rows, truths(imported) if imported.true_count else None
 
     def _durations(
         self, column: pa.Array, time: NDArray[np.int64], process: NDArray[np.int64]
@@ -149,7 +163,7 @@ class RowReader:
         in_flight = np.zeros(len(column), np.bool_)
         duration = numbers(column)
         if column.null_count:
-            in_flight = column.is_null().to_numpy(zero_copy_only=False)
+            in_flight = ~present(column)
             until = np.maximum(self._ends[process] - time, 0)
             duration = np.where(in_flight, until, duration)
         return addable(duration), in_flight
@@ -158,8 +172,8 @@ class RowReader:
         self,
         ids: NDArray[np.int64],
         parents: pa.Array,
-        layer: NDArray[np.int64],
-        kind: NDArray[np.int64],
+        layer: NDArray[np.int8],
+        kind: NDArray[np.int8],
         moved: pa.Array,
     ) -> NDArray[np.uint8]:
         above = np.flatnonzero(layer != POSIX)
@@ -168,11 +182,11 @@ class RowReader:
             ahead, self._ahead = self._ahead, None
             self._look_ahead(ahead())
         if len(above):
-            data = (kind[above] == READ) | (kind[above] == WRITE)
+            data = (kind == READ) | (kind == WRITE)
             if moved.null_count:
-                data &= moved.is_valid().to_numpy(zero_copy_only=False)[above]
-            self.nesting.enter(ids[above], np.where(data, DATA, OTHER).astype(np.uint8))
-            spans = above[layer[above] == USER_LAYER]
+                data &= present(moved)
+            self.nesting.enter(ids.take(above), _CALLS.take(data.take(above)))
+            spans = np.flatnonzero(layer == USER_LAYER)
             if len(spans):
                 around = np.zeros(len(spans), np.int64) if parent is None else parent[spans]
                 self.nesting.enter_user_spans(ids[spans], around)
@@ -185,9 +199,9 @@ class RowReader:
         for batch in batches:
             layer, kind = places(batch, "layer", LAYERS), places(batch, "op_class", CLASSES)
             above = np.flatnonzero(layer != POSIX)
-            data = ((kind == READ) | (kind == WRITE)) & batch.column("moved").is_valid().to_numpy(zero_copy_only=False)
+            data = ((kind == READ) | (kind == WRITE)) & present(batch.column("moved"))
             ids = numbers(batch.column("id"))
-            self.nesting.enter(ids[above], np.where(data[above], DATA, OTHER).astype(np.uint8))
+            self.nesting.enter(ids[above], _CALLS.take(data[above]))
             user = np.flatnonzero(layer == USER_LAYER)
             spans.append(np.stack([ids[user], numbers(batch.column("parent"))[user]]))
         if spans:
@@ -223,11 +237,31 @@ def int64(number: int) -> int:
 
 
 def numbers(column: pa.Array, missing: int = 0) -> NDArray[np.int64]:
-    """A column of integers, with `missing` in the place of nulls."""
-    if column.null_count:
-        column = pc.fill_null(column, missing)
-    result: NDArray[np.int64] = column.to_numpy(zero_copy_only=False)
-    return result
+    """A column of integers, with `missing` in the place of nulls.
+
+    From its buffers, here and below: to_numpy() and pyarrow.compute import pandas or much of pyarrow, which takes as
+    long as a small log does (pyio_trace/join/arrays.py).
+    """
+    dtype = np.dtype(column.type.to_pandas_dtype())
+    values: NDArray[np.int64] = np.frombuffer(column.buffers()[1], dtype, len(column), column.offset * dtype.itemsize)
+    return np.where(present(column), values, dtype.type(missing)) if column.null_count else values
+
+
+def present(column: pa.Array) -> NDArray[np.bool_]:
+    """Which elements of a column are not null."""
+    bits = column.buffers()[0]
+    return np.ones(len(column), np.bool_) if bits is None else _unpacked(bits, column)
+
+
+def truths(column: pa.Array) -> NDArray[np.bool_]:
+    """A column of truth values without nulls."""
+    return _unpacked(column.buffers()[1], column)
+
+
+def _unpacked(bits: pa.Buffer, column: pa.Array) -> NDArray[np.bool_]:
+    first, skip = divmod(column.offset, 8)
+    packed = np.frombuffer(bits, np.uint8, -(-(skip + len(column)) // 8), first)
+    return np.unpackbits(packed, count=skip + len(column), bitorder="little")[skip:].view(np.bool_)
 
 
 def codes(column: pa.DictionaryArray) -> NDArray[np.int64]:
@@ -235,11 +269,11 @@ def codes(column: pa.DictionaryArray) -> NDArray[np.int64]:
     return numbers(column.indices, -1)
 
 
-def places(batch: pa.RecordBatch, column: str, names: tuple[str, ...]) -> NDArray[np.int64]:
+def places(batch: pa.RecordBatch, column: str, names: tuple[str, ...]) -> NDArray[np.int8]:
     """By row of a dictionary column: which of the names; a null, any."""
-    return _by_name(batch.column(column), names)[codes(batch.column(column))]
+    return _by_name(batch.column(column), names).take(codes(batch.column(column)))
 
 
-def _by_name(column: pa.DictionaryArray, names: tuple[str, ...]) -> NDArray[np.int64]:
+def _by_name(column: pa.DictionaryArray, names: tuple[str, ...]) -> NDArray[np.int8]:
     """From a dictionary's codes to indexes into names."""
-    return np.array([names.index(one) for one in column.dictionary.to_pylist()], np.int64)
+    return np.array([names.index(one) for one in column.dictionary.to_pylist()], np.int8)

@@ -43,23 +43,26 @@ class Account:
 def moved_in(block: Block, words: Vocabulary) -> tuple[list[Moved], list[tuple[int, int, int]]]:
     """What a block's rows moved, by process, as the kernel would count it; and (id, process, direction) of the rows
     whose bytes stand elsewhere (Wide)."""
-    records = block.records
-    direction = words.kernel.take(records["op"])
-    wide = (records["flags"] & layout.WIDE != 0) & (direction != 0)
-    good = (direction != 0) & (records["flags"] & layout.FAILED == 0) & (records["result"] != layout.NO_BYTES)
-    later = [
-        (int(block.ids[at]), int(block.process[at]), int(direction[at]))
-        for at in np.flatnonzero(wide & ~good & (records["flags"] & layout.FAILED == 0)).tolist()
-    ]
-    rows = np.flatnonzero(good)
+    every = words.kernel.take(block.op)
+    rows = np.flatnonzero((every != 0) & (block.flags & layout.FAILED == 0))
+    result = block.records["result"][rows]
+    there = result != layout.NO_BYTES
+    later: list[tuple[int, int, int]] = []
+    if not there.all():
+        missing = rows[~there]
+        later = [
+            (int(block.ids[at]), int(block.process[at]), int(every[at]))
+            for at in missing[block.flags[missing] & layout.WIDE != 0].tolist()
+        ]
+        rows, result = rows[there], result[there]
     if len(rows) == 0:
         return [], later
-    processes, direction, moved = block.process[rows], direction[rows], records["result"][rows].astype(np.int64)
+    processes, direction, moved = block.process.take(rows), every.take(rows), result.astype(np.int64)
     if block.sums is not None:
         moved = np.minimum(block.sums["moved"][rows], np.uint64(1 << 61)).astype(np.int64)
-    starts = np.flatnonzero(np.diff(processes, prepend=processes[0] - 1))
-    read = np.add.reduceat(np.where(direction & KERNEL_READS, moved, 0), starts)
-    written = np.add.reduceat(np.where(direction & KERNEL_WRITES, moved, 0), starts)
+    starts = np.append(0, np.flatnonzero(processes[1:] != processes[:-1]) + 1)
+    read = np.add.reduceat(moved * (direction & KERNEL_READS != 0), starts)
+    written = np.add.reduceat(moved * (direction & KERNEL_WRITES != 0), starts)
     return list(zip(processes[starts].tolist(), read.tolist(), written.tolist(), strict=True)), later
 
 

@@ -73,9 +73,9 @@ class Offsets:
         self, root: NDArray[np.int32], ticks: NDArray[np.uint64], kind: NDArray[np.uint8], value: NDArray[np.int64]
     ) -> NDArray[np.int64]:
         """The position before each entry, in the entries' own order."""
-        order = in_order(root, ticks)
+        order, roots = in_order(root, ticks)
         result = np.empty(len(root), np.int64)
-        result[order] = positions(root[order], value[order], kind[order], self._start)
+        result[order] = positions(roots, value.take(order), kind.take(order), self._start)
         return result
 
     def of(self, ids: NDArray[np.int64]) -> NDArray[np.int64]:

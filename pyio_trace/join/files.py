@@ -78,9 +78,7 @@ class Files:
     def __init__(self, heap: Heap, slots: HeapSlots, objects: NDArray[np.int64]) -> None:
         self._heap = heap
         self.paths = Paths(heap)
-        descs = self._with_roots(objects[heap.kinds(objects) == layout.HEAP_DESC])
-        rows, valid = heap.descriptors(descs)
-        descs, rows = descs[valid], rows[valid]
+        descs, rows = self._with_roots(objects[heap.kinds(objects) == layout.HEAP_DESC])
         strings = objects[heap.kinds(objects) == layout.HEAP_STRING]
 
         desc_path = self._indexes(rows["path"].astype(np.int64))
@@ -101,9 +99,15 @@ class Files:
         for table, nothing in ((self.path, -1), (self.file, 0), (self.fd, -1), (self.root, -1)):
             table[: HeapSlots.NONE] = nothing
 
-    def _with_roots(self, descs: NDArray[np.int64]) -> NDArray[np.int64]:
-        rows, _ = self._heap.descriptors(descs)
-        return np.unique(np.concatenate([descs, rows["root"].astype(np.int64)]))
+    def _with_roots(self, descs: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.void]]:
+        """Those of the descriptors that there are, and their roots, ascending; layout.DESC of each."""
+        rows, valid = self._heap.descriptors(descs)
+        roots = rows["root"].astype(np.int64)
+        others = roots[roots != descs]
+        if len(others):
+            descs = np.unique(np.concatenate([descs, others]))
+            rows, valid = self._heap.descriptors(descs)
+        return (descs, rows) if valid.all() else (descs[valid], rows[valid])
 
     def _indexes(self, strings: NDArray[np.int64]) -> NDArray[np.int32]:
         distinct, inverse = np.unique(strings, return_inverse=True)

@@ -133,7 +133,7 @@ class Links:
         if block.sums is not None:
             return None
         records = block.records
-        rows = np.flatnonzero((records["parent"] == 0) & self._words.followed.take(records["op"]))
+        rows = np.flatnonzero((records["parent"] == 0) & self._words.followed.take(block.op))
         begin = np.minimum(records["begin"][rows], np.uint64(1 << 61)).view(np.int64)
         within = (begin >= self._first) & (begin < self._last)
         if not within.all():

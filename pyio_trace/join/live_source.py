@@ -19,6 +19,7 @@ from pyio_trace import events
 from pyio_trace.join import parallel
 from pyio_trace.join.accounts import account_of
 from pyio_trace.join.appends import Offsets
+from pyio_trace.join.arrays import of_texts
 from pyio_trace.join.candidates import Candidates
 from pyio_trace.join.details import Details
 from pyio_trace.join.files import Files
@@ -125,7 +126,7 @@ class LiveSource:
             return None
         self.plain_details  # noqa: B018  before several threads ask for it
         parts = parallel.in_order(
-            lambda portion: Rows(self, self._log.load(portion)).unsure(), self._log.portions(BLOCK_ROWS)
+            lambda portion: Rows(self, self._log.load(portion, lasting=False)).unsure(), self._log.portions(BLOCK_ROWS)
         )
         found = Candidates(parts, len(self.plain_details))
         return found if len(found.values) else None
@@ -151,7 +152,7 @@ class LiveSource:
                 parts = [self.plain_details] + ([] if self.unsure is None else [self.unsure.values])
                 self._values[column] = pa.concat_arrays(parts)
             else:
-                self._values[column] = pa.array(self._texts(column), pa.string())
+                self._values[column] = of_texts(self._texts(column))
         return self._values[column]
 
     def _texts(self, column: str) -> Sequence[str]:
@@ -179,7 +180,7 @@ class LiveSource:
         self._prepare(columns)
 
         def batch(portion: list[Run]) -> pa.RecordBatch:
-            block = self._log.load(portion)
+            block = self._log.load(portion, lasting=False)
             return pa.RecordBatch.from_arrays(Rows(self, block).arrays(columns), schema=schema)
 
         for part in parallel.in_order(batch, self._log.portions(min(rows, BLOCK_ROWS))):

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pyio_trace import events
+from pyio_trace.join.arrays import table_of_rows
 from pyio_trace.join.processes import Process, process_ids
 from pyio_trace.join.vocabulary import Vocabulary
 from pyio_trace.log import layout
@@ -37,9 +38,7 @@ def counters_schema() -> pa.Schema:
 
 def counters_table(rows: list[dict[str, Any]]) -> pa.Table:
     """Counter rows as a table."""
-    import pyarrow as pa
-
-    return pa.Table.from_pylist(rows, schema=counters_schema())
+    return table_of_rows(rows, counters_schema())
 
 
 def read_counters(log: LiveLog, words: Vocabulary, processes: list[Process]) -> list[dict[str, Any]]:

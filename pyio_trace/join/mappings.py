@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from pyio_trace.join.arrays import table_of_rows
 from pyio_trace.join.files import Paths
 from pyio_trace.join.processes import Process
 from pyio_trace.log import layout
@@ -70,9 +71,7 @@ def mappings_schema() -> pa.Schema:
 
 def mappings_table(rows: list[dict[str, Any]]) -> pa.Table:
     """Mapping rows as a table."""
-    import pyarrow as pa
-
-    return pa.Table.from_pylist(rows, schema=mappings_schema())
+    return table_of_rows(rows, mappings_schema())
 
 
 def read_mappings(log: LiveLog, heap: Heap, processes: list[Process]) -> list[dict[str, Any]]:

@@ -14,8 +14,8 @@ _Out = TypeVar("_Out")
 _MOST = 4
 
 
-def in_order(function: Callable[[_In], _Out], items: Iterable[_In]) -> Iterator[_Out]:
-    """map(function, items) by several threads: results in order, only a few items ahead."""
+def in_order(function: Callable[[_In], _Out], items: Iterable[_In], ahead: int | None = None) -> Iterator[_Out]:
+    """map(function, items) by several threads: results in order, only a few items ahead (or so many)."""
     workers = min(len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1, _MOST)
     if workers < 2:
         yield from map(function, items)
@@ -24,7 +24,7 @@ def in_order(function: Callable[[_In], _Out], items: Iterable[_In]) -> Iterator[
         waiting: deque[Future[_Out]] = deque()
         for item in items:
             waiting.append(pool.submit(function, item))
-            if len(waiting) > 2 * workers:
+            if len(waiting) > (2 * workers if ahead is None else ahead):
                 yield waiting.popleft().result()
         while waiting:
             yield waiting.popleft().result()

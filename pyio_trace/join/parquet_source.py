@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from pyio_trace import events
 from pyio_trace.errors import LogError
-from pyio_trace.join import description
+from pyio_trace.join import description, parallel
+from pyio_trace.join.survey import BLOCK_ROWS
 from pyio_trace.join.unify import Unified
 from pyio_trace.log.parquet import open_parquet
 
@@ -52,10 +53,13 @@ class ParquetSource:
         dictionaries = [name for name in columns if pa.types.is_dictionary(schema.field(name).type)]
         self._unify(*dictionaries)
         unified = {name: self._unified[name] for name in dictionaries}
-        for group in range(len(self._group_rows)):
-            for batch in self._group(group, columns).to_batches(max_chunksize=rows):
-                if batch.num_rows:
-                    yield self._batch(batch, schema, unified)
+        # A row group is read while the one before it is worked on, in pieces that stay in the processor's cache.
+        step = min(rows, BLOCK_ROWS)
+        for table in parallel.in_order(lambda group: self._group(group, columns), range(len(self._group_rows)), 1):
+            for part in table.to_batches():
+                batch = self._batch(part, schema, unified)
+                for first in range(0, len(batch), step):
+                    yield batch.slice(first, step)
 
     def _batch(self, batch: pa.RecordBatch, schema: pa.Schema, unified: dict[str, Unified]) -> pa.RecordBatch:
         """The batch with its columns in the order and of the types of the schema."""

@@ -55,18 +55,18 @@ def entries_of(
 ) -> list[Entries]:
     """What of a block matters to positions; slots: of its records' desc."""
     records = block.records
-    rows = np.flatnonzero(traits & (vocabulary.PLAIN | vocabulary.COPIES | vocabulary.SEEKS))
-    flags, offset, trait = records["flags"][rows], records["offset"][rows], traits[rows]
-    coalesced = (flags & layout.COALESCED) != 0
-    fine = (flags & (layout.STATE_MASK | layout.FAILED)) == layout.DONE
-    seeks = (trait & vocabulary.SEEKS) != 0
-    chosen = np.where(seeks, fine & ~coalesced, (offset == -1) | coalesced)
+    coalesced = (block.flags & layout.COALESCED) != 0
+    fine = (block.flags & (layout.STATE_MASK | layout.FAILED)) == layout.DONE
+    seeks = (traits & vocabulary.SEEKS) != 0
+    transfers = ((traits & (vocabulary.PLAIN | vocabulary.COPIES)) != 0) & ~seeks
+    rows = np.flatnonzero((seeks & fine & ~coalesced) | (transfers & (coalesced | (records["offset"] == -1))))
     kind = np.where(seeks, np.uint8(SETS), np.where(coalesced, np.uint8(ADVANCES), np.uint8(WANTED)))
-    kind |= np.where(trait & vocabulary.WRITES, np.uint8(WRITES), np.uint8(0))
-    value = np.where(seeks, offset, _moved(records["result"][rows], fine))
-    found = [_entries(block, rows[chosen], slots, value[chosen], kind[chosen])]
-    advances_output = (trait & (vocabulary.COPIES | vocabulary.PLACED_OUTPUT)) == vocabulary.COPIES
-    out = rows[advances_output & fine]
+    kind |= np.where(traits & vocabulary.WRITES, np.uint8(WRITES), np.uint8(0))
+    value = _moved(records["result"][rows], fine.take(rows))
+    sets = np.flatnonzero(seeks.take(rows))
+    value[sets] = records["offset"][rows[sets]]
+    found = [_entries(block, rows, slots, value, kind.take(rows))]
+    out = np.flatnonzero(((traits & (vocabulary.COPIES | vocabulary.PLACED_OUTPUT)) == vocabulary.COPIES) & fine)
     if len(out):
         value = _moved(records["result"][out], np.ones(len(out), np.bool_))
         kind = np.full(len(out), ADVANCES | WRITES, np.uint8)
@@ -86,8 +86,8 @@ def resumed_of(block: Block, traits: NDArray[np.uint8], numbering: HeapSlots) ->
 def _entries(
     block: Block, rows: NDArray[np.int64], slots: NDArray[np.int32], value: NDArray[np.int64], kind: NDArray[np.uint8]
 ) -> Entries:
-    kind |= np.where(block.records["flags"][rows] & layout.WIDE, np.uint8(_WIDE), np.uint8(0))
-    return Entries(block.ids[rows].astype(np.uint32), slots[rows], block.records["begin"][rows], value, kind)
+    kind |= np.where(block.flags.take(rows) & layout.WIDE, np.uint8(_WIDE), np.uint8(0))
+    return Entries(block.ids.take(rows).astype(np.uint32), slots.take(rows), block.records["begin"][rows], value, kind)
 
 
 class Moves:
@@ -134,11 +134,12 @@ class Moves:
 
 
 def _moved(result: NDArray[np.uint32], fine: NDArray[np.bool_]) -> NDArray[np.int64]:
-    return np.where(fine & (result != layout.NO_BYTES), result, 0).astype(np.int64)
+    moved: NDArray[np.int64] = result * (fine & (result != layout.NO_BYTES)).astype(np.int64)
+    return moved
 
 
-def in_order(root: NDArray[np.int32], ticks: NDArray[np.uint64]) -> NDArray[np.int64]:
-    """An order of the entries by (root, ticks), ties as they come.
+def in_order(root: NDArray[np.int32], ticks: NDArray[np.uint64]) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+    """An order of the entries by (root, ticks), ties as they come; and the roots in that order.
 
     A description is mostly used by one thread at a time, whose entries come in
     order already: grouping by root suffices, and only the others are sorted by time.
@@ -152,7 +153,7 @@ def in_order(root: NDArray[np.int32], ticks: NDArray[np.uint64]) -> NDArray[np.i
         marked[group[1:][back]] = True
         rows = np.flatnonzero(marked[group])
         order[rows] = order[rows][_by_time(group[rows], time[rows])]
-    return order
+    return order, group
 
 
 def _by_time(group: NDArray[np.int32], time: NDArray[np.uint64]) -> NDArray[np.int64]:

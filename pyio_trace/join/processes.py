@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pyio_trace.elf import is_static
+from pyio_trace.join.arrays import table_of_rows
 from pyio_trace.log import layout
 from pyio_trace.log.clock import Clock
 from pyio_trace.log.heap import Heap
@@ -95,9 +96,7 @@ def arrow_schema() -> pa.Schema:
 
 def table_of(processes: list[dict[str, Any]]) -> pa.Table:
     """Process rows (as dicts of Process's fields) as a table."""
-    import pyarrow as pa
-
-    return pa.Table.from_pylist(processes, schema=arrow_schema())
+    return table_of_rows(processes, arrow_schema())
 
 
 @dataclass

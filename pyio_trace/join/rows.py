@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from pyio_trace import events
 from pyio_trace.join import candidates, vocabulary
+from pyio_trace.join.arrays import of_numbers
 from pyio_trace.join.links import Found
 from pyio_trace.join.positions import UNKNOWN
 from pyio_trace.join.survey import identities
@@ -31,18 +32,17 @@ class Rows:
     """The rows of one block, of which internal records have been taken out."""
 
     def __init__(self, log: LiveSource, block: Block) -> None:
-        op = block.records["op"].copy()
-        traits = log.words.traits.take(op)
-        self.traits_present = int(np.bitwise_or.reduce(traits)) if len(op) else 0
+        traits = log.words.traits.take(block.op)
+        self.traits_present = int(np.bitwise_or.reduce(traits)) if len(traits) else 0
         if self.traits_present & vocabulary.HIDDEN:
             keep = (traits & vocabulary.HIDDEN) == 0
-            block, op, traits = block.where(keep), op[keep], traits[keep]
+            block, traits = block.where(keep), traits[keep]
         self._log = log
         self._block = block
         self._records = block.records
-        self._op = op
+        self._op = block.op
         self._traits = traits
-        self._flags = block.records["flags"].copy()
+        self._flags = block.flags
         self._sums = block.sums
 
     def __len__(self) -> int:
@@ -108,15 +108,15 @@ class Rows:
     # ---- columns
 
     def id(self) -> pa.Array:
-        return _plain(self._block.ids)
+        return of_numbers(self._block.ids)
 
     def parent(self) -> pa.Array:
         parent = self._records["parent"].astype(np.int64)
         if self._found is not None:
             parent[self._found.rows] = self._found.parents
         if self._log.ring is not None:
-            return _plain(parent, (parent == 0) | self._log.ring.overwritten(parent, self._block))
-        return _plain(parent, parent == 0)
+            return of_numbers(parent, (parent == 0) | self._log.ring.overwritten(parent, self._block))
+        return of_numbers(parent, parent == 0)
 
     def link(self) -> pa.Array:
         number = self._flags >> layout.LINK_SHIFT
@@ -125,16 +125,16 @@ class Rows:
         return _indexed(np.where(number < len(events.LINKS), number, 0), self._log.values("link"))
 
     def time(self) -> pa.Array:
-        return _plain(self._log.clock.epoch(self._records["begin"]))
+        return of_numbers(self._log.clock.epoch(self._records["begin"]))
 
     def duration(self) -> pa.Array:
         if self._sums is not None:
-            return _plain(self._log.clock.span(_int64(self._sums["ticks"])), ~self._done)
+            return of_numbers(self._log.clock.span(_int64(self._sums["ticks"])), ~self._done)
         ticks = self._records["duration_lo"].astype(np.int64)
         high = self._records["duration_hi"]
         if high.any():
             ticks += high.astype(np.int64) << 32
-        return _plain(self._log.clock.span(ticks), ~self._done)
+        return of_numbers(self._log.clock.span(ticks), ~self._done)
 
     def layer(self) -> pa.Array:
         return _indexed(self._log.words.layer.take(self._op), self._log.values("layer"))
@@ -155,13 +155,13 @@ class Rows:
 
     def pid(self) -> pa.Array:
         index = self._process_index
-        return _plain(self._log.pids.take(index, mode="wrap"), index < 0)
+        return of_numbers(self._log.pids.take(index, mode="wrap"), index < 0)
 
     def tid(self) -> pa.Array:
-        return _plain(self._block.tid, self._block.tid == 0)
+        return of_numbers(self._block.tid, self._block.tid == 0)
 
     def process(self) -> pa.Array:
-        return _plain(self._process_index, self._process_index < 0)
+        return of_numbers(self._process_index, self._process_index < 0)
 
     def path(self) -> pa.Array:
         return _indexed(self._log.files.path.take(self._slots), self._log.values("path"))
@@ -172,7 +172,7 @@ class Rows:
         if len(opened):
             new = self._log.files.file.take(self._log.slots.of(identities(self._records["offset"][opened])))
             file[opened] = np.where(new != 0, new, file[opened])
-        return _plain(file, file == 0)
+        return of_numbers(file, file == 0)
 
     def fd(self) -> pa.Array:
         words = self._log.words
@@ -188,7 +188,7 @@ class Rows:
             shown = self._done & ~self._failed
             fd = np.where(opened & (self._shape == layout.SHAPE_OPEN), self._records["result"].view(np.int32), fd)
             mine &= ~opened | shown
-        return _plain(fd, ~mine | (fd < 0))
+        return of_numbers(fd, ~mine | (fd < 0))
 
     def offset(self) -> pa.Array:
         offset = self._records["offset"].copy()
@@ -206,7 +206,7 @@ class Rows:
             found = self._log.offsets.of(self._block.ids[rows])
             offset[rows] = found
             null[rows] = found == UNKNOWN
-        return _plain(offset, null)
+        return of_numbers(offset, null)
 
     def size(self) -> pa.Array:
         asked = self._records["size"]
@@ -217,7 +217,7 @@ class Rows:
             size[rows], null[rows] = sizes, ~known | (sizes < 0)  # forged: none has so many
         if self._sums is not None:
             size = _int64(self._sums["asked"])
-        return _plain(size, null)
+        return of_numbers(size, null)
 
     def moved(self) -> pa.Array:
         result = self._records["result"]
@@ -232,13 +232,13 @@ class Rows:
             null[rows] = (self._traits[rows] & vocabulary.COUNTS) == 0
         if self._sums is not None:
             moved = _int64(self._sums["moved"])
-        return _plain(moved, null)
+        return of_numbers(moved, null)
 
     def errno(self) -> pa.Array:
         if not self._any_flags & layout.FAILED:
-            return _plain(np.zeros(len(self), np.int32))
+            return of_numbers(np.zeros(len(self), np.int32))
         number = np.minimum(self._records["result"], np.iinfo(np.int32).max)
-        return _plain(np.where(self._failed, number, 0).astype(np.int32))
+        return of_numbers(np.where(self._failed, number, 0).astype(np.int32))
 
     def site(self) -> pa.Array:
         return _indexed(self._log.stacks.site.take(self._stack_slots), self._log.values("site"))
@@ -252,16 +252,16 @@ class Rows:
         if since.any():  # the start of an interpreter, before it had stacks to show
             index = self._process_index
             imported |= (self._records["begin"] < since.take(index, mode="wrap")) & (index >= 0)
-        return _plain(imported)
+        return of_numbers(imported)
 
     def count(self) -> pa.Array:
         if self._sums is not None:  # detail has those beyond 2**31
             calls = np.where(self._done, self._sums["count"], self._sums["begun"])
-            return _plain(np.minimum(calls, np.iinfo(np.int32).max).astype(np.int32))
+            return of_numbers(np.minimum(calls, np.iinfo(np.int32).max).astype(np.int32))
         if not self._any_flags & layout.COALESCED:
-            return _plain(np.ones(len(self), np.int32))
+            return of_numbers(np.ones(len(self), np.int32))
         counted = np.clip(self._records["aux"], 1, np.iinfo(np.int32).max)
-        return _plain(np.where(self._coalesced, counted, 1).astype(np.int32))
+        return of_numbers(np.where(self._coalesced, counted, 1).astype(np.int32))
 
     def detail(self) -> pa.Array:
         index = self._detail_index()
@@ -304,19 +304,9 @@ def _int64(values: NDArray[np.uint64]) -> NDArray[np.int64]:
     return np.minimum(values, np.uint64(np.iinfo(np.int64).max)).astype(np.int64)
 
 
-def _plain(values: NDArray[Any], null: NDArray[np.bool_] | None = None) -> pa.Array:
-    import pyarrow as pa
-
-    if null is None or not null.any():
-        return pa.array(values)
-    kind = pa.from_numpy_dtype(values.dtype)
-    valid = pa.py_buffer(np.packbits(~null, bitorder="little"))
-    return pa.Array.from_buffers(kind, len(values), [valid, pa.py_buffer(np.ascontiguousarray(values))])
-
-
 def _indexed(index: NDArray[Any], values: pa.Array) -> pa.Array:
     import pyarrow as pa
 
     index = index.astype(np.int32, copy=False)
     null = index < 0
-    return pa.DictionaryArray.from_arrays(_plain(index, null), values, safe=False)
+    return pa.DictionaryArray.from_arrays(of_numbers(index, null), values, safe=False)

@@ -38,8 +38,8 @@ class Enclosing(NamedTuple):
 
 def enclosing(block: Block, words: Vocabulary) -> Enclosing:
     """Spans, and the opening calls of file objects, which stand between a span and the descriptor; descriptors."""
-    rows = np.flatnonzero(words.encloses.take(block.records["op"]))
-    shape = words.shape.take(block.records["op"][rows])
+    rows = np.flatnonzero(words.encloses.take(block.op))
+    shape = words.shape.take(block.op.take(rows))
     within = block.records["parent"][rows] != 0
     rows, shape = rows[within | (shape == layout.SHAPE_SPAN)], shape[within | (shape == layout.SHAPE_SPAN)]
     records = block.records[rows]

@@ -67,7 +67,7 @@ class Survey:
         self.spans: list[NDArray[np.void]] = []
         self.opened: list[NDArray[np.void]] = []
         self.summed_spans = False
-        for found in parallel.in_order(lambda run: self._look(log.load(run)), log.portions(BLOCK_ROWS)):
+        for found in parallel.in_order(lambda run: self._look(log.load(run, lasting=False)), log.portions(BLOCK_ROWS)):
             self.op_counts += found.op_counts
             wide += found.wide
             coalesced.append(found.coalesced)
@@ -105,26 +105,26 @@ class Survey:
     def _look(self, block: Block) -> _Found:
         """One block, by any thread: what it has in use is marked, in whatever order; the rest is returned."""
         records = block.records
-        op_counts = np.bincount(records["op"], minlength=layout.MAX_OPS)
-        traits = self._words.traits.take(records["op"])
+        op_counts = np.bincount(block.op, minlength=layout.MAX_OPS)
+        traits = self._words.traits.take(block.op)
         present = int(np.bitwise_or.reduce(traits))
         wide = []
         resumed = resumed_of(block, traits, self._slots) if present & vocabulary.HIDDEN else []
         if present & vocabulary.HIDDEN:
             hidden = (traits & vocabulary.HIDDEN) != 0
-            wide.append(records[hidden & (self._words.shape.take(records["op"]) == layout.SHAPE_EXT)])
+            wide.append(records[hidden & (self._words.shape.take(block.op) == layout.SHAPE_EXT)])
             block = block.where(~hidden)
             records, traits = block.records, traits[~hidden]
         slots = self._slots.of(records["desc"])
         self._seen["objects"][slots] = True
         self._seen["stacks"][self._slots.of(records["stack"])] = True
         if present & vocabulary.REFERS:
-            self._refer(records[(traits & vocabulary.REFERS) != 0])
+            self._refer(records, np.flatnonzero(traits & vocabulary.REFERS), block.op)
         if block.sums is not None:
             if bool((records["desc"][self._words.shape.take(records["op"]) == layout.SHAPE_SPAN] != 0).any()):
                 self.summed_spans = True
             return _Found(op_counts, wide, np.empty(0, np.int64), [], *accounts.moved_in(block, self._words))
-        stretched = records["offset"][(records["flags"] & layout.COALESCED) != 0]
+        stretched = records["offset"][(block.flags & layout.COALESCED) != 0]
         moves = resumed
         if present & (vocabulary.PLAIN | vocabulary.SEEKS | vocabulary.COPIES):
             moves = moves + entries_of(block, traits, slots, self._slots)
@@ -139,16 +139,16 @@ class Survey:
         rows = np.flatnonzero(fine & (self._words.shape.take(records["op"]) == layout.SHAPE_OPEN))
         return opened_of(block, rows, self._slots.of(identities(records["offset"])))
 
-    def _refer(self, records: NDArray[np.void]) -> None:
-        shape = self._words.shape.take(records["op"])
-        second = records["aux"][(shape == layout.SHAPE_PATH2) | (shape == layout.SHAPE_FD2)]
+    def _refer(self, records: NDArray[np.void], rows: NDArray[np.int64], op: NDArray[np.uint8]) -> None:
+        shape = self._words.shape.take(op.take(rows))
+        second = records["aux"][rows[(shape == layout.SHAPE_PATH2) | (shape == layout.SHAPE_FD2)]]
         self._mark("second_paths", second)
         self._mark("objects", second)
-        named = records[shape == layout.SHAPE_SPAN]
-        self._mark("span_names", named["aux"])
-        self._mark("span_details", identities(named["offset"]))
-        opened = records[(shape == layout.SHAPE_OPEN) | (shape == layout.SHAPE_DUP)]
-        self._mark("objects", identities(opened["offset"]))
+        named = rows[shape == layout.SHAPE_SPAN]
+        self._mark("span_names", records["aux"][named])
+        self._mark("span_details", identities(records["offset"][named]))
+        opened = rows[(shape == layout.SHAPE_OPEN) | (shape == layout.SHAPE_DUP)]
+        self._mark("objects", identities(records["offset"][opened]))
 
     def _mark(self, name: str, ids: NDArray[np.uint32]) -> None:
         if len(ids):

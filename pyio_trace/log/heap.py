@@ -53,15 +53,22 @@ class HeapSlots:
         self._pages = np.concatenate([np.zeros(1, np.int64), np.repeat(first, counts) + within])
         self._base = np.zeros(int(self._pages.max()) + 2, np.int32)
         self._base[self._pages[1:]] = np.arange(1, len(self._pages), dtype=np.int32) * _PER_PAGE
+        #: by page: what makes ids slots when it is added, in 32 bits
+        self._apart = self._base.view(np.uint32) - np.arange(len(self._base), dtype=np.uint32) * np.uint32(_PER_PAGE)
         #: by run of slots: the slot at which its stretch ends
         self.ends = np.concatenate([np.zeros(1, np.int64), np.repeat((1 + starts + counts) * _PER_PAGE, counts)])
         self.count = len(self._pages) * _PER_PAGE
 
     def of(self, ids: NDArray[np.uint32]) -> NDArray[np.int32]:
         """The slots of ids; below NONE for what no heap chunk holds."""
-        slots: NDArray[np.int32] = self._base.take(ids >> np.uint32(8), mode="clip")
-        slots += (ids & np.uint32(_PER_PAGE - 1)).astype(np.int32)
-        return slots
+        pages = ids >> np.uint32(8)
+        if int(pages.max(initial=0)) >= len(self._base):
+            slots: NDArray[np.int32] = self._base.take(pages, mode="clip")
+            slots += (ids & np.uint32(_PER_PAGE - 1)).astype(np.int32)
+            return slots
+        found = self._apart.take(pages)
+        found += ids
+        return found.view(np.int32)
 
     def of_one(self, identity: int) -> int:
         """The slot of one id."""
@@ -145,8 +152,9 @@ class Heap:
         slots = self.slots.of(ids.astype(np.uint32)).astype(np.int64)
         units = layout.DESC.itemsize // _UNIT
         inside = slots + units <= self.slots.ends[slots // _PER_PAGE]
-        rows = self._image.reshape(-1, _UNIT)[np.where(inside, slots, 0)[:, None] + np.arange(units)]
-        found = rows.reshape(-1).view(layout.DESC)
+        # What begins at each slot, as bytes that numpy moves as a whole.
+        begins = np.ndarray(self.slots.count - units + 1, f"V{layout.DESC.itemsize}", self._view, 0, (_UNIT,))
+        found = begins[np.where(inside, slots, 0)].view(layout.DESC)
         valid = inside & (found["heap"]["kind"] == layout.HEAP_DESC) & (found["heap"]["size"] >= layout.DESC.itemsize)
         found[~valid] = np.zeros((), layout.DESC)
         return found, valid

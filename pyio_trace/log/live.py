@@ -10,8 +10,10 @@ is csrc/core.
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -48,11 +50,23 @@ class Block:
     def __len__(self) -> int:
         return len(self.records)
 
+    @cached_property
+    def op(self) -> NDArray[np.uint8]:
+        """The records' op, side by side: it is asked for by everybody."""
+        return self.records["op"].copy()
+
+    @cached_property
+    def flags(self) -> NDArray[np.uint8]:
+        """The records' flags, likewise; not to be written to."""
+        return self.records["flags"].copy()
+
     def where(self, mask: NDArray[np.bool_]) -> Block:
         """The rows of the mask."""
-        words = self.records.view("<u8").reshape(-1, WORDS)[mask]
-        sums = None if self.sums is None else self.sums[mask]
-        return Block(words.view(layout.RECORD).reshape(-1), self.ids[mask], self.process[mask], self.tid[mask], sums)
+        at = np.flatnonzero(mask)
+        words = self.records.view("<u8").reshape(-1, WORDS)[at]
+        sums = None if self.sums is None else self.sums[at]
+        ids, process, tid = self.ids.take(at), self.process.take(at), self.tid.take(at)
+        return Block(words.view(layout.RECORD).reshape(-1), ids, process, tid, sums)
 
 
 class LiveLog:
@@ -66,6 +80,7 @@ class LiveLog:
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
+        self._rooms = threading.local()
         self.file = LogFile(self.path)
         self._fixed = _fixed_region(self.file)
         self.header = _header(self.path, self._fixed)
@@ -149,13 +164,17 @@ class LiveLog:
         if portion:
             yield portion
 
-    def load(self, portion: list[Run]) -> Block:
-        """The rows of a portion that there are; by any thread."""
+    def load(self, portion: list[Run], lasting: bool = True) -> Block:
+        """The rows of a portion that there are; by any thread.
+
+        lasting=False: the records stand only until the thread calls this again, so that it need not ask the kernel
+        for new memory each time.
+        """
         if portion[0].kind != layout.CHUNK_OPS:
             ids, sums, _ = self._sums_of(portion[0])
             return _as_records(ids, sums, self.op_rows, portion[0].ticks)
         total = sum(run.slots for run in portion)
-        words = np.empty((total, WORDS), np.uint64)
+        words = np.empty((total, WORDS), np.uint64) if lasting else self._room(total)
         ids = np.empty(total, np.int64)
         first = 0
         for run in portion:
@@ -168,8 +187,15 @@ class LiveLog:
         process = np.repeat(np.array([run.process for run in portion], np.int64), counts)
         tid = np.repeat(np.array([run.tid for run in portion], np.uint32).view(np.int32), counts)
         block = Block(words.view(layout.RECORD).reshape(-1), ids, process, tid)
-        filled = block.records["flags"] & layout.STATE_MASK != layout.EMPTY
+        filled = block.flags & layout.STATE_MASK != layout.EMPTY
         return block if filled.all() else block.where(filled)
+
+    def _room(self, rows: int) -> NDArray[np.uint64]:
+        """The calling thread's own room for so many records."""
+        room: NDArray[np.uint64] | None = getattr(self._rooms, "words", None)
+        if room is None or len(room) < rows:
+            room = self._rooms.words = np.empty((rows, WORDS), np.uint64)
+        return room[:rows]
 
     def blocks(self, rows: int) -> Iterator[Block]:
         """All records that are not empty, in the order of their ids, at most rows at a time.

@@ -144,7 +144,7 @@ def test_sums_stop_at_the_largest_number() -> None:
     assert addable(small) is small
     sums = Sums()
     for _ in range(300):
-        sums.add(np.zeros(1, np.int64), 1, None, np.array([1 << 57], np.int64), None)
+        sums.add(np.zeros(1, np.int64), 1, None, np.array([1 << 57], np.int64), np.zeros(1, np.int64))
     assert sums.time.tolist() == [MOST] and sums.count.tolist() == [300]
 
 

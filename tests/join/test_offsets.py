@@ -177,4 +177,4 @@ def test_like_a_loop_over_operations(tmp_path_factory: pytest.TempPathFactory, d
 def test_in_order_is_lexsort(pairs: list[tuple[int, int]]) -> None:
     root = np.array([pair[0] for pair in pairs], np.int32)
     ticks = np.array([pair[1] for pair in pairs], np.uint64)
-    assert in_order(root, ticks).tolist() == np.lexsort((ticks, root)).tolist()
+    assert in_order(root, ticks)[0].tolist() == np.lexsort((ticks, root)).tolist()
