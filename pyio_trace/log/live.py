@@ -174,7 +174,8 @@ class LiveLog:
             ids, sums, _ = self._sums_of(portion[0])
             return _as_records(ids, sums, self.op_rows, portion[0].ticks)
         total = sum(run.slots for run in portion)
-        words = np.empty((total, WORDS), np.uint64) if lasting else self._room(total)
+        # a column of a single record would be its memory, not a copy
+        words = np.empty((total, WORDS), np.uint64) if lasting or total == 1 else self._room(total)
         ids = np.empty(total, np.int64)
         first = 0
         for run in portion:

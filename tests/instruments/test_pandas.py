@@ -234,3 +234,27 @@ def test_share_of_operations_whose_span_is_known(program: Runner) -> None:
     known = [row for row in rows if row["link"] in ("thread", "context", "descriptor")]
     # THEN nearly all operations on its files have a span for sure
     assert len(known) >= 0.95 * len(rows), [(row["op"], row["path"], row["link"]) for row in rows if row not in known]
+
+
+def test_what_a_pickle_holds_is_not_asked(program: Runner) -> None:
+    # GIVEN pickles of things that are no frames, one of a class that tells when it is asked something
+    text = """
+    import pandas as pd
+    class Told:
+        def __getattr__(self, name):
+            if not name.startswith("__"):
+                print("asked for", name)
+            raise AttributeError(name)
+        def __getstate__(self):
+            return {}
+        def __setstate__(self, state):
+            pass
+    for number, thing in enumerate([(1, 2), {3}, "text", 4, Told(), pd.DataFrame({"a": [1, 2]}), pd.Series([1])]):
+        pd.to_pickle(thing, f"{number}.pkl")
+        print(type(pd.read_pickle(f"{number}.pkl")).__name__)
+    """
+    # WHEN they are read THEN nothing is asked and nothing fails; of frames the shape is told
+    outcome = succeeded(alike(program.traced(text), program.bare(text)))
+    assert outcome.log.losses() == {}
+    told = [detail(row) for row in outcome.select(op="pandas.read_pickle")]
+    assert told == [{}] * 5 + [{"rows": 2, "columns": 1}, {"rows": 1, "columns": 1}]

@@ -9,6 +9,7 @@ pyarrow, HDF5).  Text that is read from or made in memory is in no row.
 from __future__ import annotations
 
 import os
+import sys
 from _io import BytesIO, StringIO
 
 from pyio_trace.capture.instrument import Instrument, Target
@@ -96,9 +97,10 @@ def _asked(kwargs: dict[str, Any]) -> Details:
 
 
 def _shape(frame: Any) -> Details:
-    shape = getattr(frame, "shape", None)
-    if not isinstance(shape, tuple) or not shape:
+    """Of frames and series; what a pickle holds is what the program likes, and is not asked."""
+    if not issubclass(type(frame), sys.modules["pandas.core.generic"].NDFrame):
         return {}
+    shape = frame.shape
     return {"rows": shape[0], "columns": shape[1] if len(shape) > 1 else 1}
 
 
@@ -114,14 +116,18 @@ def _read(index: int, name: str) -> Callable[..., Details]:
             return {"sheets": len(result)}
         if isinstance(result, list):
             return {"tables": len(result)}
-        if hasattr(result, "shape"):
-            return _shape(result)
-        if hasattr(result, "__next__") or hasattr(result, "__iter__"):
+        if _gives_chunks(type(result)):
             _remember(result, _file(args[index] if len(args) > index else kwargs.get(name)))
             return {"chunks": True}
-        return {}
+        return _shape(result)
 
     return after
+
+
+def _gives_chunks(kind: type) -> bool:
+    if kind.__module__.partition(".")[0] != "pandas":
+        return kind.__name__ == "generator"  # a query's
+    return (hasattr(kind, "__next__") or hasattr(kind, "__iter__")) and not hasattr(kind, "shape")
 
 
 def _chunk(result: Any, *args: Any, **kwargs: Any) -> Details:
@@ -129,8 +135,9 @@ def _chunk(result: Any, *args: Any, **kwargs: Any) -> Details:
 
 
 def _writing(frame: Any, *args: Any, **kwargs: Any) -> Details:
-    kind = {"object": "Series"} if len(getattr(frame, "shape", ())) == 1 else {}
-    return {**_shape(frame), **kind, **_asked(kwargs)}
+    shape = _shape(frame)
+    kind = {"object": "Series"} if shape and frame.ndim == 1 else {}
+    return {**shape, **kind, **_asked(kwargs)}
 
 
 def _storing(store: Any, key: Any, value: Any = None, *args: Any, **kwargs: Any) -> Details:
