@@ -39,7 +39,7 @@ PREFIX = "PYIO_TRACE_"
 # Set by us, never by a user: the live log to join; the log that it becomes; the pipes to `pyio-trace doctor SCRIPT`
 # (capture/hold.py); third parties' instruments, as they were found (capture/engine.py).
 INTERNAL_VARIABLES = ("PYIO_TRACE_LOG", "PYIO_TRACE_FINAL", "PYIO_TRACE_HOLD", "PYIO_TRACE_FOUND")
-FINAL_VARIABLE, HOLD_VARIABLE, FOUND_VARIABLE = INTERNAL_VARIABLES[1:]
+LOG_VARIABLE, FINAL_VARIABLE, HOLD_VARIABLE, FOUND_VARIABLE = INTERNAL_VARIABLES
 
 
 class Option:

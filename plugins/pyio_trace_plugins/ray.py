@@ -32,7 +32,7 @@ from pyio_trace_plugins import gather as gathering
 
 _OUTPUT = configuration.BY_NAME["output"].variable
 _QUIET = configuration.BY_NAME["quiet"].variable
-_LOG = "PYIO_TRACE_LOG"  # capture/online.py: the log of a run to join
+_LOG = "PYIO_TRACE_LOG"  # config.py: the log of a run to join
 
 
 def runtime_env(

@@ -56,7 +56,7 @@ def _start() -> None:
 
     if not configuration.enabled() or _leave_alone():
         return
-    live = os.environ.get(online.LOG_VARIABLE)
+    live = os.environ.get(configuration.LOG_VARIABLE)
     if live and _traced_already(live):
         return  # a subinterpreter
     if live:

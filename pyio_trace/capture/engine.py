@@ -14,7 +14,6 @@ import sys
 
 from pyio_trace import native
 from pyio_trace.capture import imports
-from pyio_trace.capture.faults import came_from_outside
 from pyio_trace.capture.instrument import KINDS, MOVED
 from pyio_trace.config import FOUND_VARIABLE
 from pyio_trace.errors import ConfigError
@@ -64,7 +63,7 @@ def stop() -> None:
         try:
             disarm()
         except BaseException as problem:
-            if came_from_outside(problem):
+            if _came_from_outside(problem):
                 raise
             _say(f"the instrument {name} could not be undone: {type(problem).__name__}: {problem}")
     _states.clear()
@@ -183,7 +182,7 @@ def _arm(name: str, where: str, module: ModuleType) -> None:
         for target in instrument.targets:
             imports.watch(target.module or instrument.module, _target_armer(name, target))
     except BaseException as problem:  # SystemExit too
-        if came_from_outside(problem):
+        if _came_from_outside(problem):
             raise
         _set_state(name, BROKEN, f"{type(problem).__name__}: {problem}")
 
@@ -193,12 +192,18 @@ def _arm_target(name: str, target: Target, module: ModuleType) -> None:
     try:
         why_not = watch(target, module)
     except BaseException as problem:
-        if came_from_outside(problem):
+        if _came_from_outside(problem):
             raise
         why_not = f"{type(problem).__name__}: {problem}"
         missing_is_no_fault = False
     if why_not and not missing_is_no_fault:
         _set_state(name, BROKEN, f"{target.where}: {why_not}")
+
+
+def _came_from_outside(problem: BaseException) -> bool:
+    from pyio_trace.capture.faults import came_from_outside  # not at every start
+
+    return came_from_outside(problem)
 
 
 def _say(text: str) -> None:

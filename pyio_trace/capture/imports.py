@@ -13,7 +13,6 @@ import os
 import sys
 
 from pyio_trace import native
-from pyio_trace.capture.faults import came_from_outside
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -58,6 +57,8 @@ def _run(action: Action, module: ModuleType) -> None:
     try:
         action(module)
     except BaseException as problem:  # a fault of ours must not break the program's import
+        from pyio_trace.capture.faults import came_from_outside
+
         if came_from_outside(problem):
             raise
         try:

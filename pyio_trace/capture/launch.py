@@ -12,8 +12,7 @@ import os
 import sys
 
 from pyio_trace import native
-from pyio_trace.capture import online
-from pyio_trace.config import output_paths
+from pyio_trace.config import LOG_VARIABLE, output_paths
 from pyio_trace.errors import CaptureError, ConfigError
 
 TYPE_CHECKING = False
@@ -40,12 +39,15 @@ def run(config: Config, kind: str, target: str, args: list[str]) -> NoReturn:
         raise ConfigError("no-such-script", f"there is no script {target!r}")
     if kind == "module":
         _check_module(target)
-    online.check(config)
+    if config.instruments not in ("all", "none") or "op:" in config.include + config.exclude:
+        from pyio_trace.capture import online  # milliseconds, where nothing was said that could be wrong
+
+        online.check(config)
     if sys.flags.no_site:
         raise ConfigError("no-site", "python -S skips the step in which tracing starts; run without -S")
     _check_writable(*output_paths(config, {"script": target, "module": target, "code": "command"}[kind]))
     environment = {**os.environ, **config.to_environment()}
-    environment.pop(online.LOG_VARIABLE, None)
+    environment.pop(LOG_VARIABLE, None)
     if not started_by_site:
         _use_shim(environment)
     script = ["--", target] if target.startswith("-") else [target]

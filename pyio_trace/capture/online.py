@@ -10,7 +10,7 @@ import sys
 
 from pyio_trace import native
 from pyio_trace.capture import engine, imports, preload, threads
-from pyio_trace.config import FINAL_VARIABLE, FOUND_VARIABLE
+from pyio_trace.config import FINAL_VARIABLE, FOUND_VARIABLE, LOG_VARIABLE
 from pyio_trace.errors import CaptureError, ConfigError
 from pyio_trace.output import in_memory
 from pyio_trace.values import did_you_mean
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
     from pyio_trace.config import Config
 
-LOG_VARIABLE = "PYIO_TRACE_LOG"  # the live log of the run; also named in csrc/core/hooks_process.c
 MODES = ("trace", "profile", "ring")  # enum pt_mode, by number
 _STACKS = {"full": 1, "site": 2, "off": 3}  # enum pt_stack_state
 
