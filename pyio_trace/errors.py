@@ -7,6 +7,8 @@ The command line prints the line and exits with status 2.
 
 from __future__ import annotations
 
+import os
+
 
 class PyioTraceError(Exception):
     """An error of the user's situation, not of the program.
@@ -48,3 +50,11 @@ def printable(text: str) -> str:
     import re  # not at the top: a traced program waits for this module
 
     return re.sub(UNPRINTABLE, lambda found: found[0].encode("unicode_escape").decode(), text)
+
+
+def say(text: str) -> None:
+    """A line of ours on the traced program's stderr, past its buffers."""
+    try:
+        os.write(2, f"pyio-trace: {text}\n".encode(errors="backslashreplace"))
+    except OSError:
+        pass  # stderr is closed, or a full disk: nobody to tell

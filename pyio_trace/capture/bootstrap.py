@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import sys
 
-from pyio_trace.errors import PyioTraceError
+from pyio_trace.errors import PyioTraceError, say
 
 #: Programs of frameworks that serve everybody's work and do none of it, by the ends of their scripts' paths.
 _SERVICES = (
@@ -38,16 +38,9 @@ def start_from_environment() -> None:
         _start()
     except PyioTraceError as problem:
         if problem.slug != "run-ended":  # a child that outlives its run is nobody's mistake
-            _say(f"not tracing: {problem}")
+            say(f"not tracing: {problem}")
     except Exception as problem:
-        _say(f"not tracing: {type(problem).__name__}: {problem}")
-
-
-def _say(text: str) -> None:
-    try:
-        os.write(2, f"pyio-trace: {text}\n".encode(errors="backslashreplace"))
-    except OSError:
-        pass  # stderr is closed, or a full disk: nobody to tell
+        say(f"not tracing: {type(problem).__name__}: {problem}")
 
 
 def _start() -> None:
@@ -67,7 +60,7 @@ def _start() -> None:
         live, final = configuration.output_paths(settings, online.script_name())
         begun = online.start(settings, live, final, create=True)
         if begun.live != live and not settings.quiet:
-            _say(f"files cannot be mapped where {live!r} is; until the run has ended its log is {begun.live!r}")
+            say(f"files cannot be mapped where {live!r} is; until the run has ended its log is {begun.live!r}")
     if configuration.HOLD_VARIABLE in os.environ:
         from pyio_trace.capture.hold import hold_at_exit
 

@@ -16,7 +16,7 @@ from pyio_trace import native
 from pyio_trace.capture import imports
 from pyio_trace.capture.instrument import KINDS, MOVED
 from pyio_trace.config import FOUND_VARIABLE
-from pyio_trace.errors import ConfigError
+from pyio_trace.errors import ConfigError, say
 from pyio_trace.values import did_you_mean
 
 TYPE_CHECKING = False
@@ -65,7 +65,7 @@ def stop() -> None:
         except BaseException as problem:
             if _came_from_outside(problem):
                 raise
-            _say(f"the instrument {name} could not be undone: {type(problem).__name__}: {problem}")
+            say(f"the instrument {name} could not be undone: {type(problem).__name__}: {problem}")
     _states.clear()
 
 
@@ -204,13 +204,6 @@ def _came_from_outside(problem: BaseException) -> bool:
     from pyio_trace.capture.faults import came_from_outside  # not at every start
 
     return came_from_outside(problem)
-
-
-def _say(text: str) -> None:
-    try:
-        os.write(2, f"pyio-trace: {text}\n".encode(errors="replace"))
-    except OSError:
-        pass  # stderr is closed
 
 
 def _set_state(name: str, state: str, why: str) -> None:

@@ -9,10 +9,10 @@ and no line in its profile.
 
 from __future__ import annotations
 
-import os
 import sys
 
 from pyio_trace import native
+from pyio_trace.errors import say
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -61,10 +61,7 @@ def _run(action: Action, module: ModuleType) -> None:
 
         if came_from_outside(problem):
             raise
-        try:
-            os.write(2, f"pyio-trace: {module.__name__} is not instrumented: {problem}\n".encode(errors="replace"))
-        except OSError:
-            pass  # stderr is closed
+        say(f"{module.__name__} is not instrumented: {problem}")
 
 
 class _Finder:

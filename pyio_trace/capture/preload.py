@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 
 from pyio_trace import native
+from pyio_trace.errors import say
 
 VARIABLE = "LD_PRELOAD"
 LIBRARY = "libpyio_trace.so"  # also named in csrc/core/hooks_process.c
@@ -30,7 +31,7 @@ def add(*, complain: bool) -> None:
     path = library()
     if path is None or " " in path or ":" in path or "$" in path:
         if complain:
-            _warn(f"only Python children are followed: {path or LIBRARY!r} cannot be preloaded (a space, : or $ in it)")
+            say(f"only Python children are followed: {path or LIBRARY!r} cannot be preloaded (a space, : or $ in it)")
         return
     before = os.environ.get(VARIABLE)
     if path in _entries(before):
@@ -60,10 +61,3 @@ def remove() -> None:
 def _entries(value: str | None) -> list[str]:
     """The objects that the loader makes of it: separated by spaces or colons."""
     return (value or "").replace(":", " ").split()
-
-
-def _warn(text: str) -> None:
-    try:
-        os.write(2, f"pyio-trace: {text}\n".encode(errors="backslashreplace"))
-    except OSError:
-        pass  # stderr is closed
