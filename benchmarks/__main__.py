@@ -1,7 +1,7 @@
 """python -m benchmarks [ROW...] [--write] [--folder DIR]: measures rows, prints the table.
 
-Rows: c-pread os-pread open stat read-16 lines modes start-up fork size load; all
-when none is named.  --write (all rows only) makes docs/benchmarks.md anew.
+Rows: c-pread os-pread open stat read-16 lines modes watched start-up fork size load;
+all when none is named.  --write (all rows only) makes docs/benchmarks.md anew.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from benchmarks import hot, lives, logs, page
+from benchmarks.gauge import WATCH, gauge
 from benchmarks.measure import Results
 
 LIVES = {"start-up": lives.start_up, "fork": lives.fork}
@@ -59,6 +60,7 @@ def main() -> int:
         parser.error("--write needs all rows: name none")
     folder = options.folder and options.folder.resolve()
     described = page.machine()
+    gauge.choose(WATCH)
     os.chdir("/")  # away from a pyproject.toml that would have a say
     with tempfile.TemporaryDirectory(dir=folder, prefix="pyio-benchmark-") as name:
         if MEMORY.is_dir():
@@ -66,6 +68,7 @@ def main() -> int:
                 results = measure(options.rows or list(ROWS), Path(name), Path(memory))
         else:
             results = measure(options.rows or list(ROWS), Path(name), None)
+    described.append(f"- {gauge.describe()}")
     print("\n".join([*described, "", *page.tables(results)]))
     if options.write:
         page.write(results, described, hot.ROUNDS, lives.ROUNDS)

@@ -160,7 +160,7 @@ def pair(
         return took
 
     limit = None if limit is None else limit * NS
-    return Pair(work, where, "ns", *alternate(bare, traced, ROUNDS), limit)
+    return Pair(work, where, "ns", alternate(bare, traced, ROUNDS), limit)
 
 
 def c_loop(folder: Path, fd: int) -> Loop:

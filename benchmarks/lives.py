@@ -64,7 +64,7 @@ def _pair(
     work: str, bare: list[str], traced: list[str], environment: dict[str, str], limit: float, rounds: int = ROUNDS
 ) -> Pair:
     clean = clean_environment()
-    return Pair(work, "", "ms", *alternate(lambda: run(bare, clean), lambda: run(traced, environment), rounds), limit)
+    return Pair(work, "", "ms", alternate(lambda: run(bare, clean), lambda: run(traced, environment), rounds), limit)
 
 
 def twins(folder: Path) -> tuple[str, str]:
@@ -119,4 +119,4 @@ def _in_process(work: str, one: Callable[[], None], times: int, folder: Path, fo
         log.unlink()
         return took
 
-    return Pair(work, "", "us", *alternate(bare, traced, ROUNDS))
+    return Pair(work, "", "us", alternate(bare, traced, ROUNDS))

@@ -10,11 +10,12 @@ from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 
-from benchmarks.measure import SCALES, Figure, Pair, Results
+from benchmarks.gauge import TOLERANCE
+from benchmarks.measure import ENOUGH, PATIENCE, SCALES, Figure, Pair, Results
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "benchmarks.md"
-PAIR_HEAD = ("work", "log on", "bare", "traced", "added", "middle half", "ratio", "limit", "met")
-FIGURE_HEAD = ("figure", "measured", "limit", "met")
+PAIR_HEAD = ("work", "log on", "bare", "traced", "added", "middle half", "ratio", "limit", "met", "rounds")
+FIGURE_HEAD = ("figure", "measured", "limit", "met", "runs")
 
 
 def pair_row(pair: Pair) -> tuple[str, ...]:
@@ -36,13 +37,19 @@ def pair_row(pair: Pair) -> tuple[str, ...]:
         f"{pair.ratio:.2f}",
         limit,
         yes_no(pair.met),
+        counted(pair.bare, pair.rounds.full_speed),
     )
 
 
 def figure_row(figure: Figure) -> tuple[str, ...]:
     limit = "" if figure.limit is None else f"{figure.limit:g} {figure.unit}"
     value = f"{figure.value:.0f}" if figure.value >= 100 else f"{figure.value:.3g}"
-    return figure.work, f"{value} {figure.unit}", limit, yes_no(figure.met)
+    return figure.work, f"{value} {figure.unit}", limit, yes_no(figure.met), counted(figure.values, figure.full_speed)
+
+
+def counted(values: list[float], full_speed: bool | None) -> str:
+    """How many rounds or runs a row is made of, and whether they were made on a slow machine."""
+    return f"{len(values)}, SLOW" if full_speed is False else f"{len(values)}"
 
 
 def yes_no(met: bool | None) -> str:
@@ -82,15 +89,20 @@ def machine() -> list[str]:
 
 METHOD = """\
 Bare and traced run in turn in one run of `python -m benchmarks`, {hot} rounds of each for the cost of an operation
-and {lives} or more for that of a process; *added* is the median of the rounds' differences, *ratio* the median of their
-ratios, and between the two ends of *middle half* lies the middle half of the differences. Times of operations are
-wall time less the time the thread stood ready while other programs had the processor (`/proc/thread-self/schedstat`).
-Before each round memory is taken and freed, so that the host of a virtual machine has backed what the log will take.
-Files read are in the page cache: the dearest case for a tracer. A round starts and stops tracing in the running
-process, its records fill whole chunks of a live log on the named file system, and reserving their blocks is in the
-figure. A stack of N is N Python frames. Sizes are blocks on the disk. Loading runs in a fresh interpreter, imports
-and the printed text included, three times. Limits are DESIGN's, which were
-set where a bare pread took 385 ns; that of a start with tracing switched off is our reading of "nothing measurable".
+and {lives} or more for that of a process. A round before or after which the machine ran slow is left out and made
+again: a gauge says so, a fixed piece of arithmetic that knows nothing of the round ([gauge.py](../benchmarks/gauge.py);
+slow: over {tolerance:.2f} of its fastest), on the processor that is at full speed for longer. After {patience:.0f} s a
+row is made of what there is; where that are fewer than {enough} rounds, of all of them, and it says SLOW.
+
+*added* is the median of the rounds' differences, *ratio* the median of their ratios, and between the two ends of
+*middle half* lies the middle half of the differences. Times of operations are wall time less the time the thread stood
+ready while other programs had the processor (`/proc/thread-self/schedstat`). Before each round memory is taken and
+freed, so that the host of a virtual machine has backed what the log will take. Files read are in the page cache: the
+dearest case for a tracer. A round starts and stops tracing in the running process, its records fill whole chunks of a
+live log on the named file system, and reserving their blocks is in the figure. A stack of N is N Python frames. Sizes
+are blocks on the disk. Loading runs in a fresh interpreter, imports and the printed text included, three times at full
+speed. Limits are DESIGN's, which were set where a bare pread took 385 ns; that of a start with tracing switched off is
+our reading of "nothing measurable".
 """
 
 
@@ -121,7 +133,7 @@ def write(results: Results, described: list[str], hot: int, lives: int) -> None:
         "",
         *described,
         "",
-        METHOD.format(hot=hot, lives=lives),
+        METHOD.format(hot=hot, lives=lives, tolerance=TOLERANCE, patience=PATIENCE, enough=ENOUGH),
         *tables(results),
         OVER,
         "Command: `" + " ".join(["python", "-m", "benchmarks", *sys.argv[1:]]) + "`",
