@@ -114,7 +114,7 @@ static void count(const struct pt_call *c, uint64_t ticks, int64_t moved, int er
         __atomic_fetch_add(&n->bytes, (uint64_t)moved, __ATOMIC_RELAXED);
 }
 
-/* The log is full: there should have been a record. */
+/* The log is full: there should have been a record, or a sum. */
 static void count_lost(void)
 {
     __atomic_fetch_add(&pt.header->lost, 1, __ATOMIC_RELAXED);
@@ -152,7 +152,7 @@ static __attribute__((noinline)) void end_sums(struct pt_call *c, uint64_t ticks
         pt_profile_end(c, ticks, moved, error);
     else
         count(c, ticks, moved, error);
-    if (c->why != PT_PROFILED)
+    if (c->why != PT_PROFILED || c->apart == PT_COUNTED)
         count_lost();
     /* In a full log the reader knows from when on. */
     if (!error && (traits[c->op] & MOVES_POSITION) &&

@@ -44,6 +44,16 @@ bool pt_op_moves(unsigned op)
     return sized && row->klass != PT_OPEN && row->klass != PT_CLOSE && row->klass != PT_PROCESS;
 }
 
+/* What of it was reserved before the disk was full goes back: the program may need it, or a smaller chunk. */
+static bool give_back(char *at, uint64_t size)
+{
+    uintptr_t page = pt_kernel_page(), low = ((uintptr_t)at + page - 1) & ~(page - 1);
+    uintptr_t high = ((uintptr_t)at + size) & ~(page - 1);
+    if (low < high)
+        pt_sys(SYS_madvise, low, high - low, MADV_REMOVE);
+    return false;
+}
+
 /* Reserves [at, at+size) of the mapping.  False: there is no room for it. */
 static bool reserve(char *at, uint64_t size)
 {
@@ -53,7 +63,7 @@ static bool reserve(char *at, uint64_t size)
     if (r == 0)
         return true;
     if (r != -EINVAL && r != -EPERM && r != -EACCES && r != -ENOSYS)
-        return false;
+        return give_back(at, size);
     /* Before Linux 5.14, or where a filter forbids it: through a descriptor that lives for this call only. */
     long fd = pt_sys(SYS_openat, AT_FDCWD, pt.path, O_RDWR | O_CLOEXEC, 0);
     if (fd < 0)
@@ -61,7 +71,7 @@ static bool reserve(char *at, uint64_t size)
     struct stat st;
     bool ours = pt_sys(SYS_fallocate, fd, 0, (long)(at - pt.base), (long)size) == 0 && fstat((int)fd, &st) == 0;
     pt_sys(SYS_close, fd);
-    return ours;
+    return ours || give_back(at, size);
 }
 
 static bool out_of_reach; /* what this process maps is used up, the log is not */
@@ -247,6 +257,16 @@ static uint64_t limit_of(uint32_t kind)
     return kind == PT_CHUNK_OPS ? budget - budget / 8 / PT_PAGE * PT_PAGE : budget;
 }
 
+/* What to try next on a nearly full disk; 0: nothing. */
+static uint64_t smaller(uint32_t kind, uint64_t size)
+{
+    if (kind == PT_CHUNK_OPS)
+        return size > PT_PAGE ? PT_PAGE : 0;
+    if (kind == PT_CHUNK_PAD && size >= 4 * PT_RING_SLOT) /* a ring: whole slots, two at least */
+        return size / 2 / PT_RING_SLOT * PT_RING_SLOT;
+    return 0;
+}
+
 static struct pt_chunk *claim(uint32_t kind, uint64_t size, uint32_t process, uint32_t tid, uint32_t sequence)
 {
     struct pt_header *h = pt.header;
@@ -279,12 +299,13 @@ static struct pt_chunk *claim(uint32_t kind, uint64_t size, uint32_t process, ui
         if (!reserve((char *)c, size)) {
             if (pt.gate & PT_GATE_OFF)
                 return NULL;
-            if (size > PT_PAGE && kind == PT_CHUNK_OPS) {
-                size = PT_PAGE; /* a nearly full disk may still have a page */
-                continue;
+            uint64_t less = smaller(kind, size);
+            if (!less) {
+                mark_full(PT_FULL_DISK);
+                return NULL;
             }
-            mark_full(PT_FULL_DISK);
-            return NULL;
+            size = less;
+            continue;
         }
         c->offset = at;
         c->size = size;

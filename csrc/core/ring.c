@@ -37,6 +37,7 @@ static void set_up(void)
     struct pt_chunk *area = pt_chunk_claim_slow(PT_CHUNK_PAD, slots * PT_RING_SLOT, 0, 0, 0);
     if (!area)
         return;
+    slots = area->size / PT_RING_SLOT; /* on a nearly full disk, what there is room for */
     for (uint64_t i = slots; i-- > 0;)
         empty_slot((struct pt_chunk *)((char *)area + i * PT_RING_SLOT));
     uint64_t none = 0, start = (uint64_t)((char *)area - pt.base);

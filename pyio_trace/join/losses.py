@@ -96,7 +96,8 @@ def read_losses(log: LiveLog, processes: list[Process], mappings: list[dict[str,
     """What is known to be missing; empty if nothing.
 
     operations_counted_only, since (ns since the epoch), reason: the log was
-    full; unfollowed_children: command lines of children that did not trace
+    full, and files and lines first met after that may have no name;
+    unfollowed_children: command lines of children that did not trace
     themselves; unfollowed: how many there were in all; torn: bytes of the log
     that are not there or not readable; tracer_faults: of pyio_trace itself.
     unseen_read, unseen_written: bytes moved by calls that passed the hooks by
@@ -107,7 +108,7 @@ def read_losses(log: LiveLog, processes: list[Process], mappings: list[dict[str,
     header = log.header
     losses: dict[str, Any] = {}
     full = int(header["full_reason"])
-    if int(header["lost"]) or (full and int(header["mode"]) == layout.MODE_TRACE):
+    if int(header["lost"]) or full:
         losses["operations_counted_only"] = _signed(header["lost"])
         losses["since"] = log.clock.epoch_of(int(header["full_since"])) if header["full_since"] else None
         losses["reason"] = _REASONS.get(full, "not known")

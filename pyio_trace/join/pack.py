@@ -50,7 +50,7 @@ def pack(
         done = _write(source, temporary, progress)
         _settle(temporary, output)
     except OSError as error:
-        raise LogError("log-unwritable", f"{output}: cannot be written: {error.strerror or error}") from None
+        raise LogError("log-unwritable", f"{output}: cannot be written: {_said(error)}") from None
     finally:
         temporary.unlink(missing_ok=True)
     size = output.stat().st_size
@@ -77,11 +77,16 @@ def settle(live: str, final: str, progress: Callable[[int, int], None] | None = 
                     left -= copy.write(part)
             temporary.replace(final)
         except OSError as error:
-            raise LogError("log-unwritable", f"{final}: cannot be written: {error.strerror or error}") from None
+            raise LogError("log-unwritable", f"{final}: cannot be written: {_said(error)}") from None
         finally:
             temporary.unlink(missing_ok=True)
     os.unlink(live)
     return os.stat(final).st_size
+
+
+def _said(error: OSError) -> str:
+    """Arrow's errors have words of their own around the system's."""
+    return os.strerror(error.errno) if error.errno else str(error)
 
 
 def _write(source: Source, path: Path, progress: Callable[[int, int], None] | None) -> int:

@@ -8,10 +8,12 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
+import pyio_trace
 from tests.support.programs import Outcome, Runner, succeeded
 
 WORK = """\
@@ -41,16 +43,24 @@ sys.exit(4)
 DONE = {"pread": (10500, 10500 * 4096), "pwrite": (10500, 10500 * 100), "access": (1050, 0)}
 
 
+@contextmanager
+def mounted(where: Path, room: str) -> Iterator[Path]:
+    """A file system of so many bytes, as mount has them."""
+    where.mkdir()
+    told = subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={room}", "none", where], capture_output=True, text=True)
+    if told.returncode:
+        pytest.skip(f"no file system can be mounted here: {told.stderr.strip()}")
+    try:
+        yield where
+    finally:
+        subprocess.run(["umount", "--lazy", where], check=True)
+
+
 @pytest.fixture
 def small(tmp_path: Path) -> Iterator[Path]:
     """A file system of 512 KiB."""
-    where = tmp_path / "small"
-    where.mkdir()
-    told = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=512k", "none", where], capture_output=True, text=True)
-    if told.returncode:
-        pytest.skip(f"no file system can be mounted here: {told.stderr.strip()}")
-    yield where
-    subprocess.run(["umount", where], check=True)
+    with mounted(tmp_path / "small", "512k") as where:
+        yield where
 
 
 def check_counted(outcome: Outcome, reason: str) -> None:
@@ -110,6 +120,119 @@ def test_disk_that_fills_up_by_others(program: Runner, data: Path, small: Path) 
     counted = {row["op"]: row for row in outcome.log.counters().to_pylist() if row["why"] == "counted"}
     assert counted["pread"]["count"] + len(outcome.select(op="pread", path=data)) == 5000
     assert outcome.log.losses()["reason"] == "disk full"
+
+
+#: Writes 100 bytes each to so many files.
+MANY = """\
+import os, sys
+for n in range(int(sys.argv[1])):
+    fd = os.open(f"file-{n:05}", os.O_CREAT | os.O_WRONLY)
+    os.pwrite(fd, b"x" * 100, 0)
+    os.close(fd)
+print("done")
+"""
+
+
+def test_profile_on_a_full_disk(program: Runner, small: Path) -> None:
+    # GIVEN a profile of more files than the disk has room for the sums of
+    outcome = program.traced(MANY, 3000, log=small / "run.pyio", env={"PYIO_TRACE_MODE": "profile"})
+    # WHEN the program ends THEN it does as untraced, sums and counters together are what it did, and the log says why
+    check_same(outcome, program.bare(MANY, 3000))
+    losses, counters = outcome.log.losses(), outcome.log.counters().to_pylist()
+    assert losses["reason"] == "disk full"
+    assert losses["operations_counted_only"] == sum(row["count"] for row in counters if row["why"] == "counted")
+    summed = sum(row["count"] for row in outcome.select(op="pwrite"))
+    counted = [row for row in counters if row["op"] == "pwrite" and row["why"] == "counted"]
+    assert 0 < summed < 3000
+    assert summed + sum(row["count"] for row in counted) == 3000
+    assert sum(row["bytes"] for row in counted) == 100 * (3000 - summed)
+
+
+def test_ring_on_a_disk_without_room_for_it(program: Runner, data: Path, small: Path) -> None:
+    # GIVEN a ring that is larger than the disk
+    text = """\
+    import os, sys
+    fd = os.open(sys.argv[1], os.O_RDONLY)
+    for n in range(40_000):
+        os.pread(fd, 10, n)
+    print("done")
+    """
+    env = {"PYIO_TRACE_MODE": "ring", "PYIO_TRACE_RING_SIZE": "1M"}
+    outcome = program.traced(text, data, log=small / "run.pyio", env=env)
+    # WHEN the program ends THEN it does as untraced, and the ring is as large as there was room for
+    check_same(outcome, program.bare(text, data))
+    places = sorted(row["offset"] for row in outcome.select(op="pread", path=data))
+    assert len(places) > 2000
+    assert places == list(range(40_000 - len(places), 40_000))
+    assert outcome.log.losses() == {}
+
+
+def test_ring_without_room_for_names(program: Runner, small: Path) -> None:
+    # GIVEN a ring beside which there is no room for the names of so many files
+    env = {"PYIO_TRACE_MODE": "ring", "PYIO_TRACE_RING_SIZE": "1M"}
+    outcome = program.traced(MANY, 20_000, log=small / "run.pyio", env=env)
+    # WHEN the program ends THEN it does as untraced, and the log has the latest, and why they have no names
+    check_same(outcome, program.bare(MANY, 20_000))
+    rows = outcome.select(op="pwrite")
+    assert len(rows) > 1000
+    assert {(row["path"], row["moved"]) for row in rows} == {(None, 100)}
+    losses = outcome.log.losses()
+    assert (losses["operations_counted_only"], losses["reason"]) == (0, "disk full")
+    told = program.command([sys.executable, "-m", "pyio_trace", "summary", outcome.path]).stdout
+    assert "disk full; a file or line first met after that has no name" in told
+
+
+def test_the_last_pages_of_a_disk(program: Runner, data: Path, tmp_path: Path) -> None:
+    # GIVEN a disk that is filled up but for a number of pages, fewer than the log's next part has
+    text = """\
+    import os, sys
+    fd = os.open(sys.argv[1], os.O_RDONLY)
+    for n in range(3000):
+        os.pread(fd, 10, n)
+    with open(os.path.join(sys.argv[2], "filler"), "wb", 0) as filler:
+        while os.statvfs(sys.argv[2]).f_bavail > int(sys.argv[3]):
+            filler.write(bytes(4096))
+    for n in range(20_000):
+        os.pread(fd, 11, n)
+    """
+    recorded = []
+    for pages in (0, 16):
+        with mounted(tmp_path / f"disk-{pages}", "512k") as disk:
+            outcome = succeeded(program.traced(text, data, disk, pages, log=disk / "run.pyio"))
+            reads = outcome.select(op="pread")
+        recorded.append(sum(json.loads(row["detail"] or "{}").get("calls", 0) == 0 for row in reads))
+    # WHEN the program goes on THEN each of them holds operations: 84 of 48 bytes, less the page's own head
+    assert recorded[1] - recorded[0] > 16 * 80
+
+
+@pytest.mark.parametrize("mode", ["trace", "profile", "ring"])
+def test_no_room_to_pack(program: Runner, tmp_path: Path, mode: str) -> None:
+    # GIVEN a disk on which there is room for the live log, until the program fills the rest of it
+    text = """\
+    import os, sys
+    for n in range(500):
+        os.stat(__file__)
+    try:
+        with open(os.path.join(sys.argv[1], "filler"), "wb", 0) as filler:
+            while filler.write(bytes(4096)):
+                pass
+    except OSError as error:
+        sys.exit(error.errno)
+    """
+    script = program.write(text)
+    # WHEN it has ended THEN its status is its own, a line says what could not be written, and the live log is there
+    with mounted(tmp_path / "disk", "2m") as disk:
+        words = [sys.executable, "-m", "pyio_trace", "--mode", mode, "--ring-size", "1M", "-o", disk / "run.parquet"]
+        outcome = program.command([*words, script, disk], log=disk / "run.pyio")
+        assert outcome.status == 28, outcome.stderr
+        assert "run.parquet: cannot be written: No space left on device" in outcome.stderr
+        assert sorted(path.name for path in disk.iterdir()) == ["filler", "run.pyio"]
+        assert sum(row["count"] for row in outcome.select(op="stat", path=script)) == 500
+        # ... from which it can be packed elsewhere
+        packed = program.command([sys.executable, "-m", "pyio_trace", "pack", outcome.path, "kept.parquet"])
+    assert packed.status == 0, packed.stderr
+    kept = pyio_trace.open(program.folder / "kept.parquet").operations().to_pylist()
+    assert sum(row["count"] for row in kept if row["op"] == "stat" and row["path"] == str(script)) == 500
 
 
 @pytest.mark.parametrize("limit", [200_000, 600_000, 1 << 20])
