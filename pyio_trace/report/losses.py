@@ -40,10 +40,9 @@ def _losses(losses: dict[str, Any], mapped: list[Mapped]) -> list[str]:
     since, reason = left.pop("since", None), left.pop("reason", "")
     if counted_only is not None:
         at = "" if since is None else f" from {_moment(since)} on"
+        lines.append(f"the log was full{at}: {reason}; files and lines first met after that may have no name")
         if counted_only:
-            lines.append(f"{counted(counted_only, 'call')} only counted{at}: {reason}; see `pyio-trace counters`")
-        else:
-            lines.append(f"the log was full{at}: {reason}; a file or line first met after that has no name")
+            lines.append(f"{counted(counted_only, 'call')} only counted: see `pyio-trace counters`")
     children = left.pop("unfollowed_children", [])
     unfollowed = left.pop("unfollowed", 0)
     if unfollowed:

@@ -76,7 +76,8 @@ def test_plain_summary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         "ENOENT",
         "In flight when their process ended (1)",
         "signal 9 (SIGKILL)",
-        "7 calls only counted from",
+        "the log was full from",
+        "7 calls only counted: see",
         "used io_uring",
         "Cost of tracing",
     ):
