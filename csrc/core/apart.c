@@ -124,11 +124,11 @@ static void count_lost(void)
 
 void pt_count_left_out(struct pt_thread *t, uint32_t kind, int64_t moved)
 {
-    if (!t->process_id)
-        return; /* the process found no room for an entry of its own */
-    __atomic_fetch_add(&t->process->excluded_ops[kind & 15], 1, __ATOMIC_RELAXED);
+    bool own = t->process_id; /* else the process found no room for an entry */
+    __atomic_fetch_add(&(own ? t->process->excluded_ops : pt.header->excluded_ops)[kind & 15], 1, __ATOMIC_RELAXED);
     if (moved > 0)
-        __atomic_fetch_add(&t->process->excluded_bytes[kind & 15], (uint64_t)moved, __ATOMIC_RELAXED);
+        __atomic_fetch_add(&(own ? t->process->excluded_bytes : pt.header->excluded_bytes)[kind & 15], (uint64_t)moved,
+                           __ATOMIC_RELAXED);
 }
 
 /* A call on data that gets no row, left out by choice or suppressed: its bytes are seen all the same, and must not be

@@ -67,6 +67,8 @@ struct pt_header {
     uint64_t ring_next;     /* atomic: claims of them so far */
     char selection[1024];   /* what was asked to be left out, as words, perhaps cut */
     uint64_t ring_lost;     /* atomic: ticks of the latest begin among the records that were written over; 0: none were */
+    uint64_t excluded_ops[16]; /* as a process has them: of those that found no room for an entry */
+    uint64_t excluded_bytes[16];
 };
 #define PT_RING_SLOT 65536u
 

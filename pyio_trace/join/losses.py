@@ -72,18 +72,17 @@ def read_counters(log: LiveLog, words: Vocabulary, processes: list[Process]) -> 
                     "errors": _signed(counter["errors"]),
                 }
             )
-        if position:
-            entry = entries[position - 1]
-            rows += [
-                where
-                | {
-                    "why": "excluded",
-                    "kind": layout.DESC_KINDS[kind] if kind < len(layout.DESC_KINDS) else f"kind-{kind}",
-                    "count": _signed(entry["excluded_ops"][kind]),
-                    "bytes": _signed(entry["excluded_bytes"][kind]),
-                }
-                for kind in np.flatnonzero(entry["excluded_ops"]).tolist()
-            ]
+        entry = entries[position - 1] if position else log.header
+        rows += [
+            where
+            | {
+                "why": "excluded",
+                "kind": layout.DESC_KINDS[kind] if kind < len(layout.DESC_KINDS) else f"kind-{kind}",
+                "count": _signed(entry["excluded_ops"][kind]),
+                "bytes": _signed(entry["excluded_bytes"][kind]),
+            }
+            for kind in np.flatnonzero(entry["excluded_ops"]).tolist()
+        ]
     return rows
 
 

@@ -109,6 +109,8 @@ HEADER = np.dtype(
         ("ring_next", "<u8"),
         ("selection", "S1024"),
         ("ring_lost", "<u8"),
+        ("excluded_ops", "<u8", (16,)),
+        ("excluded_bytes", "<u8", (16,)),
     ],
     align=True,
 )

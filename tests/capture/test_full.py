@@ -291,6 +291,34 @@ def test_children_of_a_full_log(program: Runner, data: Path) -> None:
     assert outcome.stderr == ""
 
 
+def test_what_children_without_room_leave_out(program: Runner, data: Path) -> None:
+    # GIVEN children that use pipes, started when the log has no room even for their entries
+    text = """\
+    import os, sys
+    fd = os.open(sys.argv[1], os.O_RDONLY)
+    for n in range(5000):
+        os.pread(fd, 10, n)
+    for child in range(20):
+        if os.fork() == 0:
+            one, other = os.pipe()
+            os.write(other, b"12345")
+            os.read(one, 5)
+            os._exit(0)
+        os.wait()
+    """
+
+    def left_out(size: str) -> tuple[int, int, int]:
+        outcome = succeeded(program.traced(text, data, env={"PYIO_TRACE_MAX_LOG_SIZE": size}))
+        rows = [row for row in outcome.log.counters().to_pylist() if row["kind"] == "pipe" and row["process"] != 0]
+        return sum(row["count"] for row in rows), sum(row["bytes"] for row in rows), len(outcome.processes)
+
+    # WHEN it is run traced THEN what was left out by choice is counted as it is where there is room
+    *small, few = left_out("64K")
+    *large, all_of_them = left_out("64M")
+    assert small == large == [40, 200]
+    assert few < all_of_them == 21
+
+
 def test_limited_address_space(program: Runner, data: Path) -> None:
     # GIVEN a process whose address space is limited to 1 GiB WHEN a program is run traced
     limit = (1 << 30, 1 << 30)
