@@ -71,6 +71,9 @@ _TIMEOUTS = {"test_asyncio": 1500, "test_multiprocessing_spawn": 1500, "test_mul
 
 #: Tests that end nowhere on this machine, untraced as well: its sockets to the virtual machine's host accept nobody.
 IGNORED = {"test_socket": ("ThreadedVSOCKSocketStreamTest",)}
+#: On 3.11.7 and 3.12.1 an executor's manager thread can join, with shutdown_lock held, the feeder thread that waits for
+#: that lock in _on_queue_feeder_error: of 288 untraced runs of this test 8 hung there, of 146 traced ones 1.
+_OWN_DEADLOCK = ("-k", "not test_shutdown_deadlock_pickle")
 
 #: What the tests may use: all that needs no network, sound or display, and no hours of processor time.
 _RESOURCES = "all,-network,-urlfetch,-gui,-audio,-cpu"
@@ -112,7 +115,7 @@ def modules_for(standard_library: Path) -> tuple[list[Module], list[str]]:
         elif name in _STAND_INS:
             found.append(Module(name, "cpython", (_STAND_INS[name],), stand_in=True))
         elif name == "test_concurrent_futures":
-            found.append(Module(name, "pytest", ("test_futures",), stand_in=True))
+            found.append(Module(name, "pytest", ("test_futures",), stand_in=True, options=_OWN_DEADLOCK))
         else:
             absent.append(name)
     found += [Module(f"{name}, --follow=all", "cpython", (name,), follow="all") for name in _FOLLOWED]
