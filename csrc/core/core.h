@@ -313,6 +313,7 @@ PT_API uint32_t pt_mapping_desc(const void *address); /* 0: no file is mapped th
 int pt_select(const struct pt_selection *selection); /* 0, or -E2BIG */
 bool pt_select_op(unsigned op);
 bool pt_select_includes(void); /* by path: only what matches is recorded */
+PT_API bool pt_select_knows_op(const char *pattern);        /* is there an operation that op:PATTERN would match? */
 PT_API bool pt_select_process(const char *name);             /* is a process of this name traced? */
 uint32_t pt_select_path_slow(const char *path, size_t length, uint32_t base); /* why a path is left out; 0: it is not */
 static inline pt_fd_entry pt_left_out_entry(uint32_t kind)

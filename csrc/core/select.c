@@ -342,6 +342,15 @@ static bool op_named(const struct rule *r, unsigned op)
     return matches(r->text, r->text + r->length, name, name + strlen(name));
 }
 
+bool pt_select_knows_op(const char *pattern)
+{
+    const char *end = pattern + strlen(pattern);
+    for (unsigned op = 1; op < PT_OP_COUNT; op++)
+        if (matches(pattern, end, pt_op_name(op), pt_op_name(op) + strlen(pt_op_name(op))))
+            return true;
+    return false;
+}
+
 /* Where processes come from is always recorded: the others could not be told apart. */
 static bool leave_out(unsigned op)
 {

@@ -177,6 +177,14 @@ static PyObject *traces(PyObject *module, PyObject *name)
     return bytes ? PyBool_FromLong(pt_select_process(bytes)) : NULL;
 }
 
+/* knows_operation(pattern): whether there is one that op:PATTERN would match */
+static PyObject *knows_operation(PyObject *module, PyObject *pattern)
+{
+    (void)module;
+    const char *bytes = PyBytes_AsString(pattern);
+    return bytes ? PyBool_FromLong(pt_select_knows_op(bytes)) : NULL;
+}
+
 static PyObject *address(PyObject *module, PyObject *object)
 {
     (void)module;
@@ -255,6 +263,7 @@ static PyMethodDef methods[] = {
     {"dump", dump, METH_O, "dump(path): a copy of the log as it is now"},
     {"dump_on_signal", dump_on_signal, METH_O, "dump_on_signal(number); 0: on none any more"},
     {"traces", traces, METH_O, "traces(name): is a process of this name to be traced"},
+    {"knows_operation", knows_operation, METH_O, "knows_operation(pattern): is there one that op:PATTERN would match"},
     {"operations", operations, METH_NOARGS, "operations() -> [name, ...]"},
     {"got_snapshot", got_snapshot, METH_NOARGS, "got_snapshot() -> {slot: value} of hooked names"},
     {"hook_names", hook_names, METH_NOARGS, "hook_names() -> [name]"},

@@ -135,12 +135,10 @@ def check(config: Config, known: dict[str, str] | None = None) -> None:
     names = [word.removeprefix("op:") for word in words if word.startswith("op:")]
     if not names or native.core is None:
         return
-    from fnmatch import fnmatchcase
-
-    operations = native.core.operations()
     for name in names:
-        if not any(fnmatchcase(operation, name) for operation in operations):
-            raise ConfigError("bad-rule", f"op:{name}: there is no such operation{did_you_mean(name, operations)}")
+        if not native.core.knows_operation(os.fsencode(name)):
+            like = did_you_mean(name, native.core.operations())
+            raise ConfigError("bad-rule", f"op:{name}: there is no such operation{like}")
 
 
 def stop() -> None:

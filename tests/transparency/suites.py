@@ -72,7 +72,7 @@ _TIMEOUTS = {"test_asyncio": 1500, "test_multiprocessing_spawn": 1500, "test_mul
 #: Tests that end nowhere on this machine, untraced as well: its sockets to the virtual machine's host accept nobody.
 IGNORED = {"test_socket": ("ThreadedVSOCKSocketStreamTest",)}
 #: On 3.11.7 and 3.12.1 an executor's manager thread can join, with shutdown_lock held, the feeder thread that waits for
-#: that lock in _on_queue_feeder_error: of 288 untraced runs of this test 8 hung there, of 146 traced ones 1.
+#: that lock in _on_queue_feeder_error: of 288 untraced runs of this test on 3.12.1 8 hung, of 146 traced 1.
 _OWN_DEADLOCK = ("-k", "not test_shutdown_deadlock_pickle")
 
 #: What the tests may use: all that needs no network, sound or display, and no hours of processor time.
