@@ -11,6 +11,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 static struct pt_chunk *slot_at(uint64_t i)
@@ -161,7 +162,19 @@ int pt_log_dump(const char *path)
     if (n >= 0)
         settle_ring(fd, since);
     pt_sys(SYS_close, fd);
+    if (n < 0)
+        pt_sys(SYS_unlinkat, AT_FDCWD, path, 0); /* no room: half a dump would only keep what there is of it */
     return n < 0 ? (int)n : 0;
+}
+
+/* In a signal's handler, of a dump that somebody waits for. */
+static void say_no_dump(const char *path)
+{
+    const char *const words[] = {"pyio-trace: no dump: ", path, " cannot be written\n"};
+    struct iovec parts[3];
+    for (int i = 0; i < 3; i++)
+        parts[i] = (struct iovec){.iov_base = (char *)words[i], .iov_len = strlen(words[i])};
+    pt_sys(SYS_writev, STDERR_FILENO, parts, 3);
 }
 
 /* run.pyio -> run-dump-1.pyio; the number is the first that is free. */
@@ -186,8 +199,13 @@ static void dump_now(int signal)
         while (count)
             *p++ = digits[--count];
         memcpy(p, ".pyio", 6);
-        if (pt_log_dump(path) != -EEXIST)
+        int error = pt_log_dump(path);
+        if (error == 0)
             return;
+        if (error != -EEXIST) {
+            say_no_dump(path);
+            return;
+        }
     }
 }
 

@@ -182,6 +182,26 @@ def test_ring_without_room_for_names(program: Runner, small: Path) -> None:
     assert "disk full; files and lines first met after that may have no name" in told
 
 
+def test_no_room_for_a_dump(program: Runner, small: Path) -> None:
+    # GIVEN a ring, and a disk without room for a copy of it WHEN the program asks for one, by a call and by a signal
+    text = """\
+    import os, signal, sys, pyio_trace
+    for n in range(20_000):
+        os.stat(__file__)
+    try:
+        pyio_trace.current_run().dump(os.path.join(sys.argv[1], "dump.pyio"))
+    except pyio_trace.PyioTraceError as error:
+        print("No space left on device" in str(error))
+    os.kill(os.getpid(), signal.SIGUSR2)
+    print(sorted(os.listdir(sys.argv[1])))
+    """
+    env = {"PYIO_TRACE_MODE": "ring", "PYIO_TRACE_RING_SIZE": "1M", "PYIO_TRACE_DUMP_SIGNAL": "USR2"}
+    outcome = succeeded(program.traced(text, small, log=small / "run.pyio", env=env))
+    # THEN it is told, nothing of it stays on the disk, and the program goes on
+    assert outcome.stdout == "True\n['run.pyio']\n"
+    assert outcome.stderr == f"pyio-trace: no dump: {small}/run-dump-1.pyio cannot be written\n"
+
+
 def test_the_last_pages_of_a_disk(program: Runner, data: Path, tmp_path: Path) -> None:
     # GIVEN a disk that is filled up but for a number of pages, fewer than the log's next part has
     text = """\
