@@ -1,7 +1,7 @@
 """python -m benchmarks [ROW...] [--write] [--folder DIR]: measures rows, prints the table.
 
-Rows: c-pread os-pread open stat read-16 lines modes watched start-up fork size load;
-all when none is named.  --write (all rows only) makes docs/benchmarks.md anew.
+Rows: c-pread os-pread open stat read-16 lines modes watched start-up fork clock size
+load; all when none is named.  --write (all rows only) makes docs/benchmarks.md anew.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from benchmarks.gauge import WATCH, gauge
 from benchmarks.measure import Results
 
 LIVES = {"start-up": lives.start_up, "fork": lives.fork}
-LOGS = {"size": logs.size, "load": logs.load}
-ROWS = (*hot.ROWS, *LIVES, *LOGS)
+FIGURES = {"clock": hot.clock, "size": logs.size, "load": logs.load}
+ROWS = (*hot.ROWS, *LIVES, *FIGURES)
 MEMORY = Path("/dev/shm")
 
 
@@ -41,7 +41,7 @@ def measure(rows: list[str], folder: Path, memory: Path | None) -> Results:
         elif row in LIVES:
             attempt(row, lambda: results.pairs.extend(LIVES[row](folder)))  # noqa: B023
         else:
-            attempt(row, lambda: results.figures.extend(LOGS[row](folder)))  # noqa: B023
+            attempt(row, lambda: results.figures.extend(FIGURES[row](folder)))  # noqa: B023
     return results
 
 

@@ -19,7 +19,8 @@ from pathlib import Path
 from time import perf_counter_ns
 
 import pyio_trace
-from benchmarks.measure import Pair, alternate
+from benchmarks.measure import Figure, Pair, alternate
+from benchmarks.measure import repeat as repeat_work
 from pyio_trace.capture import engine
 from pyio_trace.capture.instrument import Target
 
@@ -27,6 +28,8 @@ ROUNDS = 31
 #: Records in a 1 MiB chunk of the log: (1 MiB - header) / 48 bytes.
 CHUNK = 21843
 NS = 1e-9
+#: Readings of the clock in a round.
+CLOCKS = 100_000
 #: More than a round's log takes.
 READY = 16 << 20
 
@@ -163,12 +166,17 @@ def pair(
     return Pair(work, where, "ns", alternate(bare, traced, ROUNDS), limit)
 
 
-def c_loop(folder: Path, fd: int) -> Loop:
-    """The loop of loops.c, as a function that keeps the GIL."""
+def c_library(folder: Path) -> ctypes.PyDLL:
+    """loops.c, compiled; its functions keep the GIL."""
     library = folder / "loops.so"
     source = Path(__file__).with_name("loops.c")
     subprocess.run([os.environ.get("CC", "cc"), "-O2", "-shared", "-fPIC", "-o", library, source], check=True)
-    function = ctypes.PyDLL(str(library)).loop_pread
+    return ctypes.PyDLL(str(library))
+
+
+def c_loop(folder: Path, fd: int) -> Loop:
+    """The loop of preads in C, as a function."""
+    function = c_library(folder).loop_pread
     function.argtypes, function.restype = (ctypes.c_int, ctypes.c_long), ctypes.c_int
 
     def loop(n: int) -> None:
@@ -176,6 +184,20 @@ def c_loop(folder: Path, fd: int) -> Loop:
             raise OSError("a read of the C loop failed")
 
     return loop
+
+
+def clock(folder: Path) -> list[Figure]:
+    """What the clock alone costs in every call that is timed."""
+    function = c_library(folder).loop_clock
+    function.argtypes, function.restype = (ctypes.c_long,), ctypes.c_uint64
+
+    def work() -> dict[str, float]:
+        begin = perf_counter_ns()
+        function(CLOCKS)
+        return {"ns": 2 * (perf_counter_ns() - begin) / CLOCKS}
+
+    runs, full_speed = repeat_work(work, ROUNDS)
+    return [Figure("the processor's clock, two readings", "ns", [run["ns"] for run in runs], None, full_speed)]
 
 
 def measure(name: str, folder: Path, logs: dict[str, Path]) -> list[Pair]:
