@@ -2,6 +2,7 @@
 #include "target.h"
 
 #include "filecall.h"
+#include "ints.h"
 
 #include <string.h>
 
@@ -104,8 +105,12 @@ uint32_t pt_path_asked(struct pt_target *g, struct pt_thread *t, struct pt_detai
 
 static int64_t number_of(PyObject *value)
 {
-    int64_t number = value && pt_is_number(value) ? PyNumber_AsSsize_t(value, NULL) : -1;
-    PyErr_Clear();
+    int64_t number;
+    if (!value || !pt_small_int(value, &number)) {
+        number = value && pt_is_number(value) ? PyNumber_AsSsize_t(value, NULL) : -1;
+        if (number == -1)
+            PyErr_Clear();
+    }
     return number < 0 ? -1 : number;
 }
 
@@ -117,7 +122,8 @@ static bool has_objects(PyObject *array)
     PyObject *dtype = PyObject_GetAttr(array, word_dtype);
     PyObject *answer = dtype ? PyObject_GetAttr(dtype, word_hasobject) : NULL;
     bool has = answer == Py_True;
-    PyErr_Clear();
+    if (!answer)
+        PyErr_Clear();
     Py_XDECREF(dtype);
     Py_XDECREF(answer);
     return has;
@@ -136,7 +142,6 @@ int64_t pt_moved_by(struct pt_target *g, struct pt_thread *t, PyObject *result, 
         moved = number_of(answer = PyObject_GetAttr(result, word_nbytes));
     else if (g->moved == PT_MOVED_ASKED && g->bytes)
         moved = number_of(answer = pt_ask(g, t, g->bytes, result, late, args, flagged, names));
-    PyErr_Clear();
     Py_XDECREF(answer);
     return moved;
 }

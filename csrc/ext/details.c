@@ -3,6 +3,7 @@
 #include "details.h"
 
 #include "core.h"
+#include "ints.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -49,7 +50,9 @@ static bool put(struct pt_details *d, const char *bytes, size_t n)
     return true;
 }
 
-static bool is_plain(unsigned char c) { return c >= 0x20 && c != 0x7f && c != '"' && c != '\\'; }
+/* Without a control character, " and \, which JSON escapes. */
+static const bool plain[256] = {[0x20 ... 0x21] = true, [0x23 ... 0x5b] = true, [0x5d ... 0x7e] = true, [0x80 ... 0xff] = true};
+static bool is_plain(unsigned char c) { return plain[c]; }
 
 /* Decimal digits, to the end of a buffer: printf takes longer than all the rest. */
 #define DIGITS 24
@@ -118,6 +121,20 @@ bool pt_is_number(PyObject *value)
     return PyLong_Check(value) || (PyIndex_Check(value) && !PyType_HasFeature(Py_TYPE(value), Py_TPFLAGS_HEAPTYPE));
 }
 
+/* Also numpy's integers.  False: it is none, or an array, which has __index__ too and refuses. */
+static bool whole_number(PyObject *value, int64_t *number)
+{
+    if (PT_LIKELY(pt_small_int(value, number)))
+        return true;
+    if (!pt_is_number(value))
+        return false;
+    *number = PyNumber_AsSsize_t(value, NULL);
+    if (*number != -1 || !PyErr_Occurred())
+        return true;
+    PyErr_Clear();
+    return false;
+}
+
 /* start:stop:step, as one writes it. */
 static bool put_slice(struct pt_details *d, PyObject *slice)
 {
@@ -130,11 +147,9 @@ static bool put_slice(struct pt_details *d, PyObject *slice)
             text[n++] = ':';
         if (ends[i] == Py_None)
             continue;
-        Py_ssize_t at = pt_is_number(ends[i]) ? PyNumber_AsSsize_t(ends[i], NULL) : -1;
-        if (!pt_is_number(ends[i]) || (at == -1 && PyErr_Occurred())) {
-            PyErr_Clear();
+        int64_t at;
+        if (!whole_number(ends[i], &at))
             continue;
-        }
         char buffer[DIGITS];
         size_t length;
         const char *digits = decimal(at, buffer, &length);
@@ -180,8 +195,10 @@ static bool put_value(struct pt_details *d, PyObject *value, int depth)
     if (PyUnicode_Check(value)) {
         Py_ssize_t n;
         const char *bytes = PyUnicode_AsUTF8AndSize(value, &n);
+        if (bytes)
+            return put_text(d, bytes, (size_t)n);
         PyErr_Clear(); /* lone surrogates: the value is lost, not the call */
-        return bytes ? put_text(d, bytes, (size_t)n) : put_word(d, "null");
+        return put_word(d, "null");
     }
     if (PyFloat_Check(value))
         return put_float(d, PyFloat_AS_DOUBLE(value));
@@ -191,15 +208,12 @@ static bool put_value(struct pt_details *d, PyObject *value, int depth)
         return put_word(d, "\"...\"");
     if (PyTuple_CheckExact(value) || PyList_CheckExact(value))
         return put_items(d, value, depth);
-    if (pt_is_number(value)) { /* also numpy's integers */
-        int64_t number = PyNumber_AsSsize_t(value, NULL);
+    int64_t number;
+    if (whole_number(value, &number)) {
         char buffer[DIGITS];
         size_t length;
-        if (number != -1 || !PyErr_Occurred()) {
-            const char *digits = decimal(number, buffer, &length);
-            return put(d, digits, length);
-        }
-        PyErr_Clear(); /* an array has __index__ too, and refuses */
+        const char *digits = decimal(number, buffer, &length);
+        return put(d, digits, length);
     }
     const char *name = Py_TYPE(value)->tp_name;
     return put_text(d, name, strlen(name));
@@ -225,7 +239,8 @@ void pt_details_add_dict(struct pt_details *d, PyObject *dict)
         uint32_t before = d->length;
         Py_ssize_t n;
         const char *bytes = PyUnicode_Check(key) ? PyUnicode_AsUTF8AndSize(key, &n) : NULL;
-        PyErr_Clear();
+        if (!bytes)
+            PyErr_Clear();
         if (bytes && !n && PyBytes_Check(value)) { /* members, rendered before */
             if (!put(d, d->length ? "," : "{", 1) || !put(d, PyBytes_AS_STRING(value), (size_t)PyBytes_GET_SIZE(value)))
                 d->length = before;

@@ -9,6 +9,7 @@
 
 #include "filecall.h"
 #include "fileslots.h"
+#include "ints.h"
 
 #include <string.h>
 
@@ -51,15 +52,9 @@ static uint64_t asked_by(const struct method *m, PyObject *first)
         return pt_bytes_of(first);
     if (m->asks != ASK_ARG_SIZE || !PyLong_CheckExact(first))
         return PT_ASKED_NONE;
-#if PY_VERSION_HEX >= 0x030C0000
-    if (PyUnstable_Long_IsCompact((PyLongObject *)first)) {
-        Py_ssize_t small = PyUnstable_Long_CompactValue((PyLongObject *)first);
+    int64_t small;
+    if (pt_small_int(first, &small))
         return small < 0 ? PT_ASKED_NONE : (uint64_t)small;
-    }
-#else
-    if (Py_SIZE(first) == 1) /* one digit, positive */
-        return ((PyLongObject *)first)->ob_digit[0];
-#endif
     int overflow;
     long n = PyLong_AsLongAndOverflow(first, &overflow);
     return n < 0 || overflow ? PT_ASKED_NONE : (uint64_t)n;
