@@ -133,14 +133,25 @@ def _entry_points() -> dict[str, str]:
         except OSError:
             continue
         for distribution in distributions:
-            try:
-                with open(os.path.join(distribution, "entry_points.txt"), encoding="utf-8") as file:
-                    text = file.read()
-            except (OSError, UnicodeDecodeError):
-                continue
+            text = _text_of(f"{distribution}/entry_points.txt")
             if GROUP in text:
                 found = {**_section(text), **found}  # the first on the path counts, as for imports
     return found
+
+
+def _text_of(path: str) -> str:
+    """A small file's text, "" where there is none: by calls of the system, since there may be hundreds of them."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return ""
+    try:
+        parts = iter(lambda: os.read(descriptor, 1 << 16), b"")
+        return b"".join(parts).decode()
+    except (OSError, UnicodeDecodeError):
+        return ""
+    finally:
+        os.close(descriptor)
 
 
 def _section(text: str) -> dict[str, str]:
