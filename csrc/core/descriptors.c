@@ -48,7 +48,8 @@ void pt_fd_set(struct pt_thread *t, int fd, pt_fd_entry e)
 {
     if (t->borrowed_memory || !in_range(fd))
         return;
-    pt_profile_new(fd);
+    if (PT_UNLIKELY(pt_positions_followed || pt_ever_forked))
+        pt_profile_new(fd);
     pt_fd_entry *leaf = leaf_slow(fd);
     if (leaf) /* release: who finds the entry looks into the descriptor it names */
         __atomic_store_n(&leaf[(uint32_t)fd & (LEAF_ENTRIES - 1)], e, __ATOMIC_RELEASE);
@@ -175,14 +176,25 @@ uint32_t pt_fd_duplicated(struct pt_thread *t, int old, int fd, uint32_t record)
     return id;
 }
 
+static uint32_t kind_of_file(const char *path)
+{
+    switch (path[0] == '/' ? path[1] : 0) { /* most differ in this already */
+    case 'm':
+        return strncmp(path, "/memfd:", 7) == 0 ? PT_DESC_ANON : PT_DESC_REGULAR;
+    case 'p':
+        return strncmp(path, "/proc/", 6) == 0 ? PT_DESC_PROC : PT_DESC_REGULAR;
+    case 's':
+        return strncmp(path, "/sys/", 5) == 0 ? PT_DESC_SYS : PT_DESC_REGULAR;
+    default:
+        return PT_DESC_REGULAR;
+    }
+}
+
 static uint32_t kind_of(const struct stat *st, const char *path)
 {
     switch (st->st_mode & S_IFMT) {
     case S_IFREG:
-        return strncmp(path, "/memfd:", 7) == 0  ? PT_DESC_ANON
-               : strncmp(path, "/proc/", 6) == 0 ? PT_DESC_PROC
-               : strncmp(path, "/sys/", 5) == 0  ? PT_DESC_SYS
-                                                 : PT_DESC_REGULAR;
+        return kind_of_file(path);
     case S_IFDIR:
         return PT_DESC_DIRECTORY;
     case S_IFIFO:

@@ -45,6 +45,7 @@ static inline struct pt_profile_data *data_of(struct pt_profile *p) { return (st
 #define SHARED_BYTE 0xff
 static int64_t *position_leaves[1u << PT_FD_TOP_BITS]; /* position + 1; 0: not known */
 static uint32_t highest_leaf;
+bool pt_positions_followed;
 
 static int64_t *position_slow(int fd, bool make)
 {
@@ -58,6 +59,7 @@ static int64_t *position_slow(int fd, bool make)
             return NULL;
         if (pt_ever_forked) /* what was open before is shared with a child */
             memset((void *)at, SHARED_BYTE, bytes);
+        pt_positions_followed = true;
         uint32_t index = (uint32_t)fd >> PT_FD_LEAF_BITS, seen = __atomic_load_n(&highest_leaf, __ATOMIC_RELAXED);
         while (index > seen &&
                !__atomic_compare_exchange_n(&highest_leaf, &seen, index, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
