@@ -103,6 +103,8 @@ live log on the named file system, and reserving their blocks is in the figure. 
 are blocks on the disk. Loading runs in a fresh interpreter, imports and the printed text included, three times at full
 speed. Limits are DESIGN's, which were set where a bare pread took 385 ns; that of a start with tracing switched off is
 our reading of "nothing measurable".
+
+[Figures of another machine, and an earlier commit against this one, side by side](benchmarks-earlier.md).
 """
 
 
