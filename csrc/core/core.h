@@ -328,7 +328,7 @@ void pt_position_gap_ended(struct pt_thread *t, int fd);
 PT_API void pt_position_found_slow(struct pt_thread *t, int fd, pt_fd_entry e);
 bool pt_op_moves_position(unsigned op);
 void pt_profile_unplaced(int fd);
-extern bool pt_positions_followed; /* by profile.c, of any descriptor */
+extern bool pt_positions_followed; /* atomic: by profile.c, of any descriptor */
 void pt_profile_new(int fd);
 void pt_profile_shared(int fd);
 void pt_profile_forget_places(void);

@@ -48,7 +48,7 @@ void pt_fd_set(struct pt_thread *t, int fd, pt_fd_entry e)
 {
     if (t->borrowed_memory || !in_range(fd))
         return;
-    if (PT_UNLIKELY(pt_positions_followed || pt_ever_forked))
+    if (PT_UNLIKELY(__atomic_load_n(&pt_positions_followed, __ATOMIC_RELAXED) || pt_ever_forked))
         pt_profile_new(fd);
     pt_fd_entry *leaf = leaf_slow(fd);
     if (leaf) /* release: who finds the entry looks into the descriptor it names */

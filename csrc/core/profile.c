@@ -59,7 +59,7 @@ static int64_t *position_slow(int fd, bool make)
             return NULL;
         if (pt_ever_forked) /* what was open before is shared with a child */
             memset((void *)at, SHARED_BYTE, bytes);
-        pt_positions_followed = true;
+        __atomic_store_n(&pt_positions_followed, true, __ATOMIC_RELAXED);
         uint32_t index = (uint32_t)fd >> PT_FD_LEAF_BITS, seen = __atomic_load_n(&highest_leaf, __ATOMIC_RELAXED);
         while (index > seen &&
                !__atomic_compare_exchange_n(&highest_leaf, &seen, index, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
