@@ -310,6 +310,7 @@ PT_API uint32_t pt_mapping_desc(const void *address); /* 0: no file is mapped th
 
 /* ---- selection (select.c) and what has no record of its own (apart.c, profile.c) --- */
 
+void pt_say_path(const char *before, const char *path, const char *after); /* on stderr; async-signal-safe */
 int pt_select(const struct pt_selection *selection); /* 0, or -E2BIG */
 bool pt_select_op(unsigned op);
 bool pt_select_includes(void); /* by path: only what matches is recorded */

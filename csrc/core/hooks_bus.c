@@ -29,17 +29,6 @@ static void remember(const struct sigaction *action)
     __atomic_store_n(&valid, other, __ATOMIC_RELEASE);
 }
 
-static void say_so(void)
-{
-    static const char what[] = "pyio-trace: the log was cut short by another program; what follows is not traced: ";
-    char line[sizeof what + sizeof pt.path + 1];
-    size_t n = strlen(pt.path);
-    memcpy(line, what, sizeof what - 1);
-    memcpy(line + sizeof what - 1, pt.path, n);
-    line[sizeof what - 1 + n] = '\n';
-    pt_sys(SYS_write, 2, line, sizeof what + n);
-}
-
 /* Whatever is under way in any thread goes on in memory that nobody reads. */
 static bool give_up(void)
 {
@@ -49,7 +38,7 @@ static bool give_up(void)
     if (at < 0 && at > -4096)
         return false;
     if (first && pt.owns_run)
-        say_so();
+        pt_say_path("the log was cut short by another program; what follows is not traced: ", pt.path, "");
     return true;
 }
 

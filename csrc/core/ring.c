@@ -11,7 +11,6 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/uio.h>
 #include <unistd.h>
 
 static struct pt_chunk *slot_at(uint64_t i)
@@ -167,16 +166,6 @@ int pt_log_dump(const char *path)
     return n < 0 ? (int)n : 0;
 }
 
-/* In a signal's handler, of a dump that somebody waits for. */
-static void say_no_dump(const char *path)
-{
-    const char *const words[] = {"pyio-trace: no dump: ", path, " cannot be written\n"};
-    struct iovec parts[3];
-    for (int i = 0; i < 3; i++)
-        parts[i] = (struct iovec){.iov_base = (char *)words[i], .iov_len = strlen(words[i])};
-    pt_sys(SYS_writev, STDERR_FILENO, parts, 3);
-}
-
 /* run.pyio -> run-dump-1.pyio; the number is the first that is free. */
 static void dump_now(int signal)
 {
@@ -203,7 +192,7 @@ static void dump_now(int signal)
         if (error == 0)
             return;
         if (error != -EEXIST) {
-            say_no_dump(path);
+            pt_say_path("no dump: ", path, " cannot be written");
             return;
         }
     }

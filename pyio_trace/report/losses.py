@@ -39,9 +39,10 @@ def _losses(losses: dict[str, Any], mapped: list[Mapped]) -> list[str]:
     counted_only = left.pop("operations_counted_only", None)
     since, reason = left.pop("since", None), left.pop("reason", "")
     if counted_only is not None:
-        at = "" if since is None else f" from {_moment(since)} on"
-        lines.append(f"the log was full{at}: {reason}; files and lines first met after that may have no name")
-        if counted_only:
+        if since is not None:
+            full = f"the log was full from {_moment(since)} on: {reason}"
+            lines.append(f"{full}; files and lines first met after that may have no name")
+        if counted_only:  # also where one process had no room, and the others had
             lines.append(f"{counted(counted_only, 'call')} only counted: see `pyio-trace counters`")
     children = left.pop("unfollowed_children", [])
     unfollowed = left.pop("unfollowed", 0)

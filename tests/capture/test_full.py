@@ -45,21 +45,19 @@ DONE = {"pread": (10500, 10500 * 4096), "pwrite": (10500, 10500 * 100), "access"
 
 @contextmanager
 def mounted(where: Path, room: str) -> Iterator[Path]:
-    """A file system of so many bytes, as mount has them."""
+    """A file system of so many bytes, as mount has them.  Nothing may hold a file of it at the end."""
     where.mkdir()
     told = subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={room}", "none", where], capture_output=True, text=True)
     if told.returncode:
         pytest.skip(f"no file system can be mounted here: {told.stderr.strip()}")
-    try:
-        yield where
-    finally:
-        subprocess.run(["umount", "--lazy", where], check=True)
+    yield where
+    subprocess.run(["umount", where], check=True)
 
 
 @pytest.fixture
-def small(tmp_path: Path) -> Iterator[Path]:
-    """A file system of 512 KiB."""
-    with mounted(tmp_path / "small", "512k") as where:
+def small(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Path]:
+    """A file system of 512 KiB, or what the test says."""
+    with mounted(tmp_path / "small", getattr(request, "param", "512k")) as where:
         yield where
 
 
@@ -215,18 +213,22 @@ def test_the_last_pages_of_a_disk(program: Runner, data: Path, tmp_path: Path) -
     for n in range(20_000):
         os.pread(fd, 11, n)
     """
-    recorded = []
-    for pages in (0, 16):
+
+    def recorded(pages: int) -> int:
         with mounted(tmp_path / f"disk-{pages}", "512k") as disk:
-            outcome = succeeded(program.traced(text, data, disk, pages, log=disk / "run.pyio"))
-            reads = outcome.select(op="pread")
-        recorded.append(sum(json.loads(row["detail"] or "{}").get("calls", 0) == 0 for row in reads))
+            return count(program.traced(text, data, disk, pages, log=disk / "run.pyio"))
+
+    def count(outcome: Outcome) -> int:
+        reads = succeeded(outcome).select(op="pread")
+        return sum(json.loads(row["detail"] or "{}").get("calls", 0) == 0 for row in reads)
+
     # WHEN the program goes on THEN each of them holds operations: 84 of 48 bytes, less the page's own head
-    assert recorded[1] - recorded[0] > 16 * 80
+    assert recorded(16) - recorded(0) > 16 * 80
 
 
+@pytest.mark.parametrize("small", ["2m"], indirect=True)
 @pytest.mark.parametrize("mode", ["trace", "profile", "ring"])
-def test_no_room_to_pack(program: Runner, tmp_path: Path, mode: str) -> None:
+def test_no_room_to_pack(program: Runner, small: Path, mode: str) -> None:
     # GIVEN a disk on which there is room for the live log, until the program fills the rest of it
     text = """\
     import os, sys
@@ -241,15 +243,14 @@ def test_no_room_to_pack(program: Runner, tmp_path: Path, mode: str) -> None:
     """
     script = program.write(text)
     # WHEN it has ended THEN its status is its own, a line says what could not be written, and the live log is there
-    with mounted(tmp_path / "disk", "2m") as disk:
-        words = [sys.executable, "-m", "pyio_trace", "--mode", mode, "--ring-size", "1M", "-o", disk / "run.parquet"]
-        outcome = program.command([*words, script, disk], log=disk / "run.pyio")
-        assert outcome.status == 28, outcome.stderr
-        assert "run.parquet: cannot be written: No space left on device" in outcome.stderr
-        assert sorted(path.name for path in disk.iterdir()) == ["filler", "run.pyio"]
-        assert sum(row["count"] for row in outcome.select(op="stat", path=script)) == 500
-        # ... from which it can be packed elsewhere
-        packed = program.command([sys.executable, "-m", "pyio_trace", "pack", outcome.path, "kept.parquet"])
+    words = [sys.executable, "-m", "pyio_trace", "--mode", mode, "--ring-size", "1M", "-o", small / "run.parquet"]
+    outcome = program.command([*words, script, small], log=small / "run.pyio")
+    assert outcome.status == 28, outcome.stderr
+    assert "run.parquet: cannot be written: No space left on device" in outcome.stderr
+    assert sorted(path.name for path in small.iterdir()) == ["filler", "run.pyio"]
+    assert sum(row["count"] for row in outcome.select(op="stat", path=script)) == 500
+    # ... from which it can be packed elsewhere
+    packed = program.command([sys.executable, "-m", "pyio_trace", "pack", outcome.path, "kept.parquet"])
     assert packed.status == 0, packed.stderr
     kept = pyio_trace.open(program.folder / "kept.parquet").operations().to_pylist()
     assert sum(row["count"] for row in kept if row["op"] == "stat" and row["path"] == str(script)) == 500
