@@ -412,5 +412,3 @@ def test_memory_file_log_is_whole_without_any_descriptor(program: Runner, data: 
     outcome = succeeded(program.traced(text, data))
     assert len(outcome.select(op="pread", path=data)) == 50000
     assert outcome.log.losses() == {}
-
-
