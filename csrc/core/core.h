@@ -42,16 +42,20 @@ enum pt_op {
 
 /* ---- per-thread state -------------------------------------------------- */
 
-/* An open run of like tiny calls on a Python file object (ext/fileobjects.c). */
+/* An open run of like tiny calls on a Python file object (ext/filecall.c). */
 struct pt_run {
     struct pt_record *record; /* NULL: none */
     const void *object;       /* Borrowed, compared only */
     const void *site[6];      /* frames and instructions that must be the same */
     uint64_t first;           /* ticks at the first begin */
-    uint64_t last;            /* ticks at the last end */
-    uint32_t parent;
+    uint64_t timed;           /* ticks at the end of the last call that was timed and had nothing beneath it */
+    uint64_t opened;          /* ticks when the span of the call under way was opened */
+    uint32_t parent, link;
+    uint32_t usual;   /* ticks of that call: what an untimed one counts as */
+    uint8_t granted;  /* calls after it that may go untimed ... */
+    uint8_t untimed;  /* ... and those of them that are still to come */
     uint8_t op;
-};
+} __attribute__((aligned(64))); /* found fast: its size is a power of two */
 /* An open run of like tiny calls on a stream of C or a directory (runs.c). */
 struct pt_stream_run {
     struct pt_record *record; /* NULL: none */
@@ -63,7 +67,11 @@ struct pt_stream_run {
 #define PT_LATEST 8
 
 /* Reasons for a thread to leave the usual path. */
-enum pt_gate_bits { PT_GATE_SUPPRESSED = 1, PT_GATE_VFORK = 2 };
+enum pt_gate_bits {
+    PT_GATE_SUPPRESSED = 1,
+    PT_GATE_VFORK = 2,
+    PT_GATE_PENDING = 4 /* the next operation opens the span of pt_thread.pending */
+};
 
 /* Reasons for a whole process to. */
 enum pt_process_gate { PT_GATE_OFF = 1, PT_GATE_PAUSED = 2 };
@@ -101,6 +109,7 @@ struct pt_thread {
     uint32_t stack_id;
     uint32_t call_stack; /* depth > 0: the stack that the method was called from ... */
     const void *call_site[2]; /* ... and its innermost frame and instruction; Borrowed, compared only */
+    struct pt_run *pending; /* of a tiny call under way that had nothing beneath it so far; NULL once its span is open */
     uint32_t sums[PT_LATEST]; /* ids of the entries it added to last, by operation; 0: none */
     struct pt_run runs[PT_RUNS];
     struct pt_stream_run streams[PT_RUNS];
@@ -195,6 +204,23 @@ static inline uint64_t pt_ticks(void)
     clock_gettime(CLOCK_MONOTONIC, &now);
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
+/* Roughly: for pauses and paces, not for times. */
+static inline uint64_t pt_ticks_per_us(void)
+{
+#if defined(__x86_64__)
+    if (PT_LIKELY(pt.tick_kind == PT_TICKS_TSC))
+        return 3000; /* 2 to 4 GHz */
+#elif defined(__aarch64__)
+    if (PT_LIKELY(pt.tick_kind == PT_TICKS_CNTVCT)) {
+        uint64_t hz;
+        __asm__ volatile("mrs %0, cntfrq_el0" : "=r"(hz));
+        return hz < 1000000 ? 1 : hz / 1000000;
+    }
+#endif
+    return 1000;
+}
+/* A pause in a run of like tiny calls ends it, so that a timeline shows it. */
+#define PT_PAUSE_US 10000u
 uint32_t pt_clock_choose(void);
 struct pt_clock_pair pt_clock_pair(void);
 uint64_t pt_clock_ticks(uint64_t ns); /* a duration; takes a millisecond to find out */

@@ -5,8 +5,6 @@
  * to the record it began with, which stays where it is. */
 #include "runs.h"
 
-/* A pause ends a run, so that a timeline shows it.  About 10 ms at 2 to 4 GHz. */
-#define PAUSE 30000000u
 /* Sums stay within their 32 bits. */
 #define MOST 0xf0000000u
 #define MOST_AT_ONCE 0x0fffffff
@@ -43,7 +41,7 @@ static bool goes_on(const struct pt_stream_run *run, struct pt_thread *t, unsign
 {
     const struct pt_record *r = run->record;
     return r && r->begin == run->begin && run->stream == stream && r->op == op && (r->desc == desc || desc == ANY) && r->parent == t->parent &&
-           now - run->last < PAUSE && r->aux < UINT32_MAX && (r->size < MOST || r->size == PT_NO_BYTES) &&
+           now - run->last < PT_PAUSE_US * pt_ticks_per_us() && r->aux < UINT32_MAX && (r->size < MOST || r->size == PT_NO_BYTES) &&
            (r->result < MOST || r->result == PT_NO_BYTES) && r->stack == pt_stack(t);
 }
 

@@ -108,7 +108,26 @@ struct pt_thread *pt_thread_new_slow(void)
     return t;
 }
 
-/* A thread's first hook, a closed gate, or the first hook after a vfork. */
+/* Opens the span of a file object's call that has an operation beneath it after all (ext/filecall.c). */
+static void open_pending(struct pt_thread *t)
+{
+    struct pt_run *run = t->pending;
+    t->gate &= ~(uint32_t)PT_GATE_PENDING;
+    t->pending = NULL;
+    t->depth++;
+    run->link = t->link;
+    run->opened = pt_ticks();
+    t->call_site[0] = NULL;
+    if (!run->record) /* tracing was stopped meanwhile */
+        return;
+    t->parent = pt_id_of(run->record);
+    t->link = PT_LINK_THREAD;
+    t->call_stack = run->record->stack;
+    t->call_site[1] = run->site[1];
+    t->call_site[0] = run->site[0];
+}
+
+/* A thread's first hook, a closed gate, an unopened span, or the first hook after a vfork. */
 PT_COLD struct pt_thread *pt_enter_slow(void)
 {
     if (pt.gate & PT_GATE_OFF)
@@ -134,6 +153,8 @@ PT_COLD struct pt_thread *pt_enter_slow(void)
         }
         t->gate &= ~(uint32_t)PT_GATE_VFORK; /* back in the parent */
     }
+    if (t->gate & PT_GATE_PENDING)
+        open_pending(t);
     return (t->gate & PT_GATE_SUPPRESSED) || pt.gate ? NULL : t;
 }
 

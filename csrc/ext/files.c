@@ -83,7 +83,7 @@ static void end_call(const struct method *m, struct pt_file_call *c, PyObject *r
 static inline void begin_call(const struct method *m, struct pt_file_call *c, PyObject *self, PyObject *first)
 {
     c->thread = NULL;
-    if (PT_UNLIKELY(pt.gate || (pt_self && pt_self->depth)))
+    if (PT_UNLIKELY(pt_file_passes()))
         return;
     uint64_t asked = asked_by(m, first);
     bool whole = m->asks == ASK_ARG_SIZE && asked == PT_ASKED_NONE; /* read() and read(-1): all there is */

@@ -86,7 +86,7 @@ static int file_init(PyObject *self, PyObject *args, PyObject *kwargs)
 
 static PyObject *next_line(PyObject *self, iternextfunc original, enum pt_file_kind kind, unsigned op)
 {
-    if (PT_UNLIKELY(pt.gate))
+    if (PT_UNLIKELY(pt_file_passes()))
         return original(self);
     struct pt_file_call c;
     pt_file_begin(&c, self, kind, op, PT_ASKED_NONE, true);
@@ -142,7 +142,7 @@ static PyObject *mmap_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 
 static PyObject *mmap_get(PyObject *self, PyObject *key)
 {
-    if (PT_UNLIKELY(pt.gate))
+    if (PT_UNLIKELY(pt_file_passes()))
         return original_mmap_get(self, key);
     struct pt_file_call c;
     pt_file_begin(&c, self, PT_KIND_MAPPED, PT_OP_A_MMAP_GETITEM, PT_ASKED_NONE, true);
@@ -154,7 +154,7 @@ static PyObject *mmap_get(PyObject *self, PyObject *key)
 
 static int mmap_set(PyObject *self, PyObject *key, PyObject *value)
 {
-    if (PT_UNLIKELY(pt.gate))
+    if (PT_UNLIKELY(pt_file_passes()))
         return original_mmap_set(self, key, value);
     struct pt_file_call c;
     int64_t bytes = !value ? 0 : PyLong_CheckExact(value) ? 1 : (int64_t)pt_bytes_of(value);

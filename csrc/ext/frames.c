@@ -284,22 +284,25 @@ uint32_t pt_frames_stack_no_gil(struct pt_thread *t)
     return id;
 }
 
-bool pt_frames_same_site(const void *site[6])
+bool pt_frames_same_site(const void *const site[6])
 {
-    struct _PyInterpreterFrame *first = innermost(CURRENT_THREAD()), *f = first;
-    int i = 0;
-    while (i < 6 && site[i] == f && (!f || site[i + 1] == instruction_of(f))) {
-        f = f ? f->previous : NULL;
-        i += 2;
-    }
-    if (PT_LIKELY(i == 6))
-        return true;
-    for (f = first, i = 0; i < 6; i += 2) {
-        site[i] = f;
-        site[i + 1] = f ? instruction_of(f) : NULL;
+    struct _PyInterpreterFrame *f = innermost(CURRENT_THREAD());
+    for (int i = 0; i < 6; i += 2) {
+        if (site[i] != f || (f && site[i + 1] != instruction_of(f)))
+            return false;
         f = f ? f->previous : NULL;
     }
-    return false;
+    return true;
+}
+
+void pt_frames_site(const void *out[6])
+{
+    struct _PyInterpreterFrame *f = innermost(CURRENT_THREAD());
+    for (int i = 0; i < 6; i += 2) {
+        out[i] = f;
+        out[i + 1] = f ? instruction_of(f) : NULL;
+        f = f ? f->previous : NULL;
+    }
 }
 
 void pt_frames_innermost(const void *out[2])

@@ -9,9 +9,9 @@
 
 /* The id of the calling thread's stack; needs no GIL.  0: not a Python thread. */
 uint32_t pt_frames_stack_no_gil(struct pt_thread *t);
-/* Three levels of (frame, instruction): what tells one call site from another.
- * True if it is the one at site already; else it is written there.  Needs the GIL. */
-bool pt_frames_same_site(const void *site[6]);
+/* Three levels of (frame, instruction) tell one call site from another: is it the one at site?  Needs the GIL. */
+bool pt_frames_same_site(const void *const site[6]);
+void pt_frames_site(const void *out[6]);
 /* The innermost (frame, instruction).  Needs the GIL. */
 void pt_frames_innermost(const void *out[2]);
 /* NULL if this version's frames are known, else why stacks are off. */

@@ -1,0 +1,134 @@
+"""Tight loops of tiny calls on file objects: most of them are not timed, and yet nothing is lost.
+
+Calls that follow each other at once and only copy memory are timed one in 32 (docs/how-it-works.md).  Everything else
+is exact: counts, bytes, whatever has an operation beneath it, and what that is for.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.support.programs import Runner, succeeded
+
+SIZE = 1_600_000
+
+#: way -> (how it opens, its loop, operation, calls, bytes)
+LOOPS = {
+    "read": ("'rb'", "for n in range(100_000): f.read(16)", "BufferedReader.read", 100_000, SIZE),
+    "lines": ("'r'", "for line in f: pass", "TextIOWrapper.__next__", 100_001, SIZE),
+    "text": ("'r'", "while f.read(100): pass", "TextIOWrapper.read", 16_001, SIZE),
+    "large buffer": ("'r', 1 << 20", "for line in f: pass", "TextIOWrapper.__next__", 100_001, SIZE),
+    "write": ("'r+b'", "for n in range(100_000): f.write(b'x' * 16)", "BufferedWriter.write", 100_000, SIZE),
+    "text write": ("'w'", "for n in range(100_000): f.write('y' * 16)", "TextIOWrapper.write", 100_000, SIZE),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("way", LOOPS)
+def test_a_tight_loop(program: Runner, tmp_path: Path, way: str) -> None:
+    # GIVEN 100,000 lines of 16 bytes WHEN a loop goes through them as fast as it can
+    path = tmp_path / "lines"
+    path.write_bytes(b"".join(b"line %010d\n" % n for n in range(100_000)))
+    how, loop, op, calls, moved = LOOPS[way]
+    outcome = succeeded(program.traced(f"import sys\nwith open(sys.argv[1], {how}) as f:\n    {loop}", path))
+    rows = outcome.select(op=op, path=path)
+    # THEN counts and bytes are exact, in rows that stand for many
+    assert (sum(row["count"] for row in rows), sum(row["moved"] for row in rows)) == (calls, moved)
+    assert len(rows) < calls / 50
+    # THEN each system call beneath has such a row as its parent, but for what close() still writes
+    beneath = [row for row in outcome.select(path=path, layer="posix") if row["op"] in ("read", "write")]
+    parents = {row["id"] for row in rows}
+    others = {row["id"] for row in outcome.select(path=path) if row["op"].endswith(".close")}
+    assert sum(row["moved"] for row in beneath) == moved
+    assert [row for row in beneath if row["parent"] not in parents | others] == []
+    assert len([row for row in beneath if row["parent"] in parents]) >= len(beneath) - 1 > 0
+    # THEN a row lasts no longer than from its first begin to its last end, and holds what is beneath it
+    for row in rows:
+        inside = sum(other["duration"] for other in beneath if other["parent"] == row["id"])
+        assert 0 < inside <= row["duration"] or not inside
+
+
+def test_a_wait_in_a_tight_loop_is_in_the_sum(program: Runner) -> None:
+    # GIVEN a FIFO whose writer holds back after each 20,000 lines WHEN its lines are read as fast as they come
+    text = """\
+    import os, threading, time
+    os.mkfifo("fifo")
+    def write():
+        with open("fifo", "wb", buffering=0) as out:
+            for n in range(5):
+                out.write(b"0123456\\n" * 20_000)
+                time.sleep(0.2)
+    writer = threading.Thread(target=write); writer.start()
+    clock, waited, lines = time.perf_counter_ns, 0, 0
+    with open("fifo") as file:
+        while True:
+            begin = clock()
+            line = file.readline()
+            took = clock() - begin
+            if took > 50_000_000: waited += took
+            if not line: break
+            lines += 1
+    writer.join()
+    print(lines, waited)
+    """
+    outcome = succeeded(program.traced(text, env={"PYIO_TRACE_INCLUDE": "pipes"}))
+    lines, waited = map(int, outcome.stdout.split())
+    rows = outcome.select(op="TextIOWrapper.readline")
+    # THEN the calls that waited are in the rows with all their time, though others like them were not timed
+    assert sum(row["count"] for row in rows) == lines + 1 == 100_001
+    assert waited > 500_000_000
+    assert sum(row["duration"] for row in rows) > waited * 0.98
+
+
+def test_a_file_object_at_the_address_of_another(program: Runner, tmp_path: Path) -> None:
+    # GIVEN files that are opened one after the other at one place, by one line, some by a descriptor that stays open
+    text = """\
+    import io, os
+    for n in range(50):
+        with open(f"file{n}", "wb") as file: file.write(b"x" * 1000 * (n + 1))
+    where = set()
+    for n in range(50):
+        fd = os.open(f"file{n}", os.O_RDONLY)
+        file = open(fd, "rb", closefd=n % 2 == 0)
+        where.add(id(file))
+        while file.read(10): pass
+        del file
+    print(len(where))
+    """
+    # WHEN each is read in a tight loop THEN each has its own rows
+    outcome = succeeded(program.traced(text))
+    assert int(outcome.stdout) < 50
+    for n in range(50):
+        rows = outcome.select(op="BufferedReader.read", path=tmp_path / f"file{n}")
+        assert sum(row["moved"] for row in rows) == 1000 * (n + 1)
+        assert sum(row["count"] for row in rows) == 100 * (n + 1) + 1
+
+
+def test_a_signal_handler_in_a_tight_loop(program: Runner, tmp_path: Path) -> None:
+    # GIVEN a timer whose handler writes, in Python, in the middle of a loop of reads WHEN it runs
+    text = """\
+    import os, signal
+    done = 0
+    out = os.open("ticks", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    def tick(number, frame):
+        global done
+        done += 1
+        os.write(out, b"tick")
+    signal.signal(signal.SIGALRM, tick)
+    with open("data", "wb") as file: file.write(b"x" * 8_000_000)
+    signal.setitimer(signal.ITIMER_REAL, 0.001, 0.001)
+    with open("data", "rb") as file:
+        reads = 0
+        while file.read(16): reads += 1
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    print(reads, done)
+    """
+    outcome = succeeded(program.traced(text))
+    reads, done = map(int, outcome.stdout.split())
+    # THEN all of both is there, and no write is taken for a part of a read
+    rows = outcome.select(op="BufferedReader.read", path=tmp_path / "data")
+    writes = outcome.select(op="write", path=tmp_path / "ticks")
+    assert sum(row["count"] for row in rows) == reads + 1 == 500_001
+    assert len(writes) == done > 0
+    assert not {row["parent"] for row in writes} & {row["id"] for row in rows}
