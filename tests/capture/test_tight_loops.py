@@ -43,7 +43,7 @@ def test_a_tight_loop(program: Runner, tmp_path: Path, way: str) -> None:
     assert sum(row["moved"] for row in beneath) == moved
     assert [row for row in beneath if row["parent"] not in parents | others] == []
     assert len([row for row in beneath if row["parent"] in parents]) >= len(beneath) - 1 > 0
-    # THEN a row lasts no longer than from its first begin to its last end, and holds what is beneath it
+    # THEN a row's time holds that of what is beneath it
     for row in rows:
         inside = sum(other["duration"] for other in beneath if other["parent"] == row["id"])
         assert 0 < inside <= row["duration"] or not inside
@@ -61,6 +61,7 @@ def test_a_wait_in_a_tight_loop_is_in_the_sum(program: Runner) -> None:
                 time.sleep(0.2)
     writer = threading.Thread(target=write); writer.start()
     clock, waited, lines = time.perf_counter_ns, 0, 0
+    start = clock()
     with open("fifo") as file:
         while True:
             begin = clock()
@@ -70,15 +71,16 @@ def test_a_wait_in_a_tight_loop_is_in_the_sum(program: Runner) -> None:
             if not line: break
             lines += 1
     writer.join()
-    print(lines, waited)
+    print(lines, waited, clock() - start)
     """
     outcome = succeeded(program.traced(text, env={"PYIO_TRACE_INCLUDE": "pipes"}))
-    lines, waited = map(int, outcome.stdout.split())
+    lines, waited, elapsed = map(int, outcome.stdout.split())
     rows = outcome.select(op="TextIOWrapper.readline")
-    # THEN the calls that waited are in the rows with all their time, though others like them were not timed
+    # THEN the calls that waited are in the rows with their time, no more and no less, though others like them were not
+    # timed
     assert sum(row["count"] for row in rows) == lines + 1 == 100_001
     assert waited > 500_000_000
-    assert sum(row["duration"] for row in rows) > waited * 0.98
+    assert waited * 0.98 < sum(row["duration"] for row in rows) < elapsed
 
 
 def test_a_file_object_at_the_address_of_another(program: Runner, tmp_path: Path) -> None:
