@@ -54,8 +54,9 @@ def run(config: Config, kind: str, target: str, args: list[str]) -> NoReturn:
         _use_shim(environment)
     script = ["--", target] if target.startswith("-") else [target]
     words = {"script": script, "module": ["-m", target], "code": ["-c", target]}[kind]
-    sys.stdout.flush()
-    sys.stderr.flush()
+    for stream in (sys.stdout, sys.stderr):
+        if stream is not None:  # closed before we began
+            stream.flush()
     os.execve(sys.executable, [sys.executable, *_interpreter_flags(), *words, *args], environment)
 
 

@@ -245,6 +245,14 @@ def test_a_launch_that_is_interrupted_says_nothing(tmp_path: Path) -> None:
     assert (launch.returncode, said) == (130, b"")
 
 
+@pytest.mark.parametrize("closed", [1, 2])
+def test_launch_without_a_stream(program: Runner, data: Path, closed: int) -> None:
+    # GIVEN a shell that closes standard output, or error WHEN a program is launched THEN it runs, traced
+    words = [sys.executable, "-m", "pyio_trace", "-q", "-o", "run.pyio", program.write(READ), data]
+    outcome = succeeded(program.command(["sh", "-c", f'exec "$@" {closed}>&-', "sh", *words]))
+    assert len(outcome.select(op="read", path=data)) == 1
+
+
 def test_follow_none(program: Runner, data: Path) -> None:
     # GIVEN a program that forks, and that starts another Python
     text = f"""\

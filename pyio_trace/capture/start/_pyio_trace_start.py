@@ -29,6 +29,8 @@ def _is_launcher() -> bool:
     ours = len(sys.orig_argv) - len(sys.argv) + 1
     if sys.argv[:1] != ["-m"] or sys.orig_argv[:ours][-2:] != ["-m", "pyio_trace"]:
         return False
+    if "pyio_trace" in sys.modules:
+        return False  # it has been tried: in a virtual environment .pth files are read twice
     return not (os.path.exists("pyio_trace") or os.path.exists("pyio_trace.py"))  # -m prefers the current folder
 
 
