@@ -232,11 +232,12 @@ def _build(said: _Said) -> Config:
 def _from_variables(environ: Mapping[str, str]) -> _Said:
     known = {option.variable: option.name for option in OPTIONS}
     said: _Said = {}
-    for variable, words in environ.items():
+    for variable in environ:  # not items(), which would decode each value
         if not variable.startswith(PREFIX) or variable in INTERNAL_VARIABLES:
             continue
         if variable not in known:
             raise ConfigError("unknown-option", f"there is no variable {variable}{did_you_mean(variable, known)}")
+        words = environ[variable]
         if words:  # set but empty is how a shell or a batch system says "not set"
             said[known[variable]] = (words, variable)
     return said

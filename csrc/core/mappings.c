@@ -32,6 +32,7 @@ struct pt_mapping_place {
     uint64_t dirty;            /* while areas are looked at */
 };
 static struct pt_mapping_place places[PLACES];
+static bool places_used; /* atomic; ever: spares a first start the touching of 400 KB */
 static uint32_t place_count;
 static uint32_t listed; /* objects of this process */
 
@@ -41,6 +42,7 @@ static uint32_t hash(uintptr_t address) { return (uint32_t)((address >> 12) * 26
 
 static struct pt_mapping_place *remember(uintptr_t address, const struct pt_mapping_place *what)
 {
+    __atomic_store_n(&places_used, true, __ATOMIC_RELAXED);
     for (uint32_t i = 0; i < 64; i++) {
         struct pt_mapping_place *m = &places[(hash(address) + i) % PLACES];
         uintptr_t old = __atomic_load_n(&m->address, __ATOMIC_RELAXED);
@@ -88,7 +90,7 @@ void pt_mapping_forget(struct pt_mapping_place *m)
 /* A new log: the ids of the old one mean nothing there. */
 void pt_mappings_reset(void)
 {
-    memset(places, 0, sizeof places);
+    memset(places, 0, __atomic_load_n(&places_used, __ATOMIC_RELAXED) ? sizeof places : 0);
     place_count = 0;
     listed = 0;
 }

@@ -44,6 +44,7 @@ static uintptr_t dynamic_address(const struct pt_object *o, ElfW(Addr) value)
 bool pt_object_read(const struct dl_phdr_info *info, struct pt_object *o)
 {
     const ElfW(Dyn) *d = scan_segments(info, o);
+    size_t nameless = 0; /* relocations at the beginning of rela, most of them */
     if (!d)
         return false;
     for (; d->d_tag != DT_NULL; d++) {
@@ -57,9 +58,14 @@ bool pt_object_read(const struct dl_phdr_info *info, struct pt_object *o)
         case DT_HASH: o->sysv_hash = (const uint32_t *)at; break;
         case DT_RELA: o->rela = (const ElfW(Rela) *)at; break;
         case DT_RELASZ: o->rela_count = d->d_un.d_val / sizeof(ElfW(Rela)); break;
+        case DT_RELACOUNT: nameless = d->d_un.d_val; break;
         case DT_JMPREL: o->plt = (const ElfW(Rela) *)at; break;
         case DT_PLTRELSZ: o->plt_count = d->d_un.d_val / sizeof(ElfW(Rela)); break;
         }
+    }
+    if (nameless <= o->rela_count) {
+        o->rela += nameless;
+        o->rela_count -= nameless;
     }
     return o->strings && o->symbols;
 }

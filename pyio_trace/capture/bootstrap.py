@@ -45,10 +45,11 @@ def start_from_environment() -> None:
 
 def _start() -> None:
     from pyio_trace import config as configuration
-    from pyio_trace.capture import online
 
     if not configuration.enabled() or _leave_alone():
         return
+    from pyio_trace.capture import online
+
     live = os.environ.get(configuration.LOG_VARIABLE)
     if live and _traced_already(live):
         return  # a subinterpreter

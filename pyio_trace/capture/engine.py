@@ -14,7 +14,6 @@ import sys
 
 from pyio_trace import native
 from pyio_trace.capture import imports
-from pyio_trace.capture.instrument import KINDS, MOVED
 from pyio_trace.config import FOUND_VARIABLE
 from pyio_trace.errors import ConfigError, say
 from pyio_trace.values import did_you_mean
@@ -127,13 +126,16 @@ def load(where: str) -> Instrument:
 def _entry_points() -> dict[str, str]:
     """Of our group, by name.  importlib.metadata would import half of the standard library to tell."""
     found: dict[str, str] = {}
+    library = "{}/{}/python{}.{}".format(sys.base_prefix, sys.platlibdir, *sys.version_info)
     for folder in sys.path:
+        if folder in (library, f"{library}/lib-dynload"):
+            continue  # hundreds of names, and no distribution among them
         try:
-            distributions = [entry.path for entry in os.scandir(folder or ".") if entry.name.endswith(".dist-info")]
+            names = os.listdir(folder or ".")
         except OSError:
             continue
-        for distribution in distributions:
-            text = _text_of(f"{distribution}/entry_points.txt")
+        for name in names:
+            text = _text_of(f"{folder or '.'}/{name}/entry_points.txt") if name.endswith(".dist-info") else ""
             if GROUP in text:
                 found = {**_section(text), **found}  # the first on the path counts, as for imports
     return found
@@ -141,6 +143,8 @@ def _entry_points() -> dict[str, str]:
 
 def _text_of(path: str) -> str:
     """A small file's text, "" where there is none: by calls of the system, since there may be hundreds of them."""
+    if not os.access(path, os.R_OK):  # an exception takes several times as long
+        return ""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
@@ -228,6 +232,8 @@ def _set_state(name: str, state: str, why: str) -> None:
 
 def watch(target: Target, module: ModuleType) -> str | None:
     """Watch one function; returns why that cannot be."""
+    from pyio_trace.capture.instrument import KINDS, MOVED  # not at every start: `target` has brought it
+
     found = find(module, target.where)
     if found is None:
         return f"{module.__name__} has no {target.where}"

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 KINDS = ("call", "read", "write", "hdf5", "mpiio")  # kinds[] in csrc/ext/watched.c
 #: What a call's bytes are: nothing, the result itself, its length, its nbytes.
 MOVED = (None, "result", "len", "nbytes")  # enum pt_moved in csrc/ext/target.h
-STARTS, STEPS, MARKS = 1, 2, 3  # enum pt_hand_over in csrc/ext/context.h
+MARKS = 3  # enum pt_hand_over in csrc/ext/context.h, whose others are in threads.py
 
 
 class Target:

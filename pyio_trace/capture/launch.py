@@ -11,7 +11,6 @@ from __future__ import annotations
 import os
 import sys
 
-from pyio_trace import native
 from pyio_trace.config import LOG_VARIABLE, output_paths
 from pyio_trace.errors import CaptureError, ConfigError
 
@@ -33,8 +32,11 @@ def run(config: Config, kind: str, target: str, args: list[str]) -> NoReturn:
     itself does wrong is its own to report.
     """
     started_by_site = _site_starts_us()
-    if native.core is None and not started_by_site:
-        raise CaptureError("no-core", f"tracing is not possible here: {native.reason}")
+    if not started_by_site:
+        from pyio_trace import native  # else it is the other interpreter's to load
+
+        if native.core is None:
+            raise CaptureError("no-core", f"tracing is not possible here: {native.reason}")
     if kind == "script" and not os.path.exists(target):
         raise ConfigError("no-such-script", f"there is no script {target!r}")
     if kind == "module":
@@ -52,8 +54,9 @@ def run(config: Config, kind: str, target: str, args: list[str]) -> NoReturn:
         _use_shim(environment)
     script = ["--", target] if target.startswith("-") else [target]
     words = {"script": script, "module": ["-m", target], "code": ["-c", target]}[kind]
-    sys.stdout.flush()
-    sys.stderr.flush()
+    for stream in (sys.stdout, sys.stderr):
+        if stream is not None:  # closed before we began
+            stream.flush()
     os.execve(sys.executable, [sys.executable, *_interpreter_flags(), *words, *args], environment)
 
 
@@ -92,6 +95,8 @@ def _site_starts_us() -> bool:
     It then traces with the copy installed there, also when this one is another:
     a source tree without a core, which `python -m` finds first in a clone.
     """
+    if "_pyio_trace_start" in sys.modules:
+        return True  # this one has
     import site
 
     folders = site.getsitepackages()

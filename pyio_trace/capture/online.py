@@ -9,10 +9,9 @@ import os
 import sys
 
 from pyio_trace import native
-from pyio_trace.capture import engine, imports, preload, threads
+from pyio_trace.capture import engine, imports, threads
 from pyio_trace.config import FINAL_VARIABLE, FOUND_VARIABLE, LOG_VARIABLE
 from pyio_trace.errors import CaptureError, ConfigError
-from pyio_trace.output import in_memory
 from pyio_trace.values import did_you_mean
 
 TYPE_CHECKING = False
@@ -75,6 +74,8 @@ def start(config: Config, live: str, final: str | None, *, create: bool) -> Begu
     imports.watch("mmap", lambda module: native.core and native.core.files_install_mmap(module.mmap))
     _tell_children(config, begun, engine.told(known))
     if config.follow == "all":
+        from pyio_trace.capture import preload  # not at every start
+
         preload.add(complain=begun.owner)
     return begun
 
@@ -103,6 +104,8 @@ def _start_core(core: ModuleType, config: Config, live: str, final: str | None, 
         return Begun(start_at(live), live, final)
     except OSError as problem:
         from errno import ENODEV  # not before: a module that the program may not have
+
+        from pyio_trace.output import in_memory
 
         place = in_memory(live)
         if problem.errno != ENODEV or not create or place is None:
@@ -150,6 +153,8 @@ def stop() -> None:
     engine.stop()
     native.core.stop()
     native.core.files_uninstall()
+    from pyio_trace.capture import preload
+
     preload.remove()
     _restore_environment()
 

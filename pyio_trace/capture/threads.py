@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from pyio_trace import native
 from pyio_trace.capture import imports
-from pyio_trace.capture.instrument import STARTS, STEPS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,6 +22,8 @@ if TYPE_CHECKING:
 
 #: By module: what carries context there, in words.
 CARRIED = {"concurrent.futures.thread": "ThreadPoolExecutor", "threading": "threads", "asyncio.events": "asyncio tasks"}
+
+_STARTS, _STEPS = 1, 2  # enum pt_hand_over in csrc/ext/context.h
 
 _undo: list[tuple[type, str, object, object]] = []  # owner, name, original, ours
 _done: set[str] = set()
@@ -64,11 +65,11 @@ def _executor(module: ModuleType) -> None:
 def _threads(module: ModuleType) -> None:
     # 3.13 has the first, which is what threading uses there; the second is for those who go below it
     for name in ("_start_joinable_thread", "_start_new_thread"):
-        _hands_over(module, getattr(module, name, None), STARTS)
+        _hands_over(module, getattr(module, name, None), _STARTS)
 
 
 def _tasks(module: ModuleType) -> None:
-    _hands_over(module, module.Handle.__dict__["_run"], STEPS)
+    _hands_over(module, module.Handle.__dict__["_run"], _STEPS)
 
 
 def _hands_over(module: ModuleType, function: object, how: int) -> None:

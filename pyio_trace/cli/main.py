@@ -26,6 +26,7 @@ COMMANDS = {
     "doctor": "whether and how tracing works here",
 }
 HIDDEN = ("finish",)
+_HELP, _VERSION = ("-h", "--help"), ("-V", "--version")
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -51,18 +52,34 @@ def main(argv: list[str] | None = None) -> int:
         return 130
 
 
+def launch_early() -> None:
+    """What `python -m pyio_trace` is for, as soon as its interpreter can (capture/start/): a launch, if it is one.
+
+    The rest, and whatever is wrong, is left to main(), to which the interpreter goes on.
+    """
+    arguments = sys.argv[1:]
+    if not arguments or arguments[0] in {*COMMANDS, *HIDDEN, *_HELP, *_VERSION} - {"run"}:
+        return
+    try:
+        _dispatch(arguments)
+    except Exception:
+        pass  # it happens again in main(), which says so
+    except KeyboardInterrupt:
+        os._exit(130)  # as main() ends; an interpreter that is starting takes an exception for an error
+
+
 def _dispatch(arguments: list[str]) -> int:
     word = arguments[0] if arguments else "--help"
     if word in COMMANDS or word in HIDDEN:
         if word != "run":
             return _command(word, arguments[1:])
         arguments = arguments[1:]
-    elif word in ("-h", "--help"):
+    elif word in _HELP:
         from pyio_trace.cli.help import overview
 
         sys.stdout.write(overview(COMMANDS))
         return 0
-    elif word in ("-V", "--version"):
+    elif word in _VERSION:
         from pyio_trace.cli.help import version
 
         sys.stdout.write(f"pyio_trace {version()}\n")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -10,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import pyio_trace
-from tests.support.programs import Runner, clean_environment, succeeded
+from tests.support.programs import TIMEOUT, Runner, clean_environment, succeeded
 
 READ = "import os, sys\nos.read(os.open(sys.argv[1], os.O_RDONLY), 100)\n"
 OURS = "import sys\nprint(sorted(name for name in sys.modules if 'pyio' in name))\n"
@@ -185,6 +187,70 @@ def test_launch_of_a_module_and_of_code(program: Runner, data: Path) -> None:
         outcome = succeeded(program.command([*us, *words]))
         assert outcome.stdout == succeeded(program.command([sys.executable, *words])).stdout
         assert len(outcome.select(op="read", path=data)) == 1
+
+
+def test_launch_begins_before_its_interpreter_looks_for_modules(program: Runner) -> None:
+    # GIVEN an interpreter that tells what it imports, and the one that it becomes
+    words = [sys.executable, "-X", "importtime", "-m", "pyio_trace", "-q", "-o", "run.pyio", "-c", "pass"]
+    # WHEN it launches a program THEN neither has imported what -m needs, which takes milliseconds
+    outcome = succeeded(program.command(words))
+    assert "pyio_trace.cli.launch" in outcome.stderr
+    assert "runpy" not in outcome.stderr
+    assert outcome.path.exists()
+
+
+def test_words_of_a_program_are_no_launch(program: Runner) -> None:
+    # GIVEN programs whose names or arguments look like a launch WHEN they are run THEN they run, untraced
+    text = "import sys\nprint(sys.argv[1:])\n"
+    for words in ([program.write(text), "-m", "pyio_trace", "-c", "1"], ["-c", text, "-m", "pyio_trace", "-c", "1"]):
+        outcome = succeeded(program.command([sys.executable, *words]))
+        assert (outcome.stdout, outcome.stderr) == ("['-m', 'pyio_trace', '-c', '1']\n", "")
+    program.write(text, "-m")
+    outcome = succeeded(program.command([sys.executable, "--", "-m", "pyio_trace", "-c", "1"]))
+    assert outcome.stdout == "['pyio_trace', '-c', '1']\n"
+    assert not [*program.folder.glob("*.pyio"), *program.folder.glob("*.parquet")]
+
+
+def test_a_module_of_our_name_in_the_current_folder_comes_first(program: Runner) -> None:
+    # GIVEN such a module WHEN -m names it THEN that is what runs
+    program.write("print('mine')\n", "pyio_trace.py")
+    outcome = succeeded(program.command([sys.executable, "-m", "pyio_trace", "-c", "print('ran')"]))
+    assert (outcome.stdout, outcome.stderr) == ("mine\n", "")
+
+
+def test_what_is_wrong_with_a_launch_is_said_once(program: Runner) -> None:
+    # GIVEN launches that cannot be, and commands WHEN they are run THEN each is one line and status 2, or the command
+    us = [sys.executable, "-m", "pyio_trace"]
+    for words in (["--nope", "x.py"], ["nope.py"], ["-o", "/nonexistent/x.pyio", "-c", "1"], ["-m", "nope"], ["-o"]):
+        outcome = program.command([*us, *words], {"PYIO_TRACE": "1"})
+        assert (outcome.status, outcome.stdout) == (2, "")
+        (line,) = outcome.stderr.splitlines()
+        assert line.startswith("pyio-trace: ")
+    assert succeeded(program.command([*us, "--version"])).stdout.startswith("pyio_trace ")
+    assert succeeded(program.command([*us, "summary", "--help"])).stdout.startswith("usage: pyio-trace summary")
+    assert succeeded(program.command([*us, "run", "-q", "-c", "print('ran')"])).stdout == "ran\n"
+
+
+def test_a_launch_that_is_interrupted_says_nothing(tmp_path: Path) -> None:
+    # GIVEN a launch that waits: its log's name is that of a FIFO, which it looks into
+    os.mkfifo(tmp_path / "run.pyio")
+    words = [sys.executable, "-m", "pyio_trace", "-o", "run.pyio", "-c", "print('ran')"]
+    launch = subprocess.Popen(
+        words, cwd=tmp_path, env=clean_environment(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+    )
+    with open(tmp_path / "run.pyio", "wb"):
+        # WHEN Ctrl-C is pressed THEN it ends, without a word
+        launch.send_signal(signal.SIGINT)
+        said, _ = launch.communicate(timeout=TIMEOUT)
+    assert (launch.returncode, said) == (130, b"")
+
+
+@pytest.mark.parametrize("closed", [1, 2])
+def test_launch_without_a_stream(program: Runner, data: Path, closed: int) -> None:
+    # GIVEN a shell that closes standard output, or error WHEN a program is launched THEN it runs, traced
+    words = [sys.executable, "-m", "pyio_trace", "-q", "-o", "run.pyio", program.write(READ), data]
+    outcome = succeeded(program.command(["sh", "-c", f'exec "$@" {closed}>&-', "sh", *words]))
+    assert len(outcome.select(op="read", path=data)) == 1
 
 
 def test_follow_none(program: Runner, data: Path) -> None:
