@@ -59,11 +59,11 @@ class Rows:
         return self._log.words.shape.take(self._op)
 
     @cached_property
-    def _slots(self) -> NDArray[np.int32]:
+    def _slots(self) -> NDArray[np.int64]:
         return self._log.slots.of(self._records["desc"])
 
     @cached_property
-    def _stack_slots(self) -> NDArray[np.int32]:
+    def _stack_slots(self) -> NDArray[np.int64]:
         return self._log.slots.of(self._records["stack"])
 
     @cached_property

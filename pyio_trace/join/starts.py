@@ -29,7 +29,7 @@ def add_lines(processes: list[Process], log: LiveLog, heap: Heap, slots: HeapSlo
     for process in processes:
         site, stack = own[_source(process, processes, own, sources)]
         if site >= 0:
-            process.site, process.stack = stacks.sites[site], stacks.folded[stack]
+            process.site, process.stack = stacks.sites[site], stacks.folded[stack] if stack >= 0 else None
 
 
 def _stack_of(log: LiveLog, words: Vocabulary, started_by: int | None) -> int:
