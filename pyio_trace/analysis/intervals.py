@@ -30,19 +30,21 @@ def merge(starts: Ints, ends: Ints) -> tuple[Ints, Ints]:
     for values in (starts, ends):
         if not bool((values[1:] >= values[:-1]).all()):
             values.sort()
-    gaps = np.flatnonzero(starts[1:] > ends[:-1])
-    firsts = np.empty(len(gaps) + 1, np.int64)
-    firsts[0], firsts[1:] = starts[0], starts[gaps + 1]
-    lasts = np.empty(len(gaps) + 1, np.int64)
-    lasts[:-1], lasts[-1] = ends[gaps], ends[-1]
+    return _between(np.flatnonzero(starts[1:] > ends[:-1]), starts, ends)
+
+
+def _between(gaps: Ints, starts: Ints, ends: Ints) -> tuple[Ints, Ints]:
+    """What lies between gaps, each after the element of this number, as intervals."""
+    firsts, lasts = np.empty(len(gaps) + 1, np.int64), np.empty(len(gaps) + 1, np.int64)
+    firsts[0], firsts[1:] = starts[0], starts[1:].take(gaps)
+    lasts[:-1], lasts[-1] = ends.take(gaps), ends[-1]
     return firsts, lasts
 
 
 def _joined(starts: Ints, ends: Ints) -> tuple[Ints, Ints]:
-    """The same union with fewer intervals where they come in order: what is read from start to end is one."""
-    if bool((starts[1:] >= starts[:-1]).all()) and bool((ends[1:] >= ends[:-1]).all()):
-        return merge(starts, ends)
-    return starts, ends
+    """The same union with fewer intervals, unsorted: where one goes on from the one before it, they are one."""
+    apart = (starts[1:] > ends[:-1]) | (starts[1:] < starts[:-1]) | (ends[1:] < ends[:-1])
+    return _between(np.flatnonzero(apart), starts, ends)
 
 
 class BusyTime:
@@ -62,7 +64,7 @@ class BusyTime:
         self._limit = limit
         self._pending: list[list[tuple[Ints, Ints]]] = [[] for _ in range(channels)]
         self._count = 0
-        self._floor: Ints | None = None  # per process: what lies before it is added up
+        self._floor = np.zeros(processes, np.int64)  # what lies before it is added up
         self._begins = np.arange(processes, dtype=np.int64) * self._stretch  # of each process's stretch
         self._seen = np.zeros(processes, np.bool_)
         self._totals = np.zeros((channels, processes), np.int64)
@@ -72,13 +74,12 @@ class BusyTime:
         """Intervals [start, end) of processes (indexes) on the axis of all."""
         self._seen[process[np.flatnonzero(process[1:] != process[:-1])]] = True
         self._seen[process[-1:]] = True
-        bottom: int | Ints = 0 if self._floor is None else self._floor.take(process)
         base = self._begins.take(process)
         placed = []
         for times in (starts, ends):
             on_axis = times >> self._shift if self._shift else times
-            if self._floor is not None or int(on_axis.min(initial=0)) < 0:
-                on_axis = np.maximum(on_axis, bottom)
+            if len(times) and int(on_axis.min()) < int(self._floor.max()):
+                on_axis = np.maximum(on_axis, self._floor.take(process))
             if int(on_axis.max(initial=0)) >= self._stretch:
                 on_axis = np.minimum(on_axis, self._stretch - 1)
             placed.append(on_axis + base)
@@ -114,8 +115,6 @@ class BusyTime:
             for channel in channels:
                 self._pending[channel] = [left]
             self._count += len(left[0]) * len(channels)
-        if self._floor is None:
-            self._floor = np.zeros(len(self._begins), np.int64)
         self._floor[self._seen] = np.maximum(self._floor[self._seen], floor)
         self._limit = max(self._limit, 2 * self._count)  # an order that allows no horizon must not cost a merge a batch
 

@@ -18,6 +18,7 @@ from pyio_trace.join import vocabulary
 from pyio_trace.log import layout
 from pyio_trace.log.heap import HeapSlots
 from pyio_trace.log.live import Block
+from pyio_trace.log.sorting import distinct
 
 if TYPE_CHECKING:
     from pyio_trace.join.survey import Wide
@@ -62,8 +63,9 @@ def entries_of(
     seeks = (traits & vocabulary.SEEKS) != 0
     transfers = ((traits & (vocabulary.PLAIN | vocabulary.COPIES)) != 0) & ~seeks
     rows = np.flatnonzero((seeks & fine & ~coalesced) | (transfers & (coalesced | (records["offset"] == -1))))
-    kind = np.where(seeks, np.uint8(SETS), np.where(coalesced, np.uint8(ADVANCES), np.uint8(WANTED)))
-    kind |= np.where(traits & vocabulary.WRITES, np.uint8(WRITES), np.uint8(0))
+    kind = seeks * np.uint8(SETS)  # a product is several times as quick as np.where()
+    kind |= ~(seeks | coalesced) * np.uint8(WANTED)
+    kind |= ((traits & vocabulary.WRITES) != 0) * np.uint8(WRITES)
     value = _moved(records["result"][rows], fine.take(rows))
     sets = np.flatnonzero(seeks.take(rows))
     value[sets] = records["offset"][rows[sets]]
@@ -88,7 +90,7 @@ def resumed_of(block: Block, traits: NDArray[np.uint8], numbering: HeapSlots) ->
 def _entries(
     block: Block, rows: NDArray[np.int64], slots: NDArray[np.int64], value: NDArray[np.int64], kind: NDArray[np.uint8]
 ) -> Entries:
-    kind |= np.where(block.flags.take(rows) & layout.WIDE, np.uint8(_WIDE), np.uint8(0))
+    kind |= ((block.flags.take(rows) & layout.WIDE) != 0) * np.uint8(_WIDE)
     return Entries(block.ids.take(rows).astype(np.uint32), slots.take(rows), block.records["begin"][rows], value, kind)
 
 
@@ -159,7 +161,7 @@ def by_root(root: NDArray[np.int32]) -> list[NDArray[np.int64]]:
     small = root.astype(np.uint16) if int(root.max()) < 1 << 16 else root
     order = np.argsort(small, kind="stable")
     cuts = np.searchsorted(root, root[order[AT_ONCE::AT_ONCE]], side="right", sorter=order)
-    return [part for part in np.split(order, np.unique(cuts)) if len(part)]
+    return [part for part in np.split(order, distinct(cuts)) if len(part)]
 
 
 def in_order(
