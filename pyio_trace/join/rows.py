@@ -92,7 +92,7 @@ class Rows:
     @cached_property
     def _wide(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
         """(rows that have wide values, their sizes, results, which are known)."""
-        rows = np.flatnonzero(self._flags & layout.WIDE)
+        rows = np.flatnonzero((self._flags & layout.WIDE) != 0)
         return rows, *self._log.survey.ext.of(self._block.ids[rows])
 
     def _rows_of(self, shape: int) -> NDArray[np.int64]:

@@ -120,7 +120,7 @@ class Survey:
         self._seen["objects"][slots] = True
         self._seen["stacks"][self._slots.of(records["stack"])] = True
         if present & vocabulary.REFERS:
-            self._refer(records, np.flatnonzero(traits & vocabulary.REFERS), block.op)
+            self._refer(records, np.flatnonzero((traits & vocabulary.REFERS) != 0), block.op)
         if block.sums is not None:
             if bool((records["desc"][self._words.shape.take(records["op"]) == layout.SHAPE_SPAN] != 0).any()):
                 self.summed_spans = True

@@ -54,8 +54,6 @@ class HeapSlots:
         self._base = np.zeros(int(self._pages.max()) + 2, np.int32)
         self._base[self._pages[1:]] = np.arange(1, len(self._pages), dtype=np.int32) * _PER_PAGE
         self._base_of = self._base.data  # gives single ones faster
-        #: by page: what makes ids slots when it is added
-        self._apart = self._base - np.arange(len(self._base), dtype=np.int64) * _PER_PAGE
         #: by run of slots: the slot at which its stretch ends
         self.ends = np.concatenate([np.zeros(1, np.int64), np.repeat((1 + starts + counts) * _PER_PAGE, counts)])
         self.count = len(self._pages) * _PER_PAGE
@@ -63,12 +61,9 @@ class HeapSlots:
     def of(self, ids: NDArray[np.uint32]) -> NDArray[np.int64]:
         """The slots of ids; below NONE for what no heap chunk holds."""
         slots = ids.astype(np.int64)
-        pages = slots >> 8
-        if int(pages.max(initial=0)) >= len(self._base):
-            slots &= _PER_PAGE - 1
-            slots += self._base.take(pages, mode="clip")
-        else:
-            slots += self._apart.take(pages)
+        first = self._base.take(slots >> 8, mode="clip")
+        slots &= _PER_PAGE - 1
+        slots += first
         return slots
 
     def of_one(self, identity: int) -> int:
