@@ -49,7 +49,10 @@ class Sums:
                 grown = np.zeros(max(size, len(old) * 3 // 2), np.int64)
                 grown[: len(old)] = old
                 setattr(self, name, grown)
-        np.add.at(self.count, keys, 1 if count is None else count)
+        if count is None and size <= len(keys):
+            self.count[:size] += np.bincount(keys, minlength=size)
+        else:
+            np.add.at(self.count, keys, 1 if count is None else count)
         for total, weights in ((self.time, time), (self.moved, moved)):
             np.add.at(total, keys, weights)
             if int(total.min(initial=0)) < 0:  # of a damaged log: more than 63 bits
@@ -135,7 +138,7 @@ class Collector:
         beside(self._time, rows, count)
         self._by_operation(rows, count)
         self._by_place(rows, count)
-        self._bytes(rows)
+        self._bytes(rows, count)
         self._unusual(rows)
 
     def _imports(self, rows: Rows) -> None:
@@ -177,7 +180,9 @@ class Collector:
             grown = np.full(self.reader.files.size * 3 // 2, -1, np.int64)
             grown[: len(self.file_path)] = self.file_path
             self.file_path = grown
-        self.file_path[file] = rows.path
+        last = np.append((file[1:] != file[:-1]) | (rows.path[1:] != rows.path[:-1]), True)  # of those alike in a row
+        at = np.flatnonzero(last)
+        self.file_path[file.take(at)] = rows.path.take(at)
 
     def _time(self, rows: Rows, count: Ints | None) -> None:
         single = rows.kind != PROCESS
@@ -204,26 +209,27 @@ class Collector:
         at = np.flatnonzero(mask)
         self.busy.add(channels, starts.take(at), ends.take(at))
 
-    def _bytes(self, rows: Rows) -> None:
+    def _bytes(self, rows: Rows, count: Ints | None) -> None:
         """What was asked for above POSIX, what POSIX moved for it, which bytes, and in which sizes."""
         posix = rows.layer == POSIX
         reads, writes = rows.kind == READ, rows.kind == WRITE
         if not posix.all() or rows.inside.any():
             moved = np.zeros((_NINSIDE, NLAYERS, NCLASSES), np.int64)
             np.add.at(moved.reshape(-1), rows.inside * np.int64(NLAYERS * NCLASSES) + rows.where_and_what, rows.moved)
-            asking = np.delete(np.delete(moved, DATA, axis=0), (POSIX, USER_LAYER), axis=1)
-            self.asked += asking[:, :, [READ, WRITE]].sum(axis=(0, 1))
+            self.asked += (moved[:, :, [READ, WRITE]] * _ASKING[:, :, None]).sum(axis=(0, 1))
             self.below += moved[USER + 1 :, POSIX, [READ, WRITE]].sum(axis=0)
+        fine = posix & (rows.errno == 0) & ~rows.in_flight
         for mask, sizes, ranges in (
             (reads, self.read_sizes, self.read_ranges),
             (writes, self.write_sizes, self.write_ranges),
         ):
-            at = np.flatnonzero(posix & mask & (rows.errno == 0) & ~rows.in_flight)
+            at = np.flatnonzero(mask & fine)
             if not len(at):
                 continue
-            if int(rows.count[at].max()) > 1:  # sums of transfers: their sizes are in their details
-                self.summed += int(rows.count[at[rows.count[at] > 1]].sum())
-                at = at[rows.count[at] == 1]
+            if count is not None:  # sums of transfers: their sizes are in their details
+                calls = count.take(at)
+                self.summed += int(calls[calls > 1].sum())
+                at = at[calls == 1]
             moved = rows.moved.take(at)
             if not len(at):
                 continue
@@ -256,6 +262,9 @@ def roles(kind: NDArray[np.int8]) -> Ints:
     return _ROLES.take(kind)
 
 
+#: What a row is in, its layer -> whether its bytes were asked for above POSIX, by a call that is in no other that asks.
+_ASKING = np.ones((_NINSIDE, NLAYERS), np.int64)
+_ASKING[DATA] = _ASKING[:, (POSIX, USER_LAYER)] = 0
 #: Class -> role.
 _ROLES = np.full(NCLASSES, OTHERS, np.int64)
 _ROLES[READ], _ROLES[WRITE], _ROLES[OPEN] = READS, WRITES, OPENS

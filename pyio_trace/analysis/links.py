@@ -17,6 +17,7 @@ from pyio_trace.analysis import facts
 from pyio_trace.analysis.intervals import merge
 from pyio_trace.analysis.rows import PROCESS, READ, WRITE, Rows, addable, numbers, places, present, truths
 from pyio_trace.events import CLASSES, LAYERS, LINKS
+from pyio_trace.log.sorting import distinct
 
 Ints = NDArray[np.int64]
 
@@ -63,7 +64,7 @@ class SpanTimes:
         process, starts, ends = (np.concatenate(part) for part in zip(*self._pending, strict=True))
         self._pending, self._waiting = [], 0
         nothing = np.empty(0, np.int64)
-        for one in np.unique(process).tolist():
+        for one in distinct(process).tolist():
             before, mine = self._open.get(one, (nothing, nothing)), process == one
             joined = (np.concatenate([old, new[mine]]) for old, new in zip(before, (starts, ends), strict=True))
             self._open[one] = merge(*joined)
@@ -72,7 +73,7 @@ class SpanTimes:
         """Whether any was open in that process at that time."""
         self._settle()
         result = np.zeros(len(time), np.bool_)
-        for one in np.unique(process).tolist():
+        for one in distinct(process).tolist():
             if one in self._open:
                 mine, (starts, ends) = np.flatnonzero(process == one), self._open[one]
                 before = np.searchsorted(starts, time[mine], side="right") - 1

@@ -12,6 +12,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from pyio_trace.log.sorting import distinct
+
 #: What the innermost enclosing row is.
 NOTHING, USER, DATA, OTHER = 0, 1, 2, 3
 
@@ -96,7 +98,7 @@ def _by_log(ids: NDArray[np.int64]) -> list[tuple[int | None, slice | NDArray[np
     if high == 0 or bool(((ids >> _HIGH == high) | (ids == 0)).all()):
         return [(high, slice(None))]
     highs = ids >> _HIGH
-    distinct = np.unique(highs).tolist()
-    if len(distinct) > _MOST_AT_ONCE:
+    logs = distinct(highs).tolist()
+    if len(logs) > _MOST_AT_ONCE:
         return [(None, slice(None))]
-    return [(one, np.flatnonzero(highs == one)) for one in distinct]
+    return [(one, np.flatnonzero(highs == one)) for one in logs]

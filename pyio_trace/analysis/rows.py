@@ -244,7 +244,10 @@ def numbers(column: pa.Array, missing: int = 0) -> NDArray[np.int64]:
     """
     dtype = np.dtype(column.type.to_pandas_dtype())
     values: NDArray[np.int64] = np.frombuffer(column.buffers()[1], dtype, len(column), column.offset * dtype.itemsize)
-    return np.where(present(column), values, dtype.type(missing)) if column.null_count else values
+    if not column.null_count:
+        return values
+    # A product is several times as quick as a choice where nulls come at random.
+    return np.where(present(column), values, dtype.type(missing)) if missing else values * present(column)
 
 
 def present(column: pa.Array) -> NDArray[np.bool_]:

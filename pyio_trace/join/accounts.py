@@ -43,27 +43,24 @@ class Account:
 def moved_in(block: Block, words: Vocabulary) -> tuple[list[Moved], list[tuple[int, int, int]]]:
     """What a block's rows moved, by process, as the kernel would count it; and (id, process, direction) of the rows
     whose bytes stand elsewhere (Wide)."""
-    every = words.kernel.take(block.op)
-    rows = np.flatnonzero((every != 0) & (block.flags & layout.FAILED == 0))
-    result = block.records["result"][rows]
+    if not len(block):
+        return [], []
+    direction = words.kernel.take(block.op)
+    result = block.records["result"].copy()
     there = result != layout.NO_BYTES
+    counted = (direction != 0) & (block.flags & layout.FAILED == 0)
     later: list[tuple[int, int, int]] = []
     if not there.all():
-        missing = rows[~there]
-        later = [
-            (int(block.ids[at]), int(block.process[at]), int(every[at]))
-            for at in missing[block.flags[missing] & layout.WIDE != 0].tolist()
-        ]
-        rows, result = rows[there], result[there]
-    if len(rows) == 0:
-        return [], later
-    processes, direction, moved = block.process.take(rows), every.take(rows), result.astype(np.int64)
+        missing = np.flatnonzero(counted & ~there & (block.flags & layout.WIDE != 0))
+        later = [(int(block.ids[at]), int(block.process[at]), int(direction[at])) for at in missing.tolist()]
+        counted &= there
+    moved = result.astype(np.int64)
     if block.sums is not None:
-        moved = np.minimum(block.sums["moved"][rows], np.uint64(1 << 61)).astype(np.int64)
-    starts = np.append(0, np.flatnonzero(processes[1:] != processes[:-1]) + 1)
-    read = np.add.reduceat(moved * (direction & KERNEL_READS != 0), starts)
-    written = np.add.reduceat(moved * (direction & KERNEL_WRITES != 0), starts)
-    return list(zip(processes[starts].tolist(), read.tolist(), written.tolist(), strict=True)), later
+        moved = np.minimum(block.sums["moved"], np.uint64(1 << 61)).astype(np.int64)
+    starts = np.append(0, np.flatnonzero(block.process[1:] != block.process[:-1]) + 1)
+    read = np.add.reduceat(moved * (counted & (direction & KERNEL_READS != 0)), starts)
+    written = np.add.reduceat(moved * (counted & (direction & KERNEL_WRITES != 0)), starts)
+    return list(zip(block.process[starts].tolist(), read.tolist(), written.tolist(), strict=True)), later
 
 
 def total(parts: Iterable[Moved]) -> dict[int, tuple[int, int]]:

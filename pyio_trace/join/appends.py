@@ -7,8 +7,20 @@ import os
 import numpy as np
 from numpy.typing import NDArray
 
+from pyio_trace.join import parallel
 from pyio_trace.join.files import Files
-from pyio_trace.join.positions import SETS, UNKNOWN, WANTED, WRITES, Moves, in_order, positions
+from pyio_trace.join.positions import (
+    AT_ONCE,
+    SETS,
+    UNKNOWN,
+    WANTED,
+    WRITES,
+    Moves,
+    by_root,
+    in_order,
+    positions,
+    squeezed,
+)  # fmt: skip
 from pyio_trace.join.sizes import Sizes
 from pyio_trace.join.survey import Wide
 from pyio_trace.join.vocabulary import Vocabulary
@@ -22,7 +34,9 @@ class Offsets:
     def __init__(
         self, log: LiveLog, words: Vocabulary, slots: HeapSlots, files: Files, moves: Moves, wide: Wide
     ) -> None:
-        root = files.root.take(moves.slots)
+        root = np.empty(len(moves), np.int32)
+        for low in range(0, len(root), AT_ONCE):
+            root[low : low + AT_ONCE] = files.root.take(moves.slots[low : low + AT_ONCE])
         if len(root) and int(root.min()) < 0:  # what they went through is no descriptor: nothing can be told
             moves.keep(root >= 0)
             root = root[root >= 0]
@@ -31,12 +45,11 @@ class Offsets:
         found = self._appended(log, words, slots, files, moves, root, wide)
         if found is None:
             found = self._solve(root, moves.ticks, moves.kind, moves.value)
-        found[files.root_lost[root]] = UNKNOWN
+        if files.root_lost.any():
+            found[files.root_lost[root]] = UNKNOWN
         if log.header["full_since"]:  # from then on some have no record
             found[moves.ticks >= log.header["full_since"]] = UNKNOWN
-        wanted = (moves.kind & WANTED) != 0
-        self._ids = moves.ids[wanted]
-        self._values = found[wanted]
+        self._ids, self._values = squeezed((moves.kind & WANTED) != 0, moves.ids, found)
 
     def _appended(
         self,
@@ -72,11 +85,15 @@ class Offsets:
     def _solve(
         self, root: NDArray[np.int32], ticks: NDArray[np.uint64], kind: NDArray[np.uint8], value: NDArray[np.int64]
     ) -> NDArray[np.int64]:
-        """The position before each entry, in the entries' own order."""
-        order, roots = in_order(root, ticks)
-        result = np.empty(len(root), np.int64)
-        result[order] = positions(roots, value.take(order), kind.take(order), self._start)
-        return result
+        """The position before each entry, in the entries' own order: put in the place of its value."""
+
+        def solve(entries: NDArray[np.int64]) -> None:
+            order, roots = in_order(entries, root, ticks)
+            value[order] = positions(roots, value.take(order), kind.take(order), self._start)
+
+        for _ in parallel.in_order(solve, by_root(root)):
+            pass
+        return value
 
     def of(self, ids: NDArray[np.int64]) -> NDArray[np.int64]:
         """The offsets of these records (ids ascending), UNKNOWN for what is not among them."""

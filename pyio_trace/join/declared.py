@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pyio_trace.join.spans import Spans
+from pyio_trace.log.sorting import distinct
 
 Ints = NDArray[np.int64]
 
@@ -61,7 +62,7 @@ class Declared:
         self._processes, process = np.unique(spans.process[which], return_inverse=True)
         self._keys, key = np.unique(process * max(len(self._files), 1) + file, return_inverse=True)
         key = key.astype(np.int64)
-        self._times = np.unique(np.concatenate([spans.begin[which], spans.end[which]]))
+        self._times = distinct(np.concatenate([spans.begin[which], spans.end[which]]))
         self._stride = len(self._times) + 2
         order = np.lexsort((spans.id[which], spans.begin[which], key))
         #: in the order of (key, begin): index in Spans

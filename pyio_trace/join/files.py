@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from pyio_trace.join.positions import UNKNOWN
 from pyio_trace.log import layout
 from pyio_trace.log.heap import Heap, HeapSlots
+from pyio_trace.log.sorting import distinct
 
 #: No path a kernel takes is longer by much; a forged chain of bases could make one that is.
 _LONGEST = 1 << 15
@@ -105,7 +106,7 @@ class Files:
         roots = rows["root"].astype(np.int64)
         others = roots[roots != descs]
         if len(others):
-            descs = np.unique(np.concatenate([descs, others]))
+            descs = distinct(np.concatenate([descs, others]))
             rows, valid = self._heap.descriptors(descs)
         return (descs, rows) if valid.all() else (descs[valid], rows[valid])
 
@@ -118,7 +119,8 @@ class Files:
         self, slots: HeapSlots, descs: NDArray[np.int64], rows: NDArray[np.void], desc_file: NDArray[np.int64]
     ) -> None:
         own = rows["root"].astype(np.int64)
-        own = np.where((own > 0) & np.isin(own, descs), own, descs)
+        known = descs[np.minimum(np.searchsorted(descs, own), len(descs) - 1)] == own
+        own = np.where((own > 0) & known, own, descs)
         roots, number = np.unique(own, return_inverse=True)
         first = np.searchsorted(descs, roots)
         self.root[slots.of(descs.astype(np.uint32))] = number.astype(np.int32)

@@ -10,6 +10,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from pyio_trace.log.sorting import distinct
+
 
 def nearest(paths: list[str], folders: NDArray[np.int64]) -> NDArray[np.int64]:
     """By index into paths, and one more for "no path" (the last): the innermost of these folders (indexes too) that the
@@ -17,7 +19,7 @@ def nearest(paths: list[str], folders: NDArray[np.int64]) -> NDArray[np.int64]:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    folders = np.unique(folders[folders >= 0])
+    folders = distinct(folders[folders >= 0])
     keys = [path.removesuffix("/") + "/" for path in paths]
     # "0" is what comes after "/": all that the folder holds stands in front of it, all else behind.
     keys += [keys[folder][:-1] + "0" for folder in folders.tolist()]

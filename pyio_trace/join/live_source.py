@@ -26,6 +26,7 @@ from pyio_trace.join.files import Files
 from pyio_trace.join.links import Links, links_of
 from pyio_trace.join.losses import read_counters, read_info, read_losses
 from pyio_trace.join.mappings import read_mappings
+from pyio_trace.join.positions import Moves
 from pyio_trace.join.processes import Process, process_ids, read_processes
 from pyio_trace.join.ring import Ring
 from pyio_trace.join.rows import Rows
@@ -92,7 +93,7 @@ class LiveSource:
     def offsets(self) -> Offsets:
         survey = self.survey
         offsets = Offsets(self._log, self.words, self.slots, self.files, survey.moves, survey.ext)
-        survey.moves.keep(np.zeros(len(survey.moves), np.bool_))  # they are as large as the log
+        survey.moves = Moves(0)  # they are as large as the log
         return offsets
 
     @cached_property

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import bisect
 import os
-import shutil
 import signal
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -242,6 +241,8 @@ def _unfollowable(executable: str, cwd: str | None) -> str:
     """Why nothing can follow into this program, as far as its file, if it is still there, says."""
     if not executable:
         return ""
+    import shutil
+
     path = os.path.join(cwd or "/", executable) if "/" in executable else shutil.which(executable)
     static = path is not None and os.path.isfile(path) and is_static(path)
     return f"{executable}: statically linked, cannot be followed" if static else ""

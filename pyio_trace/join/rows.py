@@ -59,11 +59,11 @@ class Rows:
         return self._log.words.shape.take(self._op)
 
     @cached_property
-    def _slots(self) -> NDArray[np.int32]:
+    def _slots(self) -> NDArray[np.int64]:
         return self._log.slots.of(self._records["desc"])
 
     @cached_property
-    def _stack_slots(self) -> NDArray[np.int32]:
+    def _stack_slots(self) -> NDArray[np.int64]:
         return self._log.slots.of(self._records["stack"])
 
     @cached_property
@@ -92,7 +92,7 @@ class Rows:
     @cached_property
     def _wide(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
         """(rows that have wide values, their sizes, results, which are known)."""
-        rows = np.flatnonzero(self._flags & layout.WIDE)
+        rows = np.flatnonzero((self._flags & layout.WIDE) != 0)
         return rows, *self._log.survey.ext.of(self._block.ids[rows])
 
     def _rows_of(self, shape: int) -> NDArray[np.int64]:
@@ -209,9 +209,8 @@ class Rows:
         return of_numbers(offset, null)
 
     def size(self) -> pa.Array:
-        asked = self._records["size"]
-        size = asked.astype(np.int64)
-        null = ~self._log.words.sized.take(self._op) | (asked == layout.NO_BYTES)
+        size = self._records["size"].astype(np.int64)
+        null = ~self._log.words.sized.take(self._op) | (size == layout.NO_BYTES)
         if self._any_flags & layout.WIDE:
             rows, sizes, _, known = self._wide
             size[rows], null[rows] = sizes, ~known | (sizes < 0)  # forged: none has so many
@@ -220,9 +219,8 @@ class Rows:
         return of_numbers(size, null)
 
     def moved(self) -> pa.Array:
-        result = self._records["result"]
-        moved = result.astype(np.int64)
-        null = ~self._log.words.moves.take(self._op) | (result == layout.NO_BYTES) | ~self._done
+        moved = self._records["result"].astype(np.int64)
+        null = ~self._log.words.moves.take(self._op) | (moved == layout.NO_BYTES) | ~self._done
         if self._any_flags & layout.WIDE:
             rows, _, results, known = self._wide
             moved[rows], null[rows] = results, ~known | ~self._done[rows] | (results < 0)

@@ -25,6 +25,7 @@ from pyio_trace.join.vocabulary import Vocabulary
 from pyio_trace.log import layout
 from pyio_trace.log.heap import HeapSlots
 from pyio_trace.log.live import Block, LiveLog
+from pyio_trace.log.sorting import distinct
 
 _SET, _RAISE, _APPEND, _LOSE = 0, 1, 2, 3
 #: Calls after which a name may be another file's, or a number another inode's.
@@ -39,7 +40,7 @@ class Sizes:
         self._words, self._slots, self._files, self._wide = words, slots, files, wide
         self._appends = (files.root_flags & os.O_APPEND) != 0
         appended = files.root_file[self._appends]
-        self._appended = np.unique(appended[appended != 0])
+        self._appended = distinct(appended[appended != 0])
         self._lost_until = int(log.header["ring_lost"])
         self._parts: list[tuple[NDArray[np.int64], ...]] = []
         self._reopened: list[tuple[NDArray[np.int64], ...]] = []

@@ -42,7 +42,7 @@ def enclosing(block: Block, words: Vocabulary) -> Enclosing:
     shape = words.shape.take(block.op.take(rows))
     within = block.records["parent"][rows] != 0
     rows, shape = rows[within | (shape == layout.SHAPE_SPAN)], shape[within | (shape == layout.SHAPE_SPAN)]
-    records = block.records[rows]
+    records = block.some(rows)
     named, above = shape == layout.SHAPE_SPAN, words.layer.take(records["op"]) < layout.STDIO
     state = records["flags"] & (layout.STATE_MASK | layout.FAILED)
     return Enclosing(
@@ -55,7 +55,7 @@ def _spans(
     block: Block, rows: NDArray[np.int64], named: NDArray[np.bool_], chosen: NDArray[np.bool_]
 ) -> NDArray[np.void]:
     rows, named = rows[chosen], named[chosen]
-    records, spans = block.records[rows], np.zeros(len(rows), _SPAN)
+    records, spans = block.some(rows), np.zeros(len(rows), _SPAN)
     spans["id"], spans["process"], spans["tid"] = block.ids[rows], block.process[rows], block.tid[rows]
     spans["parent"], spans["desc"], spans["named"] = records["parent"], records["desc"], named
     spans["begin"] = begins(records)
@@ -66,7 +66,7 @@ def _spans(
 
 
 def _opened(block: Block, rows: NDArray[np.int64]) -> NDArray[np.void]:
-    records, opened = block.records[rows], np.zeros(len(rows), _OPENED)
+    records, opened = block.some(rows), np.zeros(len(rows), _OPENED)
     desc = records["offset"]
     opened["desc"] = np.where((desc > 0) & (desc <= 0xFFFFFFFF), desc, 0)
     opened["parent"] = records["parent"]

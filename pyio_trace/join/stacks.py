@@ -8,6 +8,7 @@ of pyio_trace itself are passed over as long as there is any other.
 from __future__ import annotations
 
 import re
+from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
 
@@ -46,42 +47,65 @@ def of_import(file: str) -> bool:
 
 
 class Stacks:
-    """Tables by heap slot: site and stack (index into sites and folded, or -1), imported.
+    """Tables by heap slot: site (index into sites, or -1), imported, and stack (index into folded, or -1).
 
-    sites, folded: the distinct texts.
+    sites, folded: the distinct texts.  stack and folded are made when they are asked for: they take the most time.
     """
 
     def __init__(self, heap: Heap, slots: HeapSlots, used: NDArray[np.int64]) -> None:
         self._heap = heap
+        self._used = used.tolist()
+        self._at = slots.of(used.astype(np.uint32))
+        self._slots = slots.count
         self._texts: dict[int, str] = {}
         self._codes: dict[int, _Code] = {}
-        self._sites: dict[str, int] = {}
-        self._folded: dict[str, int] = {}
-        self.site = np.full(slots.count, -1, np.int32)
-        self.stack = np.full(slots.count, -1, np.int32)
+        sites: dict[str, int] = {}
+        found = [self._site(identity, sites) for identity in self._used]
+        self.site = self._table([site for site, _ in found])
         self.imported = np.zeros(slots.count, np.bool_)
-        found = [self._one(identity) for identity in used.tolist()]
-        if found:
-            at = slots.of(used.astype(np.uint32))
-            columns = np.array(found, np.int32)
-            self.site[at], self.stack[at], self.imported[at] = columns[:, 0], columns[:, 1], columns[:, 2] != 0
-        self.sites = list(self._sites)
-        self.folded = list(self._folded)
+        self.imported[self._at] = [importing for _, importing in found]
+        self.sites = list(sites)
 
-    def _one(self, identity: int) -> tuple[int, int, int]:
-        """(site, folded, imported) of one stack."""
+    @property
+    def stack(self) -> NDArray[np.int32]:
+        return self._stacks[0]
+
+    @property
+    def folded(self) -> list[str]:
+        return self._stacks[1]
+
+    @cached_property
+    def _stacks(self) -> tuple[NDArray[np.int32], list[str]]:
+        folded: dict[str, int] = {}
+        table = self._table([self._folded(identity, folded) for identity in self._used])
+        return table, list(folded)
+
+    def _table(self, indexes: list[int]) -> NDArray[np.int32]:
+        table = np.full(self._slots, -1, np.int32)
+        table[self._at] = indexes
+        return table
+
+    def _site(self, identity: int, sites: dict[str, int]) -> tuple[int, bool]:
+        """(site, imported) of one stack."""
         found = self._heap.frames(identity)
         if found is None or not found[0]:
-            return -1, -1, 0
+            return -1, False
+        frames, _ = found
+        own = (frame for frame in frames if not self._code(frame[0]).library)
+        site = self._frame(*next(own, frames[0]))  # innermost first
+        known = site in sites or self._heap.room_for("sites", len(site))
+        return sites.setdefault(site, len(sites)) if known else -1, self._code(frames[0][0]).importing
+
+    def _folded(self, identity: int, folded: dict[str, int]) -> int:
+        """The index of one stack."""
+        found = self._heap.frames(identity)
+        if found is None or not found[0]:
+            return -1
         frames, truncated = found
         texts: list[str] = []
-        site: str | None = None
         length = 0
-        for number, line in frames:  # innermost first
-            code = self._code(number)
-            texts.append(f"{code.file}:{line}:{code.function}")
-            if site is None and not code.library:
-                site = texts[-1]
+        for frame in frames:
+            texts.append(self._frame(*frame))
             length += len(texts[-1]) + 1
             if length > _LONGEST_STACK:
                 truncated = True
@@ -89,12 +113,12 @@ class Stacks:
         if truncated:
             texts.append("...")
         if not self._heap.room_for("stacks", length):
-            return -1, -1, 0
-        return (
-            self._sites.setdefault(site or texts[0], len(self._sites)),
-            self._folded.setdefault(";".join(reversed(texts)), len(self._folded)),
-            int(self._code(frames[0][0]).importing),
-        )
+            return -1
+        return folded.setdefault(";".join(reversed(texts)), len(folded))
+
+    def _frame(self, identity: int, line: int) -> str:
+        code = self._code(identity)
+        return f"{code.file}:{line}:{code.function}"
 
     def _code(self, identity: int) -> _Code:
         if identity not in self._codes:

@@ -16,12 +16,13 @@ from pyio_trace.join.vocabulary import Vocabulary
 from pyio_trace.log import layout
 from pyio_trace.log.heap import Heap, HeapSlots
 from pyio_trace.log.live import LiveLog
+from pyio_trace.log.sorting import distinct
 
 
 def add_lines(processes: list[Process], log: LiveLog, heap: Heap, slots: HeapSlots, words: Vocabulary) -> None:
     """Fills in site and stack of each process, where they are known."""
     ids = [_stack_of(log, words, process.started_by) for process in processes]
-    used = np.unique(np.array([identity for identity in ids if identity], np.int64))
+    used = distinct(np.array([identity for identity in ids if identity], np.int64))
     stacks = Stacks(heap, slots, used)
     at = slots.of(np.array(ids, np.uint32))
     own = list(zip(stacks.site[at].tolist(), stacks.stack[at].tolist(), strict=True)) if processes else []
@@ -29,7 +30,7 @@ def add_lines(processes: list[Process], log: LiveLog, heap: Heap, slots: HeapSlo
     for process in processes:
         site, stack = own[_source(process, processes, own, sources)]
         if site >= 0:
-            process.site, process.stack = stacks.sites[site], stacks.folded[stack]
+            process.site, process.stack = stacks.sites[site], stacks.folded[stack] if stack >= 0 else None
 
 
 def _stack_of(log: LiveLog, words: Vocabulary, started_by: int | None) -> int:

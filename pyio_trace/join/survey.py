@@ -19,6 +19,7 @@ from pyio_trace.join.vocabulary import Vocabulary
 from pyio_trace.log import layout
 from pyio_trace.log.heap import HeapSlots
 from pyio_trace.log.live import Block, LiveLog
+from pyio_trace.log.sorting import distinct
 
 #: Records looked at at once: enough to make numpy's cost per call small, few enough to stay in the cache.
 BLOCK_ROWS = 1 << 16
@@ -85,7 +86,7 @@ class Survey:
         )
         self._seen.clear()
         self.ext = Wide(wide)
-        self.coalesced: NDArray[np.int64] = np.unique(np.concatenate(coalesced))
+        self.coalesced: NDArray[np.int64] = distinct(np.concatenate(coalesced))
         self.moves.finish(self.ext)
         self.moves.forget(self._lost_until)
         self.moved = accounts.total(moved + self._wide(later))
@@ -119,7 +120,7 @@ class Survey:
         self._seen["objects"][slots] = True
         self._seen["stacks"][self._slots.of(records["stack"])] = True
         if present & vocabulary.REFERS:
-            self._refer(records, np.flatnonzero(traits & vocabulary.REFERS), block.op)
+            self._refer(records, np.flatnonzero((traits & vocabulary.REFERS) != 0), block.op)
         if block.sums is not None:
             if bool((records["desc"][self._words.shape.take(records["op"]) == layout.SHAPE_SPAN] != 0).any()):
                 self.summed_spans = True
@@ -131,7 +132,7 @@ class Survey:
         if self._lost_until:
             moves = moves + self._opened(block)
         around = spans.enclosing(block, self._words) if op_counts[self._words.encloses].any() else None
-        return _Found(op_counts, wide, np.unique(stretched), moves, *accounts.moved_in(block, self._words), around)
+        return _Found(op_counts, wide, distinct(stretched), moves, *accounts.moved_in(block, self._words), around)
 
     def _opened(self, block: Block) -> list[Entries]:
         records = block.records

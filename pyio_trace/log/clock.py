@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pyio_trace.log import layout
+from pyio_trace.log.sorting import median
 
 #: Pairs closer together than this say nothing about the rate.
 _SHORTEST_NS = 50_000
@@ -64,6 +65,6 @@ def clock_of(tick_kind: int, first: np.void, pairs: NDArray[np.void]) -> Clock:
         return Clock(start, real, since_boot if _SANE[0] <= since_boot <= _SANE[1] else 1.0)
     mono, rates = mono[usable], rates[usable]
     far = rates[mono >= mono.max() / 2]
-    typical = float(np.median(rates))
+    typical = median(rates)
     far = far[np.abs(far - typical) <= typical / 100]
-    return Clock(start, real, float(np.median(far)) if len(far) else typical)
+    return Clock(start, real, median(far) if len(far) else typical)

@@ -53,27 +53,23 @@ class HeapSlots:
         self._pages = np.concatenate([np.zeros(1, np.int64), np.repeat(first, counts) + within])
         self._base = np.zeros(int(self._pages.max()) + 2, np.int32)
         self._base[self._pages[1:]] = np.arange(1, len(self._pages), dtype=np.int32) * _PER_PAGE
-        #: by page: what makes ids slots when it is added, in 32 bits
-        self._apart = self._base.view(np.uint32) - np.arange(len(self._base), dtype=np.uint32) * np.uint32(_PER_PAGE)
+        self._base_of = self._base.data  # gives single ones faster
         #: by run of slots: the slot at which its stretch ends
         self.ends = np.concatenate([np.zeros(1, np.int64), np.repeat((1 + starts + counts) * _PER_PAGE, counts)])
         self.count = len(self._pages) * _PER_PAGE
 
-    def of(self, ids: NDArray[np.uint32]) -> NDArray[np.int32]:
+    def of(self, ids: NDArray[np.uint32]) -> NDArray[np.int64]:
         """The slots of ids; below NONE for what no heap chunk holds."""
-        pages = ids >> np.uint32(8)
-        if int(pages.max(initial=0)) >= len(self._base):
-            slots: NDArray[np.int32] = self._base.take(pages, mode="clip")
-            slots += (ids & np.uint32(_PER_PAGE - 1)).astype(np.int32)
-            return slots
-        found = self._apart.take(pages)
-        found += ids
-        return found.view(np.int32)
+        slots = ids.astype(np.int64)
+        first = self._base.take(slots >> 8, mode="clip")
+        slots &= _PER_PAGE - 1
+        slots += first
+        return slots
 
     def of_one(self, identity: int) -> int:
         """The slot of one id."""
         page = identity // _PER_PAGE
-        return (int(self._base[page]) if 0 <= page < len(self._base) else 0) + identity % _PER_PAGE
+        return (self._base_of[page] if 0 <= page < len(self._base) else 0) + identity % _PER_PAGE
 
     def ids(self, slots: NDArray[np.int64]) -> NDArray[np.int64]:
         """The ids of slots (at or above NONE)."""
@@ -92,12 +88,14 @@ class Heap:
             log.file.fill(low, self._image[at : at + high - low])
             at += -(-(high - low) // layout.PAGE) * layout.PAGE
         self._view = self._image.data
-        # One string can be a path, a name and a detail: each reader takes it once.
+        self._ends = self.slots.ends.data
+        # One string can be a path, a name and a detail, a stack give a site and a text: each reader takes it once.
         self._left = 4 * len(self._image) + (1 << 20)
-        self._text_left = dict.fromkeys(("paths", "stacks"), min(64 * len(self._image) + (64 << 20), _MOST_TEXT))
+        most = min(64 * len(self._image) + (64 << 20), _MOST_TEXT)
+        self._text_left = dict.fromkeys(("paths", "sites", "stacks"), most)
 
     def room_for(self, what: str, length: int) -> bool:
-        """Whether so many more characters may be made of "paths" or "stacks"; if so they are taken as made."""
+        """Whether so many more characters may be made of "paths", "sites" or "stacks"; if so they are taken as made."""
         if length > self._text_left[what]:
             return False
         self._text_left[what] -= length
@@ -149,7 +147,7 @@ class Heap:
 
     def descriptors(self, ids: NDArray[np.int64]) -> tuple[NDArray[np.void], NDArray[np.bool_]]:
         """(layout.DESC, which of them are there) of many ids at once; a missing one is all zero."""
-        slots = self.slots.of(ids.astype(np.uint32)).astype(np.int64)
+        slots = self.slots.of(ids.astype(np.uint32))
         units = layout.DESC.itemsize // _UNIT
         inside = slots + units <= self.slots.ends[slots // _PER_PAGE]
         # What begins at each slot, as bytes that numpy moves as a whole.
@@ -161,7 +159,7 @@ class Heap:
 
     def kinds(self, ids: NDArray[np.int64]) -> NDArray[np.uint32]:
         """What kind of object each id leads to; 0: missing."""
-        at = self.slots.of(ids.astype(np.uint32)).astype(np.int64) * (_UNIT // 4)
+        at = self.slots.of(ids.astype(np.uint32)) * (_UNIT // 4)
         kinds: NDArray[np.uint32] = self._image.view(np.uint32)[at]
         return kinds
 
@@ -172,6 +170,6 @@ class Heap:
             return None
         at = slot * _UNIT
         found, size, third, fourth = _TWO_WORDS.unpack_from(self._view, at)
-        if found != kind or size < _TWO_WORDS.size or at + size > self.slots.ends[slot // _PER_PAGE] * _UNIT:
+        if found != kind or size < _TWO_WORDS.size or at + size > self._ends[slot // _PER_PAGE] * _UNIT:
             return None
         return at, size, third, fourth

@@ -60,13 +60,16 @@ class Block:
         """The records' flags, likewise; not to be written to."""
         return self.records["flags"].copy()
 
+    def some(self, at: NDArray[np.int64]) -> NDArray[np.void]:
+        """The records of these rows."""
+        words = self.records.view("<u8").reshape(-1, WORDS)[at]
+        return words.view(layout.RECORD).reshape(-1)
+
     def where(self, mask: NDArray[np.bool_]) -> Block:
         """The rows of the mask."""
         at = np.flatnonzero(mask)
-        words = self.records.view("<u8").reshape(-1, WORDS)[at]
         sums = None if self.sums is None else self.sums[at]
-        ids, process, tid = self.ids.take(at), self.process.take(at), self.tid.take(at)
-        return Block(words.view(layout.RECORD).reshape(-1), ids, process, tid, sums)
+        return Block(self.some(at), self.ids.take(at), self.process.take(at), self.tid.take(at), sums)
 
 
 class LiveLog:

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pyio_trace.join.opening import open_log
-from pyio_trace.join.positions import in_order
+from pyio_trace.join.positions import by_root, in_order
 from pyio_trace.log import layout
 from tests.support.logwriter import LogWriter, Thread
 
@@ -177,4 +177,5 @@ def test_like_a_loop_over_operations(tmp_path_factory: pytest.TempPathFactory, d
 def test_in_order_is_lexsort(pairs: list[tuple[int, int]]) -> None:
     root = np.array([pair[0] for pair in pairs], np.int32)
     ticks = np.array([pair[1] for pair in pairs], np.uint64)
-    assert in_order(root, ticks)[0].tolist() == np.lexsort((ticks, root)).tolist()
+    parts = [in_order(entries, root, ticks)[0] for entries in by_root(root)]
+    assert [at for part in parts for at in part.tolist()] == np.lexsort((ticks, root)).tolist()
