@@ -116,10 +116,10 @@ OVER = """\
   are in every operation. In a tight loop of tiny calls on a file object one in 32 of those that only copy memory is
   timed; with each of them timed, `f.read(16)` and a text line cost 45 and 48 ns more on the same machine.
 - **The log's pages.** The kernel finds, zeroes and maps each: some 2 us a page where the log is new, 20 to 30 ns a
-  record. Tried and not kept: writing the pages before they are mapped (half of that on ext4, but each chunk would need
-  a descriptor of the program's for a moment, its size limit could kill it, and NFS would flush at the close); huge pages
-  (dearer wherever the host of a virtual machine must first find one); chunks of 64 KiB, 256 KiB or 4 MiB (no better, no
-  better, and twice as dear). /dev/shm zeroes its pages one by one, whatever one does.
+  record. Tried and not kept: writing the pages before they are mapped (half of that on ext4, but each chunk would
+  need a descriptor of the program's for a moment, its size limit could kill it, and NFS would flush at the close);
+  huge pages (dearer wherever the host of a virtual machine must first find one); chunks of 64 and 256 KiB (no
+  difference that could be measured) and of 4 MiB (dearer). /dev/shm zeroes its pages one by one, whatever one does.
 - **open/read/close** makes 11 records (3 of file objects, 8 of POSIX), which at the limit of one are 0.5 us already;
   the clock alone is 0.2 us of it. Done: beneath a file object's method the stack is its caller's and is not walked
   again; the next lines of the log are fetched ahead. Tried and not kept: smaller code (-O2, -Os: no faster, slower).
