@@ -38,7 +38,7 @@ static bool give_up(void)
     if (at < 0 && at > -4096)
         return false;
     if (first && pt.owns_run)
-        pt_say_path("the log was cut short by another program; what follows is not traced: ", pt.path, "");
+        pt_say_path("the log was cut short by another program, or its disk is full; what follows is not traced: ", pt.path, "");
     return true;
 }
 

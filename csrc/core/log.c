@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -57,6 +58,33 @@ static bool give_back(char *at, uint64_t size)
     return false;
 }
 
+/* The file that is mapped, to know it again. */
+static dev_t file_device;
+static ino_t file_number;
+
+/* Through a descriptor that lives for this call only, and is of that file.  Where nothing can be allocated (NFS has no
+ * fallocate before 4.2) there is room until a store says otherwise (hooks_bus.c). */
+static bool allocate(uint64_t at, uint64_t size)
+{
+    struct rlimit limit;
+    struct stat st;
+    uint64_t all = ~0ull, before;
+    if (pt_sys(SYS_prlimit64, 0, RLIMIT_FSIZE, 0, &limit) != 0 || limit.rlim_cur < at + size)
+        return false; /* it would be a SIGXFSZ */
+    pt_sys(SYS_rt_sigprocmask, SIG_SETMASK, &all, &before, sizeof all); /* no handler meets the descriptor */
+    long fd = pt_sys(SYS_openat, AT_FDCWD, pt.path, O_RDWR | O_CLOEXEC, 0);
+    bool done = fd >= 0 && pt_sys(SYS_fstat, fd, &st) == 0 && st.st_dev == file_device && st.st_ino == file_number &&
+                (uint64_t)st.st_size >= at + size;
+    if (done) {
+        long r = pt_sys(SYS_fallocate, fd, 0, (long)at, (long)size);
+        done = r == 0 || r == -EOPNOTSUPP || r == -ENOSYS || r == -EINVAL || r == -EPERM || r == -EACCES;
+    }
+    if (fd >= 0)
+        pt_sys(SYS_close, fd);
+    pt_sys(SYS_rt_sigprocmask, SIG_SETMASK, &before, 0, sizeof before);
+    return done;
+}
+
 /* Reserves [at, at+size) of the mapping.  False: there is no room for it. */
 static bool reserve(char *at, uint64_t size)
 {
@@ -65,16 +93,9 @@ static bool reserve(char *at, uint64_t size)
     long r = pt_sys(SYS_madvise, low, high - low, MADV_POPULATE_WRITE);
     if (r == 0)
         return true;
-    if (r != -EINVAL && r != -EPERM && r != -EACCES && r != -ENOSYS)
-        return give_back(at, size);
-    /* Before Linux 5.14, or where a filter forbids it: through a descriptor that lives for this call only. */
-    long fd = pt_sys(SYS_openat, AT_FDCWD, pt.path, O_RDWR | O_CLOEXEC, 0);
-    if (fd < 0)
-        return false;
-    struct stat st;
-    bool ours = pt_sys(SYS_fallocate, fd, 0, (long)(at - pt.base), (long)size) == 0 && fstat((int)fd, &st) == 0;
-    pt_sys(SYS_close, fd);
-    return ours || give_back(at, size);
+    /* Before Linux 5.14, or where a filter forbids it. */
+    bool cannot = r == -EINVAL || r == -EPERM || r == -EACCES || r == -ENOSYS;
+    return (cannot && allocate((uint64_t)(at - pt.base), size)) || give_back(at, size);
 }
 
 static bool out_of_reach; /* what this process maps is used up, the log is not */
@@ -95,6 +116,10 @@ static int map_log(int fd, uint64_t size)
         if (at == MAP_FAILED)
             return -ENODEV;
         madvise(at, room, MADV_DONTDUMP); /* a core file need not hold the log */
+        struct stat st;
+        bool known = fstat(fd, &st) == 0;
+        file_device = known ? st.st_dev : 0;
+        file_number = known ? st.st_ino : 0;
         pt.base = at;
         pt.mapped = room;
         pt.header = at;

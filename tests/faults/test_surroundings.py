@@ -247,6 +247,52 @@ def test_a_system_call_of_ours_is_forbidden(program: Runner, data: Path, name: s
     assert outcome.log.losses() == {}
 
 
+#: Each takes away what the log's blocks are allocated with where madvise cannot do it: by its name, for a moment.
+TAKEN = {
+    "nothing": "pass",
+    "fallocate": "deny(285)",
+    "descriptors": "resource.setrlimit(resource.RLIMIT_NOFILE, (4, 4))",
+    "the size of files": "resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))",
+    "the log's name": "os.rename(log, log + '.moved')",
+    "the log's name, by another file": "os.rename(log, log + '.moved'); os.close(os.open(log, os.O_CREAT | os.O_RDWR)); os.truncate(log, 9 << 30)",
+    "the root": "os.makedirs('root' + os.path.dirname(log)); os.close(os.open('root' + log, os.O_CREAT | os.O_RDWR)); "
+                "os.truncate('root' + log, 9 << 30); os.chroot('root')",
+}  # fmt: skip
+
+
+@root_only
+@pytest.mark.skipif(os.uname().machine != "x86_64", reason="numbers of system calls are the machine's")
+@pytest.mark.parametrize("what", TAKEN)
+def test_what_the_log_is_allocated_with_is_taken(program: Runner, data: Path, what: str) -> None:
+    # GIVEN a program without madvise, as on an old kernel, that changes what it may do, or where the log is to be found
+    log = program.folder / "run.pyio"
+    text = READS + SECCOMP + f"""\
+import resource
+reads(1000)
+log = {str(log)!r}
+open(log, "ab").close()  # untraced there is none
+{TAKEN[what]}
+deny(28)
+reads(50_000)
+print('done')
+"""
+    bare = program.bare(text, data)
+    for left in (log, Path(f"{log}.moved")):
+        left.unlink(missing_ok=True)
+    shutil.rmtree(program.folder / "root", ignore_errors=True)
+    # WHEN it goes on THEN it is as untraced, all is recorded or counted, and nothing was allocated anywhere else
+    outcome = alike(program.traced(text, data), bare)
+    if (moved := Path(f"{log}.moved")).exists():
+        strange = log.exists() and log.stat().st_blocks
+        assert not strange
+        moved.replace(log)
+    if (other := Path(f"{program.folder}/root{log}")).exists():
+        assert other.stat().st_blocks == 0
+    assert accounted(outcome, "pread", data) == 51_000
+    if what in ("nothing", "fallocate"):
+        assert len(outcome.select(op="pread", path=data)) == 51_000
+
+
 @pytest.mark.skipif(not shutil.which("strace"), reason="needs strace")
 def test_under_another_tracer(program: Runner, data: Path) -> None:
     # GIVEN a program under ptrace, each of whose system calls stops it WHEN it is traced by us too
