@@ -17,7 +17,7 @@ from benchmarks.gauge import gauge
 #: Seconds of a name that figures are written in.
 SCALES = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0}
 #: For this long, in seconds, a row waits for a machine that runs slow.
-PATIENCE = 40.0
+PATIENCE = 20.0
 #: As many rounds at full speed are enough where its patience ended.
 ENOUGH = 9
 

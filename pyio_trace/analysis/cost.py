@@ -10,7 +10,7 @@ from __future__ import annotations
 #: ns for one recorded operation: entry, stack, record, exit.  docs/benchmarks.md, "Python, os.pread 4 KiB".
 RECORDED = 65
 #: ns for a call folded into a run of like calls.  docs/benchmarks.md, "Python, f.read(16)".
-COALESCED = 30
+COALESCED = 20
 #: ns for a call that was only counted.  Reasoned, not measured: two clock readings and five atomic adds.
 COUNTED = 40
 
