@@ -136,9 +136,21 @@ int pt_error_number(void)
 #define SUM_MOST 0xf0000000u
 #define AT_ONCE_MOST 0x0fffffff
 
-static struct pt_run *run_of(struct pt_thread *t, PyObject *file, unsigned op)
+/* The run of these two, or where one may begin: a free place, or the one whose calls were timed longest ago, so that a
+ * reader and a writer used by turns do not end each other's runs. */
+static inline struct pt_run *run_of(struct pt_thread *t, PyObject *file, unsigned op)
 {
-    return &t->runs[((uintptr_t)file >> 5 ^ op) % PT_RUNS];
+    struct pt_run *usual = &t->runs[((uintptr_t)file >> 5 ^ op) % PT_RUNS], *oldest = usual;
+    if (PT_LIKELY(usual->object == file && usual->op == op))
+        return usual;
+    for (int i = 0; i < PT_RUNS; i++) {
+        struct pt_run *run = &t->runs[i];
+        if (run->object == file && run->op == op)
+            return run;
+        if (oldest->record && (!run->record || run->timed < oldest->timed))
+            oldest = run;
+    }
+    return oldest;
 }
 
 /* Reads the clock.  False: a pause, or sums that are full, have ended the run. */

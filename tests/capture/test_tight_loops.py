@@ -107,6 +107,26 @@ def test_a_file_object_at_the_address_of_another(program: Runner, tmp_path: Path
         assert sum(row["count"] for row in rows) == 100 * (n + 1) + 1
 
 
+def test_files_used_by_turns(program: Runner, tmp_path: Path) -> None:
+    # GIVEN pairs of files, at whatever addresses, one read and one written by turns in a tight loop
+    text = """\
+    kept = []
+    for n in range(20):
+        with open(f"in{n}", "wb") as file: file.write(b"line\\n" * 1000)
+        source, target = open(f"in{n}"), open(f"out{n}", "wb")
+        kept += [source, target]
+        for line in source: target.write(b"x" * 10)
+        target.close()
+    """
+    # WHEN it is traced THEN neither ends the other's run
+    outcome = succeeded(program.traced(text))
+    for op, name, calls in (("TextIOWrapper.__next__", "in", 1001), ("BufferedWriter.write", "out", 1000)):
+        for n in range(20):
+            rows = outcome.select(op=op, path=tmp_path / f"{name}{n}")
+            assert sum(row["count"] for row in rows) == calls
+            assert len(rows) < 20
+
+
 def test_a_signal_handler_in_a_tight_loop(program: Runner, tmp_path: Path) -> None:
     # GIVEN a timer whose handler writes, in Python, in the middle of a loop of reads WHEN it runs
     text = """\
