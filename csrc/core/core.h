@@ -274,6 +274,12 @@ static inline const char *pt_string_at(uint32_t id, uint32_t *length, uint32_t *
     return *length <= mapped - at - sizeof *s ? (const char *)(s + 1) : NULL;
 }
 
+/* ---- its blocks (blocks.c) ------------------------------------------------ */
+
+void pt_blocks_of(int fd);                          /* the file that is mapped */
+bool pt_blocks_begin(int fd, uint64_t budget);      /* its first ones, before it is mapped; false: no room */
+bool pt_blocks_reserve(char *at, uint64_t size);    /* of the mapping; false: there is no room */
+
 /* ---- interning (intern.c) ----------------------------------------------- */
 
 PT_API uint32_t pt_intern_find(uint64_t hash);           /* 0: not there */
