@@ -25,15 +25,23 @@ static inline uintptr_t pt_bump(uintptr_t *at, uintptr_t by)
     __asm__ volatile("xaddq %0, %1" : "+r"(by), "+m"(*at) : : "memory", "cc");
     return by;
 #else
-    return __atomic_fetch_add(at, by, __ATOMIC_RELAXED);
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
+    by = __atomic_fetch_add(at, by, __ATOMIC_RELAXED);
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
+    return by;
 #endif
 }
 
+/* The chunk's end is read before and after the place is taken: a handler that
+ * comes between may have gone on to another chunk.  A place beyond the end of
+ * its own chunk is then below the other's end, and one in the other chunk above
+ * its own's (a ring's chunks have no order: there the second look tells). */
 static inline struct pt_record *pt_claim(struct pt_thread *t)
 {
-    uintptr_t at = pt_bump(&t->next, sizeof(struct pt_record));
-    if (PT_LIKELY(at + sizeof(struct pt_record) <= t->end))
-        return (struct pt_record *)at;
+    uintptr_t end = __atomic_load_n(&t->end, __ATOMIC_RELAXED);
+    uintptr_t at = pt_bump(&t->next, sizeof(struct pt_record)) + sizeof(struct pt_record);
+    if (PT_LIKELY(at <= end && at <= __atomic_load_n(&t->end, __ATOMIC_RELAXED)))
+        return (struct pt_record *)at - 1;
     return pt_claim_slow(t);
 }
 
