@@ -1,7 +1,7 @@
 """python -m benchmarks [ROW...] [--write] [--folder DIR]: measures rows, prints the table.
 
-Rows: c-pread os-pread open stat read-16 lines modes watched start-up fork clock size
-load; all when none is named.  --write (all rows only) makes docs/benchmarks.md anew.
+Rows: c-pread os-pread open stat read-16 lines modes watched start-up fork clock floor
+size load; all when none is named.  --write (all rows only) makes docs/benchmarks.md anew.
 """
 
 from __future__ import annotations
@@ -15,10 +15,15 @@ from pathlib import Path
 
 from benchmarks import hot, lives, logs, page
 from benchmarks.gauge import WATCH, gauge
-from benchmarks.measure import Results
+from benchmarks.measure import Figure, Results
 
 LIVES = {"start-up": lives.start_up, "fork": lives.fork}
-FIGURES = {"clock": hot.clock, "size": logs.size, "load": logs.load}
+FIGURES: dict[str, Callable[[Path, dict[str, Path]], list[Figure]]] = {
+    "clock": lambda folder, _: hot.clock(folder),
+    "floor": hot.floor,
+    "size": lambda folder, _: logs.size(folder),
+    "load": lambda folder, _: logs.load(folder),
+}
 ROWS = (*hot.ROWS, *LIVES, *FIGURES)
 MEMORY = Path("/dev/shm")
 
@@ -41,7 +46,7 @@ def measure(rows: list[str], folder: Path, memory: Path | None) -> Results:
         elif row in LIVES:
             attempt(row, lambda: results.pairs.extend(LIVES[row](folder)))  # noqa: B023
         else:
-            attempt(row, lambda: results.figures.extend(FIGURES[row](folder)))  # noqa: B023
+            attempt(row, lambda: results.figures.extend(FIGURES[row](folder, places)))  # noqa: B023
     return results
 
 

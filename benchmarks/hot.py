@@ -30,6 +30,8 @@ CHUNK = 21843
 NS = 1e-9
 #: Readings of the clock in a round.
 CLOCKS = 100_000
+#: Bytes of a round's file of bare records: a chunk of the log.
+FLOOR = 1 << 20
 #: More than a round's log takes.
 READY = 16 << 20
 
@@ -198,6 +200,29 @@ def clock(folder: Path) -> list[Figure]:
 
     runs, full_speed = repeat_work(work, ROUNDS)
     return [Figure("the processor's clock, two readings", "ns", [run["ns"] for run in runs], None, full_speed)]
+
+
+def floor(folder: Path, logs: dict[str, Path]) -> list[Figure]:
+    """What any tracer pays that keeps a record of 48 bytes and two times of a call in a mapped file, whatever else it
+    does: what our rows have above this is ours."""
+    function = c_library(folder).loop_floor
+    function.argtypes, function.restype = (ctypes.c_char_p, ctypes.c_uint64), ctypes.c_int64
+    figures = []
+    for where, place in logs.items():
+        path = place / "floor.bin"
+
+        def work(path: Path = path) -> dict[str, float]:
+            have_memory_ready()
+            took = function(os.fsencode(path), FLOOR)
+            path.unlink()
+            if took < 0:
+                raise OSError(f"{path}: cannot be mapped with its blocks reserved")
+            return {"ns": took / (FLOOR // 48)}
+
+        runs, full_speed = repeat_work(work, ROUNDS)
+        name = f"a record of 48 B, two readings of the clock, nothing else: {where}"
+        figures.append(Figure(name, "ns", [run["ns"] for run in runs], None, full_speed))
+    return figures
 
 
 def measure(name: str, folder: Path, logs: dict[str, Path]) -> list[Pair]:
