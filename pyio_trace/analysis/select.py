@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -46,9 +47,11 @@ class Filter:
     def mask(self, batch: pa.RecordBatch) -> np.ndarray | None:
         """Which rows pass, shape (rows,); None: all of them."""
         masks = []
-        for name, patterns in (("layer", self.layers), ("op", self.ops), ("path", [self.path] if self.path else [])):
+        for name, patterns in (("layer", self.layers), ("op", self.ops)):
             if patterns:
-                masks.append(_coded(batch.column(name), patterns))
+                masks.append(_coded(batch.column(name), patterns, matching))
+        if self.path:
+            masks.append(_coded(batch.column("path"), [self.path], matching_path))
         if self.pids:
             masks.append(np.isin(numbers(batch.column("pid"), -1), np.array(self.pids)))
         if self.min_duration:  # what never came back lasted long
@@ -141,7 +144,9 @@ def _ordered(table: pa.Table, name: str, order: str, limit: int | None) -> pa.Ta
     return table.take(at if limit is None else at.slice(0, limit))
 
 
-def _coded(column: pa.DictionaryArray, patterns: Sequence[str]) -> np.ndarray:
+def _coded(
+    column: pa.DictionaryArray, patterns: Sequence[str], matching: Callable[[pa.Array, str], pa.Array]
+) -> np.ndarray:
     """Rows whose string matches one of the patterns: each distinct string is looked at once."""
     chosen = np.zeros(len(column.dictionary) + 1, np.bool_)  # the last: null
     for pattern in patterns:
@@ -155,6 +160,21 @@ def matching(texts: pa.Array, pattern: str) -> pa.Array:
     if not any(letter in pattern for letter in "*?["):
         return pc.fill_null(pc.equal(texts, pattern), False)
     return pa.array([text is not None and fnmatchcase(text, pattern) for text in texts.to_pylist()], pa.bool_())
+
+
+def matching_path(paths: pa.Array, pattern: str) -> pa.Array:
+    """Which paths a pattern is about, as with --include: one without a slash is that of any name in a path, one with a
+    slash that of a path and what is below it. `*` matches slashes too; null matches nothing."""
+    if "/" in pattern or pattern in (".", "..", "~"):
+        whole = os.path.expanduser(pattern).rstrip("/")
+        if whole.startswith(("./", "../")) or whole in (".", ".."):
+            whole = os.path.abspath(whole)
+        return pc.or_(matching(paths, whole), matching(paths, f"{whole}/*"))
+
+    def named(path: str) -> bool:
+        return fnmatchcase(path, pattern) or any(fnmatchcase(name, pattern) for name in path.split("/"))
+
+    return pa.array([path is not None and named(path) for path in paths.to_pylist()], pa.bool_())
 
 
 def since_start(table: pa.Table, log: Log, columns: Sequence[str]) -> pa.Table:

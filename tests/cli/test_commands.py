@@ -84,6 +84,22 @@ def test_files_stacks_counters(log: str, said: Said, tmp_path: Path) -> None:
     assert [(row["why"], row["op"], row["count"], row["bytes"]) for row in counters] == [("counted", "pread", 7, 700)]
 
 
+@pytest.mark.parametrize("pattern", ["in.bin", "*n.bin", "/d/in.bin", "/d/in*", "*/in.bin", "/d/in.bin/", "in.b[i]n"])
+def test_paths_are_named_as_in_selection(log: str, said: Said, pattern: str) -> None:
+    """GIVEN a path by its name, its folder or a pattern WHEN operations and files are chosen THEN it is found."""
+    rows = json.loads(said("events", log, "--format", "json", "--path", pattern, "--columns", "path"))
+    assert {row["path"] for row in rows} == {"/d/in.bin"}
+    rows = json.loads(said("files", log, "--format", "json", "--path", pattern))
+    assert [row["path"] for row in rows] == ["/d/in.bin"]
+
+
+def test_a_folder_stands_for_what_is_in_it(log: str, said: Said) -> None:
+    for folder in ("/d", "d", "/d/", "../../../../../../../../../../../d"):
+        rows = json.loads(said("events", log, "--format", "json", "--path", folder, "--columns", "path"))
+        assert {row["path"] for row in rows} >= {"/d/in.bin", "/d/none"}, folder
+    assert json.loads(said("events", log, "--format", "json", "--path", "in", "--columns", "path")) == []
+
+
 def test_pack(log: str, said: Said, tmp_path: Path) -> None:
     assert "run.parquet: 14 operations" in said("pack", log)
     assert open_log(tmp_path / "run.parquet").rows() == 14

@@ -33,7 +33,7 @@ def arguments(parser: Parser) -> None:
     add_table(parser)
     parser.add_argument("--layer", action="append", default=[], help="app, user, stdio, posix, ...; may be repeated")
     parser.add_argument("--op", action="append", default=[], help="name or pattern, such as 'pread*'; may be repeated")
-    parser.add_argument("--path", metavar="GLOB", help="only operations on paths that match")
+    parser.add_argument("--path", metavar="GLOB", help="only on these paths: '*.h5', a name, a folder")
     parser.add_argument("--process", action="append", type=int, default=[], metavar="PID", help="may be repeated")
     parser.add_argument("--min-duration", type=duration, default=0, metavar="TIME", help="such as 10us, 5ms or 1s")
     parser.add_argument("--errors", action="store_true", help="only calls that failed")

@@ -17,20 +17,20 @@ from pyio_trace.cli.parser import Parser, add_log, add_table, open_log, progress
 def arguments(parser: Parser) -> None:
     add_log(parser)
     add_table(parser)
-    parser.add_argument("--path", metavar="GLOB", help="only files whose path matches, such as '*.h5'")
+    parser.add_argument("--path", metavar="GLOB", help="only these files: '*.h5', a name, a folder")
     parser.add_argument("--limit", type=int, metavar="N", help="only the first N rows")
     parser.add_argument("--imports", action="store_true", help="also what Python's imports read")
 
 
 def run(arguments: argparse.Namespace) -> int:
     from pyio_trace.analysis.groups import by_file
-    from pyio_trace.analysis.select import matching, since_start
+    from pyio_trace.analysis.select import matching_path, since_start
 
     log = open_log(arguments.log)
     with progress("files", log.rows()) as bar:
         table = by_file(log, arguments.imports, bar)
     if arguments.path is not None:
-        table = table.filter(matching(table["path"].combine_chunks(), arguments.path))
+        table = table.filter(matching_path(table["path"].combine_chunks(), arguments.path))
     if arguments.limit is not None:
         table = table.slice(0, min(max(arguments.limit, 0), table.num_rows))
     if arguments.format == "text":
