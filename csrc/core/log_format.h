@@ -72,6 +72,11 @@ struct pt_header {
 };
 #define PT_RING_SLOT 65536u
 
+/* In the header's page: the newest process entry of each bucket of pids (atomic ids; 0: none), for processes that look
+ * for one.  A reader needs none of it. */
+#define PT_PROCESS_INDEX_OFFSET 2048u
+#define PT_PROCESS_BUCKETS 512u
+
 /* One row of the operation table: the log describes its own vocabulary. */
 enum pt_layer { PT_APP = 0, PT_USER = 1, PT_HDF5 = 2, PT_MPIIO = 3, PT_STDIO = 4, PT_POSIX = 5 };
 enum pt_class { PT_META = 0, PT_READ = 1, PT_WRITE = 2, PT_SYNC = 3, PT_COPY = 4, PT_MAP = 5, PT_OPEN = 6, PT_CLOSE = 7, PT_SEEK = 8, PT_SPANS = 9, PT_INTERNAL = 10, PT_PROCESS = 11 };
@@ -325,7 +330,7 @@ struct pt_process { /* at the start of a process chunk; counters follow at PT_CO
     uint32_t accounts;   /* bits of enum pt_accounts */
     uint32_t mappings;   /* newest struct pt_mapping; 0: none */
     uint32_t mappings_unlisted; /* file mappings that got no object */
-    uint32_t reserved;
+    uint32_t bucket_next; /* next older entry whose pid is in the same bucket of the index */
     struct pt_account begin_account; /* when tracing began in it; zeros after a fork */
     struct pt_account end_account;
     struct pt_account children_account; /* atomic: of children that it has waited for, which the kernel adds to its own */
@@ -353,7 +358,8 @@ _Static_assert(sizeof(struct pt_string) == 16, "string header size");
 _Static_assert(sizeof(struct pt_mapping) == 72, "mapping size");
 _Static_assert(sizeof(struct pt_stack) == 16, "stack header size");
 _Static_assert(sizeof(struct pt_profile) == 104 && sizeof(struct pt_profile_data) == PT_PROFILE_DATA_SIZE - PT_PROFILE_SIZE, "profile entry size");
-_Static_assert(sizeof(struct pt_header) <= PT_HEADER_SIZE, "header fits its page");
+_Static_assert(sizeof(struct pt_header) <= PT_PROCESS_INDEX_OFFSET, "the header ends before the index");
+_Static_assert(PT_PROCESS_INDEX_OFFSET + PT_PROCESS_BUCKETS * 4 == PT_HEADER_SIZE, "both have a page");
 _Static_assert(sizeof(struct pt_process) <= PT_COUNTERS_OFFSET, "process entry fits its page");
 _Static_assert(offsetof(struct pt_record, begin) == 8 && offsetof(struct pt_record, parent) == 24 &&
                offsetof(struct pt_record, offset) == 32, "record layout");

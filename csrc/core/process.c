@@ -65,12 +65,18 @@ static struct pt_process *entry_it_came_from(void)
     return p;
 }
 
-static void link_process(uint32_t id, struct pt_process *p)
+/* Among thousands of processes, a walk of the whole list would be a page fault for each. */
+static uint32_t *bucket_of(uint32_t pid)
 {
-    uint32_t head = __atomic_load_n(&pt.header->processes, __ATOMIC_ACQUIRE);
+    return (uint32_t *)(pt.base + PT_PROCESS_INDEX_OFFSET) + pid % PT_PROCESS_BUCKETS;
+}
+
+static void push(uint32_t *newest, uint32_t *next, uint32_t id)
+{
+    uint32_t head = __atomic_load_n(newest, __ATOMIC_ACQUIRE);
     do
-        p->previous = head;
-    while (!__atomic_compare_exchange_n(&pt.header->processes, &head, id, false, __ATOMIC_RELEASE, __ATOMIC_ACQUIRE));
+        __atomic_store_n(next, head, __ATOMIC_RELAXED);
+    while (!__atomic_compare_exchange_n(newest, &head, id, false, __ATOMIC_RELEASE, __ATOMIC_ACQUIRE));
 }
 
 bool pt_process_enter(uint32_t start, uint32_t started_by, uint32_t pid, uint32_t parent, struct pt_process **process,
@@ -92,7 +98,8 @@ bool pt_process_enter(uint32_t start, uint32_t started_by, uint32_t pid, uint32_
     p->start = start;
     p->begin = pt_ticks();
     p->cwd = pt.cwd;
-    link_process(id, p);
+    push(&pt.header->processes, &p->previous, id);
+    push(bucket_of(pid), &p->bucket_next, id);
     *process = p;
     *process_id = id;
     return true;
@@ -127,7 +134,8 @@ static struct pt_process *at_process(uint32_t id)
 /* The newest entry of a pid. */
 struct pt_process *pt_process_find(uint32_t pid)
 {
-    PT_EACH_PROCESS(p)
+    struct pt_process *p = at_process(__atomic_load_n(bucket_of(pid), __ATOMIC_ACQUIRE));
+    for (int walked = 0; p && walked < 1000000; p = at_process(p->bucket_next), walked++)
         if (p->pid == pid)
             return p;
     return NULL;

@@ -281,7 +281,7 @@ PROCESS_ENTRY = np.dtype(
         ("accounts", "<u4"),
         ("mappings", "<u4"),
         ("mappings_unlisted", "<u4"),
-        ("reserved", "<u4"),
+        ("bucket_next", "<u4"),
         ("begin_account", ACCOUNT),
         ("end_account", ACCOUNT),
         ("children_account", ACCOUNT),

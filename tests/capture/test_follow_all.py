@@ -11,9 +11,11 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import pyio_trace
+from pyio_trace.log.live import LiveLog
 from tests.fidelity import harness, strace
 from tests.support.programs import Outcome, Row, Runner, clean_environment, succeeded
 
@@ -98,6 +100,32 @@ def test_streams_of_a_c_program(program: Runner, child: Path, work: Path) -> Non
     [start] = [row for row in outcome.rows if row["id"] == entry["started_by"]]
     assert start["op"] in ("execve", "posix_spawn") and start["site"] == entry["site"]
     assert outcome.log.losses() == {}
+
+
+def test_a_child_among_hundreds(program: Runner) -> None:
+    # GIVEN a shell that is not followed, whose hundreds of children are WHEN they join the log one after the other
+    count = 600
+    text = """
+    import os, subprocess, sys
+    loop = 'n=0; while [ $n -lt $2 ]; do LD_PRELOAD=$1 "$3" || exit 1; n=$((n+1)); done'
+    words = ["sh", "-c", loop, "-", os.environ["LD_PRELOAD"], *sys.argv[1:]]
+    sys.exit(subprocess.run(["env", "-u", "LD_PRELOAD", *words]).returncode)
+    """
+    true = shutil.which("true")
+    outcome = succeeded(follow(program, text, count, true))
+    # THEN each has an entry of its own, whose parent is that of the program that became the shell
+    children = [entry for entry in outcome.processes if entry["argv"] == [true]]
+    assert len(children) == len({entry["begin"] for entry in children}) == count
+    [parent] = {entry["parent"] for entry in children}
+    shell = outcome.processes[parent]
+    assert shell["argv"][:1] == ["env"]
+    told = {(entry["ppid"], entry["start"], entry["ended"]) for entry in children}
+    assert told == {(shell["pid"], "joined", "exit 0")}
+    # THEN the last ones came there by no more memory than the first: nobody looked at all entries for it
+    entries = LiveLog(outcome.path).processes()
+    joined = entries[np.isin(entries["pid"], [e["pid"] for e in children])]
+    faults = joined["begin_account"]["minor_faults"].astype(np.int64)
+    assert np.median(faults[-50:]) < np.median(faults[:50]) + 100
 
 
 #: command -> the ops that move bytes from data.bin, by the name they have in our rows
