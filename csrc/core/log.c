@@ -360,8 +360,22 @@ void pt_log_finish(void)
 }
 
 #define HEAP_CHUNK (64u * 1024u)
-#define FIRST_HEAP_CHUNK (16u * 1024u) /* many processes live for a few milliseconds only */
+#define FIRST_OF_RUN (16u * 1024u) /* what a Python's start fills, in blocks that are there (blocks.c) */
 #define HEAP_MOST (1ull << 36) /* no place in any log is beyond */
+
+/* Many processes live for a few milliseconds only, and have little to name: a process begins with a page, a forked one
+ * too, and takes twice as much each time. */
+static uint64_t heap_chunk_after(const struct pt_chunk *last)
+{
+    uint64_t size = PT_PAGE;
+    if (pt.header->budget < 16 * HEAP_CHUNK)
+        return size;
+    if (!last)
+        return pt.owns_run ? FIRST_OF_RUN : size;
+    while (last->process == pt.process_id && size < HEAP_CHUNK && size <= last->size)
+        size *= 2;
+    return size;
+}
 
 static void *alloc_slow(struct pt_chunk **current, uint32_t kind, uint32_t size)
 {
@@ -376,7 +390,7 @@ static void *alloc_slow(struct pt_chunk **current, uint32_t kind, uint32_t size)
                 return object;
             }
         }
-        uint64_t want = pt.header->budget < 16 * HEAP_CHUNK ? PT_PAGE : c ? HEAP_CHUNK : FIRST_HEAP_CHUNK;
+        uint64_t want = heap_chunk_after(c);
         while (want < (uint64_t)size + PT_HEAP_START)
             want *= 2;
         struct pt_chunk *fresh = pt_chunk_claim_slow(kind, want, pt.process_id, 0, 0);

@@ -187,3 +187,19 @@ os._exit(6)
         pid = int(outcome.stdout)
         check_reads(outcome, pid, data)
         assert outcome.log.losses() == {}
+
+
+def test_a_child_takes_little_of_the_log(program: Runner, data: Path) -> None:
+    # GIVEN a program that forks two hundred children, each of which opens a file and reads it
+    text = """\
+import os, sys
+for _ in range(200):
+    if os.fork() == 0:
+        os._exit(len(os.read(os.open(sys.argv[1], os.O_RDONLY), 100)))
+    os.wait()
+"""
+    # WHEN it is run traced
+    outcome = succeeded(program.traced(text, data))
+    # THEN all is in the log: a child has its entry there (12 KiB), and a page each for its records and its names
+    assert len(outcome.select(op="read", path=data, moved=100, fd=lambda fd: fd > 2)) == 200
+    assert outcome.path.stat().st_size < 200 * (12 + 4 + 4 << 10) + (512 << 10)
