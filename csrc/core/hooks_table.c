@@ -87,9 +87,11 @@ void pt_hooks_resolve(void)
     if (resolved)
         return;
     resolved = true;
+    struct pt_scope scope;
+    pt_scope_read(&scope);
     for (unsigned i = 0; i < pt_hook_count; i++) {
         struct pt_hook *h = &pt_hooks[i];
-        h->address = dlsym(RTLD_DEFAULT, h->name);
+        h->address = pt_scope_symbol(&scope, h->name);
         uint32_t at = name_hash(h->name);
         while (name_index[at % NAME_SLOTS])
             at++;

@@ -32,6 +32,18 @@ struct pt_object {
 
 bool pt_object_read(const struct dl_phdr_info *info, struct pt_object *o);
 void *pt_object_symbol(const struct pt_object *o, const char *name); /* a function that it defines; NULL: it does not */
+
+/* The objects in which the loader looks for a name before it comes to libc, and libc, as they were when it was read. */
+#define PT_SCOPE 32u
+struct pt_scope {
+    unsigned count;
+    uintptr_t libc;      /* an address in it */
+    bool ends_with_libc; /* else dlsym is asked for everything */
+    struct pt_object objects[PT_SCOPE];
+};
+void pt_scope_read(struct pt_scope *s);
+void *pt_scope_symbol(const struct pt_scope *s, const char *name); /* as dlsym(RTLD_DEFAULT, name) */
+
 bool pt_object_wants_old(const struct pt_object *o, size_t symbol, const char *name);
 void pt_look_beyond_stubs(void);
 
