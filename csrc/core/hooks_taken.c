@@ -1,7 +1,8 @@
 /* Hooks of the calls that make descriptors of what is no file.
  *
  * They have no records.  But a number they give out is no longer what the table
- * says, should its close have escaped us (libc's own, or one in a system call). */
+ * says, should its close have escaped us (libc's own, or one in a system call);
+ * and of most of them it is known what they give out. */
 #include "hooks.h"
 
 #include <stdarg.h>
@@ -17,56 +18,79 @@ int pt_fd_taken(int fd)
     return fd;
 }
 
-static int both_taken(int result, const int *fds)
+/* The call tells what it is.  Where that is left out, nobody needs to ask the kernel later. */
+static int taken_as(uint32_t kind, int fd)
+{
+    if (!(pt.left_out_kinds >> kind & 1))
+        return pt_fd_taken(fd);
+    struct pt_thread *t = fd >= 0 ? pt_table_owner() : NULL;
+    if (t)
+        pt_fd_set(t, fd, pt_left_out_entry(kind));
+    return fd;
+}
+
+static int both_taken_as(uint32_t kind, int result, const int *fds)
 {
     if (result == 0) {
-        pt_fd_taken(fds[0]);
-        pt_fd_taken(fds[1]);
+        taken_as(kind, fds[0]);
+        taken_as(kind, fds[1]);
     }
     return result;
 }
 
 PT_HOOK_DECLARE(int, pipe, int *);
-int hook_pipe(int *fds) { return both_taken(real_pipe(fds), fds); }
+int hook_pipe(int *fds) { return both_taken_as(PT_DESC_PIPE, real_pipe(fds), fds); }
 
 PT_HOOK_DECLARE(int, pipe2, int *, int);
-int hook_pipe2(int *fds, int flags) { return both_taken(real_pipe2(fds, flags), fds); }
+int hook_pipe2(int *fds, int flags) { return both_taken_as(PT_DESC_PIPE, real_pipe2(fds, flags), fds); }
 
 /* ---- sockets -------------------------------------------------------------------- */
 
 PT_HOOK_DECLARE(int, socket, int, int, int);
-int hook_socket(int domain, int type, int protocol) { return pt_fd_taken(real_socket(domain, type, protocol)); }
+int hook_socket(int domain, int type, int protocol) { return taken_as(PT_DESC_SOCKET, real_socket(domain, type, protocol)); }
 
 PT_HOOK_DECLARE(int, socketpair, int, int, int, int *);
 int hook_socketpair(int domain, int type, int protocol, int *fds)
 {
-    return both_taken(real_socketpair(domain, type, protocol, fds), fds);
+    return both_taken_as(PT_DESC_SOCKET, real_socketpair(domain, type, protocol, fds), fds);
 }
 
 PT_HOOK_DECLARE(int, accept, int, struct sockaddr *, socklen_t *);
 int hook_accept(int fd, struct sockaddr *address, socklen_t *length)
 {
-    return pt_fd_taken(real_accept(fd, address, length));
+    return taken_as(PT_DESC_SOCKET, real_accept(fd, address, length));
 }
 
 PT_HOOK_DECLARE(int, accept4, int, struct sockaddr *, socklen_t *, int);
 int hook_accept4(int fd, struct sockaddr *address, socklen_t *length, int flags)
 {
-    return pt_fd_taken(real_accept4(fd, address, length, flags));
+    return taken_as(PT_DESC_SOCKET, real_accept4(fd, address, length, flags));
 }
 
-/* Descriptors come over sockets too: files, often. */
-static void received(struct msghdr *message)
+static void all_taken(const struct cmsghdr *m)
 {
-    for (struct cmsghdr *m = CMSG_FIRSTHDR(message); m; m = CMSG_NXTHDR(message, m)) {
-        if (m->cmsg_level != SOL_SOCKET || m->cmsg_type != SCM_RIGHTS)
-            continue;
-        size_t count = (m->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-        for (size_t i = 0; i < count; i++) {
-            int fd;
-            memcpy(&fd, CMSG_DATA(m) + i * sizeof fd, sizeof fd);
-            pt_fd_taken(fd);
-        }
+    const unsigned char *at = CMSG_DATA(m), *end = (const unsigned char *)m + m->cmsg_len;
+    for (int fd; at + sizeof fd <= end; at += sizeof fd) {
+        memcpy(&fd, at, sizeof fd);
+        pt_fd_taken(fd);
+    }
+}
+
+/* Descriptors come over sockets too: files, often.  Without CMSG_NXTHDR: in glibc it may be a function, which musl's
+ * loader does not find. */
+static void received(const struct msghdr *message)
+{
+    const char *control = message->msg_control;
+    size_t all = message->msg_controllen, word = sizeof(size_t);
+    for (size_t at = 0; all - at >= sizeof(struct cmsghdr);) {
+        const struct cmsghdr *m = (const struct cmsghdr *)(control + at);
+        size_t length = m->cmsg_len;
+        if (length < sizeof *m || length > all - at)
+            return;
+        if (m->cmsg_level == SOL_SOCKET && m->cmsg_type == SCM_RIGHTS)
+            all_taken(m);
+        length = (length + word - 1) / word * word;
+        at += length < all - at ? length : all - at;
     }
 }
 
@@ -93,38 +117,38 @@ int hook_recvmmsg(int fd, struct mmsghdr *messages, unsigned count, int flags, s
 /* ---- memory, events, timers, signals, processes ------------------------------------ */
 
 PT_HOOK_DECLARE(int, memfd_create, const char *, unsigned);
-int hook_memfd_create(const char *name, unsigned flags) { return pt_fd_taken(real_memfd_create(name, flags)); }
+int hook_memfd_create(const char *name, unsigned flags) { return taken_as(PT_DESC_ANON, real_memfd_create(name, flags)); }
 
 PT_HOOK_DECLARE(int, epoll_create, int);
-int hook_epoll_create(int size) { return pt_fd_taken(real_epoll_create(size)); }
+int hook_epoll_create(int size) { return taken_as(PT_DESC_ANON, real_epoll_create(size)); }
 
 PT_HOOK_DECLARE(int, epoll_create1, int);
-int hook_epoll_create1(int flags) { return pt_fd_taken(real_epoll_create1(flags)); }
+int hook_epoll_create1(int flags) { return taken_as(PT_DESC_ANON, real_epoll_create1(flags)); }
 
 PT_HOOK_DECLARE(int, eventfd, unsigned, int);
-int hook_eventfd(unsigned initial, int flags) { return pt_fd_taken(real_eventfd(initial, flags)); }
+int hook_eventfd(unsigned initial, int flags) { return taken_as(PT_DESC_ANON, real_eventfd(initial, flags)); }
 
 PT_HOOK_DECLARE(int, inotify_init, void);
-int hook_inotify_init(void) { return pt_fd_taken(real_inotify_init()); }
+int hook_inotify_init(void) { return taken_as(PT_DESC_ANON, real_inotify_init()); }
 
 PT_HOOK_DECLARE(int, inotify_init1, int);
-int hook_inotify_init1(int flags) { return pt_fd_taken(real_inotify_init1(flags)); }
+int hook_inotify_init1(int flags) { return taken_as(PT_DESC_ANON, real_inotify_init1(flags)); }
 
 PT_HOOK_DECLARE(int, fanotify_init, unsigned, unsigned);
 int hook_fanotify_init(unsigned flags, unsigned event_flags)
 {
-    return pt_fd_taken(real_fanotify_init(flags, event_flags));
+    return taken_as(PT_DESC_ANON, real_fanotify_init(flags, event_flags));
 }
 
 PT_HOOK_DECLARE(int, signalfd, int, const void *, int);
 int hook_signalfd(int fd, const void *mask, int flags)
 {
     int result = real_signalfd(fd, mask, flags);
-    return fd == -1 ? pt_fd_taken(result) : result;
+    return fd == -1 ? taken_as(PT_DESC_ANON, result) : result;
 }
 
 PT_HOOK_DECLARE(int, timerfd_create, int, int);
-int hook_timerfd_create(int clock, int flags) { return pt_fd_taken(real_timerfd_create(clock, flags)); }
+int hook_timerfd_create(int clock, int flags) { return taken_as(PT_DESC_ANON, real_timerfd_create(clock, flags)); }
 
 PT_HOOK_DECLARE(int, pidfd_open, pid_t, unsigned);
 int hook_pidfd_open(pid_t pid, unsigned flags) { return pt_fd_taken(real_pidfd_open(pid, flags)); }

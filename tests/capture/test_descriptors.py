@@ -3,6 +3,9 @@
 
 from __future__ import annotations
 
+import re
+import shutil
+import sys
 from pathlib import Path
 
 import pytest
@@ -69,6 +72,13 @@ REUSES = {
         "b = os.open('b', W); assert b == a; os.write(b, b'22')",
         [("b", 0, 2)],
     ),
+    "a file from a socket takes a pipe's number": (
+        "a = os.open('a', W); s, t = socket.socketpair(); t.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1); r, w = os.pipe(); "
+        "close = {'x86_64': 3, 'aarch64': 57}[os.uname().machine]; ctypes.CDLL(None).syscall(close, r); "
+        "socket.send_fds(s, [b'x'], [a]); ancillary = t.recvmsg(10, 1000)[1]; assert len(ancillary) == 2; "
+        "assert struct.unpack('i', ancillary[1][2]) == (r,); os.write(r, b'12')",
+        [("a", 0, 2)],
+    ),
     "append": (
         "a = os.open('a', W | os.O_APPEND | os.O_EXCL); b = os.open('a', W | os.O_APPEND); os.write(a, b'1'); os.write(b, b'22'); "
         "os.write(a, b'333'); os.lseek(a, 0, 0); os.write(a, b'4')",
@@ -109,7 +119,7 @@ REUSES = {
 def test_which_file_a_descriptor_is(program: Runner, tmp_path: Path, what: str) -> None:
     # GIVEN a program that uses descriptor numbers in this way
     line, wanted = REUSES[what]
-    text = f"import fcntl, os, socket\nW = os.O_CREAT | os.O_RDWR\n{line}\n"
+    text = f"import ctypes, fcntl, os, socket, struct\nW = os.O_CREAT | os.O_RDWR\n{line}\n"
     # WHEN it is run traced THEN each write has the right file and offset
     outcome = succeeded(program.traced(text))
     rows = outcome.select(op=("write", "writev", "pwritev", "pwritev2"), layer="posix", pid=outcome.pid)
@@ -150,6 +160,43 @@ def test_pipes_sockets_and_terminals_are_counted_only(program: Runner) -> None:
     counters = {row["kind"]: row for row in outcome.log.counters().to_pylist() if row["why"] == "excluded"}
     assert counters["pipe"]["bytes"] >= 2000 and counters["pipe"]["count"] >= 20
     assert counters["socket"]["bytes"] == 50
+
+
+@pytest.mark.skipif(shutil.which("strace") is None, reason="there is no strace")
+def test_what_no_file_is_nobody_asks_the_kernel(program: Runner) -> None:
+    # GIVEN a program that uses pipes, sockets and others, all of new numbers
+    script = program.write("""\
+    import os, select, socket
+    before = [os.open("/dev/null", os.O_RDONLY) for _ in range(100)]
+    r, w = os.pipe()
+    a, b = socket.socketpair()
+    os.write(w, b"1"), os.read(r, 1), os.write(a.fileno(), b"1"), os.read(b.fileno(), 1)
+    memory = os.memfd_create("memory")
+    os.write(memory, b"1")
+    event = os.eventfd(1)
+    os.read(event, 8)
+    waiting = select.epoll()
+    numbers = [r, w, a.fileno(), b.fileno(), memory, event, waiting.fileno()]
+    for number in numbers: os.close(os.dup(number))
+    for number in (r, w, memory, event): os.close(number)
+    a.close(), b.close(), waiting.close()
+    print(*numbers)
+    """)
+    trace, log = program.folder / "strace.txt", program.folder / "run.pyio"
+    words = ["strace", "-f", "-qq", "-e", "trace=readlink,readlinkat", "-o", str(trace), sys.executable, str(script)]
+    env = {"PYIO_TRACE": "1", "PYIO_TRACE_OUTPUT": str(log), "PYIO_TRACE_QUIET": "1"}
+    # WHEN it is run traced
+    outcome = program.command(words, env)
+    if not trace.exists() or not trace.stat().st_size:
+        pytest.skip(f"strace cannot trace here: {outcome.stderr[-300:]}")
+    # THEN none of them is looked up, as those are that were there before
+    numbers = set(map(int, succeeded(outcome).stdout.split()))
+    asked = set(map(int, re.findall(r'"/proc/self/fd/(\d+)"', trace.read_text())))
+    assert len(numbers) == 7 and min(numbers) > 100
+    assert not asked & numbers
+    # THEN what went through them is counted as what they are
+    counters = {row["kind"]: row for row in outcome.log.counters().to_pylist() if row["why"] == "excluded"}
+    assert {"pipe", "socket", "anon"} <= counters.keys()
 
 
 def test_failed_calls_have_their_errno(program: Runner, tmp_path: Path) -> None:
