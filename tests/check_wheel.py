@@ -31,7 +31,7 @@ def main() -> None:
         script, log = Path(folder, "program.py"), Path(folder, "run.pyio")
         script.write_text(PROGRAM)
         wanted = {"PYIO_TRACE": "1", "PYIO_TRACE_OUTPUT": str(log), "PYIO_TRACE_QUIET": "1"}
-        ended = subprocess.run([sys.executable, script], cwd=folder, env=os.environ | wanted, timeout=60)
+        ended = subprocess.run([sys.executable, script], cwd=folder, env=os.environ | wanted, timeout=240)
         found = log.read_bytes() if log.exists() else b""
     missing = [text for text in ("PYIOLOG\n", "written by the program", "program.py", "<module>")
                if text.encode() not in found]  # fmt: skip

@@ -65,7 +65,7 @@ def alive(program: Runner, text: str, *args: object, traced: bool = True) -> Ite
     try:
         yield process.pid, process.stdout.readline()
     finally:
-        process.communicate("\n", timeout=60)
+        process.communicate("\n", timeout=240)
     assert process.returncode == 0
 
 

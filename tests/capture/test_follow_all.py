@@ -221,19 +221,19 @@ def test_every_way_to_start_a_program(program: Runner, child: Path, work: Path, 
 def test_two_shells_at_once_with_one_command(program: Runner, child: Path, work: Path) -> None:
     # GIVEN two threads that are in system() with the same command, from two lines
     text = """\
-    import os, sys, threading
+    import os, sys, threading, time
     os.chdir(sys.argv[1])
     os.mkfifo("gate")
-    command = f"{sys.argv[2]} wait gate; true"
+    command = f"echo >> started; {sys.argv[2]} wait gate; true"
     def one(): os.system(command)
     def two(): os.system(command)
     threads = [threading.Thread(target=work) for work in (one, two)]
     for thread in threads: thread.start()
+    while not os.path.exists("started") or os.path.getsize("started") < 2: time.sleep(0.01)
     os.system("true; true")
-    gate = os.open("gate", os.O_WRONLY)
-    import time; time.sleep(0.3)
-    os.close(gate)
-    for thread in threads: thread.join()
+    while any(thread.is_alive() for thread in threads):
+        try: os.close(os.open("gate", os.O_WRONLY | os.O_NONBLOCK))  # lets go whoever waits for a writer
+        except OSError: time.sleep(0.01)  # nobody does
     """
     # WHEN it is run traced THEN the log does not guess
     outcome = succeeded(follow(program, text, work, child))
@@ -242,7 +242,7 @@ def test_two_shells_at_once_with_one_command(program: Runner, child: Path, work:
     assert len(sites) == 2 and sites.count(None) >= 1
     # THEN the one with a command of its own has its line
     [other] = [e["site"] for e in shells if e["argv"][-1] == "true; true"]
-    assert other == f"{program.folder}/program.py:9:<module>"
+    assert other == f"{program.folder}/program.py:10:<module>"
 
 
 # ---- lives

@@ -36,14 +36,18 @@ def test_a_failed_start_of_a_program_while_suppressed(program: Runner, data: Pat
     assert outcome.process(outcome.pid)["ended"] == "exit 0"
 
 
-def test_an_alarm_that_the_program_does_not_live_to_see(program: Runner) -> None:
+@pytest.mark.parametrize("kind", ["REAL", "VIRTUAL", "PROF"])
+def test_an_alarm_that_the_program_does_not_live_to_see(program: Runner, kind: str) -> None:
     # GIVEN an alarm set for shortly after the program's end WHEN the end of the run takes longer THEN the status is 0
     text = """\
-    import os, signal, time
+    import os, signal, sys, time
     for n in range(100_000): os.access("/", 0)
-    signal.setitimer(signal.ITIMER_REAL, 0.1)
+    signal.setitimer(getattr(signal, "ITIMER_" + sys.argv[1]), 0.1)
     """
-    outcome = program.traced(text, log="run.parquet", env={"PYIO_TRACE_QUIET": None})
+    for _ in range(5):  # a busy machine may take that long for the end of the program itself
+        outcome = program.traced(text, kind, log="run.parquet", env={"PYIO_TRACE_QUIET": None})
+        if outcome.status == 0:
+            break
     assert (outcome.status, outcome.stdout) == (0, "")
 
 

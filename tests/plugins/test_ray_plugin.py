@@ -204,7 +204,7 @@ def test_a_cluster_started_with_tracing_in_its_environment(program: Runner) -> N
             succeeded(program.bare(JOB, program.folder / "data", program.folder / "gathered", address, env=env))
         finally:
             started.terminate()
-            started.communicate(timeout=60)
+            started.communicate(timeout=240)
     # THEN its workers have written logs, the command and Ray's services none
     outcome = Outcome(0, "", "", program.folder / "gathered")
     assert moved(outcome) == {("part", "write"): 4 * SIZE}
