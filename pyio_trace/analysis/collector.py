@@ -18,7 +18,7 @@ from pyio_trace.analysis.ahead import Beside
 from pyio_trace.analysis.intervals import BusyTime, ByteRanges
 from pyio_trace.analysis.links import SpanTimes
 from pyio_trace.analysis.nesting import DATA, OTHER, USER
-from pyio_trace.analysis.rows import OPEN, POSIX, PROCESS, READ, USER_LAYER, WRITE, Ahead, RowReader, Rows
+from pyio_trace.analysis.rows import MOVING, OPEN, POSIX, PROCESS, READ, USER_LAYER, WRITE, Ahead, RowReader, Rows
 from pyio_trace.analysis.sizes import AccessSizes
 from pyio_trace.events import CLASSES, LAYERS
 
@@ -105,8 +105,8 @@ class Collector:
         self.busy = BusyTime(NLAYERS + 1, self.processes, wall)  # channels: each layer, then all outermost calls
         self.coalesced = np.zeros((self.processes, NLAYERS), np.int64)  # time in rows that stand for many calls
         self.coalesced_rows = 0
-        self.asked = np.zeros(2, np.int64)  # bytes read, written by outermost calls that move bytes, above POSIX
-        self.below = np.zeros(2, np.int64)  # bytes read, written by POSIX within calls above it
+        self.asked = np.zeros(2, np.int64)  # bytes read, written by outermost calls that move bytes, above MOVING
+        self.below = np.zeros(2, np.int64)  # bytes read, written by MOVING within calls above them
         self.read_ranges, self.write_ranges = ByteRanges(), ByteRanges()
         self.read_sizes, self.write_sizes = AccessSizes(), AccessSizes()
         self.summed = 0  # POSIX transfers that have no row of their own
@@ -158,7 +158,7 @@ class Collector:
         self.op_class.update(zip(present.tolist(), seen[present].tolist(), strict=True))
 
     def _by_place(self, rows: Rows, count: Ints | None) -> None:
-        """Files and source lines.  Their time is that of outermost calls; a file's transfers are POSIX's."""
+        """Files and source lines.  Their time is that of outermost calls; a file's transfers are those of MOVING."""
         keys = (rows.site.astype(np.int64) + 1) * NROLES
         keys += roles(rows.kind)
         size = (len(self.reader.sites) + 1) * NROLES
@@ -210,14 +210,14 @@ class Collector:
         self.busy.add(channels, starts.take(at), ends.take(at))
 
     def _bytes(self, rows: Rows, count: Ints | None) -> None:
-        """What was asked for above POSIX, what POSIX moved for it, which bytes, and in which sizes."""
+        """What was asked for above MOVING, what these moved for it; which bytes POSIX moved, and in which sizes."""
         posix = rows.layer == POSIX
         reads, writes = rows.kind == READ, rows.kind == WRITE
         if not posix.all() or rows.inside.any():
             moved = np.zeros((_NINSIDE, NLAYERS, NCLASSES), np.int64)
             np.add.at(moved.reshape(-1), rows.inside * np.int64(NLAYERS * NCLASSES) + rows.where_and_what, rows.moved)
             self.asked += (moved[:, :, [READ, WRITE]] * _ASKING[:, :, None]).sum(axis=(0, 1))
-            self.below += moved[USER + 1 :, POSIX, [READ, WRITE]].sum(axis=0)
+            self.below += moved[USER + 1 :, MOVING][:, :, [READ, WRITE]].sum(axis=(0, 1))
         fine = posix & (rows.errno == 0) & ~rows.in_flight
         for mask, sizes, ranges in (
             (reads, self.read_sizes, self.read_ranges),
@@ -262,12 +262,12 @@ def roles(kind: NDArray[np.int8]) -> Ints:
     return _ROLES.take(kind)
 
 
-#: What a row is in, its layer -> whether its bytes were asked for above POSIX, by a call that is in no other that asks.
+#: What a row is in, its layer -> whether its bytes were asked for above MOVING, by a call in no other that asks.
 _ASKING = np.ones((_NINSIDE, NLAYERS), np.int64)
-_ASKING[DATA] = _ASKING[:, (POSIX, USER_LAYER)] = 0
+_ASKING[DATA] = _ASKING[:, (*MOVING, USER_LAYER)] = 0
 #: Class -> role.
 _ROLES = np.full(NCLASSES, OTHERS, np.int64)
 _ROLES[READ], _ROLES[WRITE], _ROLES[OPEN] = READS, WRITES, OPENS
 #: Layer * NCLASSES + class -> role of a transfer to its file.
 _FILE_ROLES = np.full((NLAYERS, NCLASSES), HIGHER, np.int64)
-_FILE_ROLES[POSIX] = _ROLES
+_FILE_ROLES[MOVING] = _ROLES

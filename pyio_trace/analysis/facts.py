@@ -56,8 +56,9 @@ class Bytes:
     """Bytes on their way.
 
     asked_*: by outermost calls of the application's file objects and libraries;
-    below_*: moved by POSIX calls within such calls; posix_*: moved by all POSIX
-    calls; copied: by sendfile and the like; distinct_*: bytes of files touched
+    below_*: moved by calls of POSIX and C streams within such calls; posix_*: by all
+    POSIX calls; stream_*: by all calls of C streams (libc's own calls beneath them
+    are in no figure); copied: by sendfile and the like; distinct_*: bytes of files touched
     at all, where offsets are known; *_amplification: below / asked.
     """
 
@@ -67,6 +68,8 @@ class Bytes:
     below_written: int
     posix_read: int
     posix_written: int
+    stream_read: int
+    stream_written: int
     copied: int
     distinct_read: int
     distinct_written: int
@@ -106,7 +109,7 @@ class Imports:
 
 @dataclass(frozen=True)
 class File:
-    """One file.  time: of outermost calls; the rest: POSIX calls and the bytes they moved."""
+    """One file.  time: of outermost calls; the rest: calls of POSIX and C streams, and the bytes they moved."""
 
     path: str
     time: int
@@ -175,8 +178,8 @@ class InFlight:
 
 @dataclass(frozen=True)
 class Process:
-    """One process.  read, written: bytes moved by POSIX calls; calls: at all layers; site: the line of Python that
-    started it."""
+    """One process.  read, written: bytes moved by calls of POSIX and C streams; calls: at all layers; site: the line
+    of Python that started it."""
 
     index: int
     pid: int

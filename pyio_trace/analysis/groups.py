@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from pyio_trace.analysis.ahead import read_ahead
 from pyio_trace.analysis.collector import OPENS, OTHERS, READS, WRITES, roles
-from pyio_trace.analysis.rows import AHEAD, COLUMNS, POSIX, PROCESS, USER_LAYER, RowReader, Rows, codes, int64
+from pyio_trace.analysis.rows import AHEAD, COLUMNS, MOVING, PROCESS, USER_LAYER, RowReader, Rows, codes, int64
 
 if TYPE_CHECKING:
     from pyio_trace.join.facade import Log
@@ -27,8 +27,8 @@ _MANY = 1 << 20
 def by_file(log: Log, imports: bool = False, progress: Progress | None = None) -> pa.Table:
     """One row a file, the one with the most time first.
 
-    path; time: ns in outermost calls; opens, reads, writes, metadata: POSIX
-    calls; read, written: bytes they moved; calls: at all layers; errors;
+    path; time: ns in outermost calls; opens, reads, writes, metadata: calls
+    of POSIX and of C streams; read, written: bytes they moved; calls: at all layers; errors;
     first, last: ns since the epoch; processes: how many touched it; names: how
     many paths it went by.  imports: also what Python's imports did.
     """
@@ -99,7 +99,7 @@ def _extent(sums: pa.Table, key: str, start: int) -> dict[str, pa.Array]:
 
 
 def _file_keys(rows: Rows, _: pa.RecordBatch) -> tuple[np.ndarray, dict[str, np.ndarray]]:
-    role = np.where(rows.layer == POSIX, roles(rows.kind), -1)
+    role = np.where(np.isin(rows.layer, MOVING), roles(rows.kind), -1)
     return rows.file > 0, {"file": rows.file, "path": rows.path, "process": rows.process, "role": role}
 
 

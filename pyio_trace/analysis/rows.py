@@ -23,7 +23,10 @@ COLUMNS: tuple[str, ...] = (
 AHEAD: tuple[str, ...] = ("id", "parent", "layer", "op_class", "moved")
 Ahead = Callable[[], Iterable[pa.RecordBatch]]
 
-POSIX = LAYERS.index("posix")
+STDIO, POSIX = LAYERS.index("stdio"), LAYERS.index("posix")
+#: The layers that move bytes from and to files.  A C stream's calls stand for those that libc makes beneath them, which
+#: have no rows (docs/limits.md), so nothing counts twice.
+MOVING = [STDIO, POSIX]
 USER_LAYER = LAYERS.index("user")
 #: What calls above POSIX are to those within them: not of data, of data.
 _CALLS = np.array([OTHER, DATA], np.uint8)

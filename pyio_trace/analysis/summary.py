@@ -14,7 +14,7 @@ from pyio_trace.analysis import cost, facts, links
 from pyio_trace.analysis.ahead import read_ahead
 from pyio_trace.analysis.collector import NCLASSES, NLAYERS, NROLES, OPENS, READS, WRITES, Collector
 from pyio_trace.analysis.intervals import ByteRanges
-from pyio_trace.analysis.rows import AHEAD, COLUMNS, POSIX, USER_LAYER, int64
+from pyio_trace.analysis.rows import AHEAD, COLUMNS, MOVING, POSIX, STDIO, USER_LAYER, int64
 from pyio_trace.events import CLASSES, LAYERS
 
 if TYPE_CHECKING:
@@ -164,6 +164,8 @@ class _Reading:
         return facts.Bytes(
             asked_read=asked_read, asked_written=asked_written, below_read=below_read, below_written=below_written,
             posix_read=int(self._moved[:, POSIX, _READ].sum()), posix_written=int(self._moved[:, POSIX, _WRITE].sum()),
+            stream_read=int(self._moved[:, STDIO, _READ].sum()),
+            stream_written=int(self._moved[:, STDIO, _WRITE].sum()),
             copied=int(self._moved[:, POSIX, _COPY].sum()),
             distinct_read=collector.read_ranges.total(), distinct_written=collector.write_ranges.total(),
             distinct=touched.total(),
@@ -285,8 +287,8 @@ class _Reading:
                     busy=busy,
                     share=_share(busy, wall),
                     calls=int(self._count[entries].sum()),
-                    read=int(self._moved[entries, POSIX, _READ].sum()),
-                    written=int(self._moved[entries, POSIX, _WRITE].sum()),
+                    read=int(self._moved[entries][:, MOVING, _READ].sum()),
+                    written=int(self._moved[entries][:, MOVING, _WRITE].sum()),
                     ended=process["ended"],
                     site=process["site"],
                 )

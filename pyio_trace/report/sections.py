@@ -117,6 +117,8 @@ def _bytes(summary: facts.Summary) -> Section:
         lines.append(f"application asked for  {size(figures.asked_read)} read, {size(figures.asked_written)} written")
     moved = f"POSIX moved            {size(figures.posix_read)} read, {size(figures.posix_written)} written"
     lines.append(moved + (f", {size(figures.copied)} copied" if figures.copied else ""))
+    if figures.stream_read or figures.stream_written:
+        lines.append(f"C streams moved        {size(figures.stream_read)} read, {size(figures.stream_written)} written")
     distinct = f"distinct bytes touched {size(figures.distinct)}"
     if figures.distinct_read and figures.distinct_written:
         distinct += f" ({size(figures.distinct_read)} read, {size(figures.distinct_written)} written)"
@@ -127,7 +129,7 @@ def _bytes(summary: facts.Summary) -> Section:
         if ratio is not None
     ]
     if ratios:
-        lines.append(f"amplification          {', '.join(ratios)} (POSIX bytes below a call / bytes it asked for)")
+        lines.append(f"amplification          {', '.join(ratios)} (bytes moved below a call / bytes it asked for)")
     metadata = summary.metadata
     lines.append(
         f"metadata               {counted(metadata.count, 'call')}, {seconds(metadata.time)}, "

@@ -10,6 +10,8 @@ from collections import Counter
 from itertools import accumulate, pairwise
 from pathlib import Path
 
+from pyio_trace.analysis.groups import by_file
+from pyio_trace.analysis.summary import summarize
 from tests.support.programs import Runner, succeeded
 
 #: libc through ctypes, with an open stream; `put` is one call of it.
@@ -39,6 +41,35 @@ put(121, f)
         lines[row["site"].split(":")[1]] += row["count"]
     assert lines == {"10": 1000, "11": 1}
     assert len(rows) < 50
+
+
+def test_a_files_bytes_through_a_stream(program: Runner, tmp_path: Path) -> None:
+    # GIVEN a file written and read through C streams, inside a call of a library, and a part of it with os
+    text = f"""{OPENED}
+import pyio_trace
+with pyio_trace.span("saving"):
+    for n in range(300):
+        libc.fwrite(b"x" * 100, 1, 100, f)
+    libc.fclose(f)
+f = stream("file", "r")
+buffer = ctypes.create_string_buffer(1000)
+while libc.fread(buffer, 1, 1000, f): pass
+libc.fclose(f)
+os.pread(os.open("file", os.O_RDONLY), 50, 0)
+"""
+    # WHEN it is traced THEN the file's transfers are those of the streams, with what else was read of it
+    outcome = succeeded(program.traced(text))
+    summary = summarize(outcome.log)
+    [file] = [file for file in summary.files if file.path == str(tmp_path / "file")]
+    assert (file.opens, file.writes, file.written) == (3, 300, 30_000)
+    assert (file.reads, file.read) == (32, 30_050)
+    [row] = [row for row in by_file(outcome.log).to_pylist() if row["path"] == file.path]
+    assert (row["opens"], row["written"], row["read"]) == (3, 30_000, 30_050)
+    # THEN they are told apart from what POSIX moved (Python itself looks at its script), and the process has both
+    theirs = sum(row["moved"] or 0 for row in outcome.select(layer="stdio") if row["op"] in ("fread", "fgetc"))
+    assert (summary.bytes.stream_read, summary.bytes.stream_written) == (theirs, 30_000)
+    assert theirs >= 30_000 and summary.bytes.posix_read >= 50 and summary.bytes.posix_written == 0
+    assert [(one.read, one.written) for one in summary.processes] == [(theirs + summary.bytes.posix_read, 30_000)]
 
 
 def test_what_ends_a_run(program: Runner, tmp_path: Path) -> None:
