@@ -8,8 +8,8 @@
 
 /* What is done when a function is called, but for us. */
 struct pt_original {
-    vectorcallfunc vectorcall; /* NULL: a builtin function of the old kind, which takes a tuple and a dict */
-    ternaryfunc call;          /* its type's tp_call */
+    vectorcallfunc vectorcall;             /* NULL: it is written in C, and watched by its definition */
+    const struct pt_builtin_call *builtin; /* ... and this is the call (builtins.c) */
 };
 PyObject *pt_call_original(const struct pt_original *original, PyObject *callable, PyObject *const *args, size_t flagged,
                            PyObject *names); /* watched.c */

@@ -14,8 +14,10 @@
 enum pt_moved { PT_MOVED_NONE, PT_MOVED_RESULT, PT_MOVED_LENGTH, PT_MOVED_NBYTES, PT_MOVED_ASKED };
 
 struct pt_target {
-    PyObject *function;       /* Owned, for good */
-    vectorcallfunc *slot;     /* where the pointer is */
+    const void *key;          /* what it is found by: the function, or its definition in C */
+    PyObject *function;       /* Owned: for good, unless another of the same definition takes its place */
+    struct pt_builtin *builtin; /* NULL: it has a vectorcall of its own */
+    vectorcallfunc *slot;     /* where that is */
     struct pt_original original;
     PyTypeObject *type;       /* Borrowed: what it was; they are static or as old as the function */
     bool by_attribute; /* of a property, which has a shortcut of its own */
@@ -40,6 +42,13 @@ struct pt_raised {
     PyObject *type, *value, *trace; /* Owned */
     bool theirs;                    /* a handler: it is the program's, and goes on */
 };
+
+/* ---- watched.c ------------------------------------------------------------------------- */
+
+struct pt_target *pt_target_of(const void *key); /* NULL: none */
+/* A call, as its instrument wants it: callable is what pt_call_original is to call. */
+PyObject *pt_watched_call(struct pt_target *g, const struct pt_original *original, PyObject *callable, PyObject *const *args,
+                          size_t flagged, PyObject *names);
 
 /* ---- asking.c -------------------------------------------------------------------------- */
 

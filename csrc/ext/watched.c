@@ -1,18 +1,21 @@
 /* Calls of a library's own functions, watched in place (capture/engine.py).
  *
- * No function is replaced.  A callable of CPython, of Cython and of numpy holds
+ * No function is replaced.  A callable of Python, of Cython and of numpy holds
  * a pointer to what is done when it is called, its vectorcall; that pointer is
  * exchanged for ours, which makes a span of the call around the original.  So
  * the function stays the same object under all its names, wherever somebody has
  * kept it; it is pickled, compared and inspected as before; and no frame of ours
  * is in a traceback.  Undoing is putting the pointer back.
  *
- * The interpreter has shortcuts for functions of its own exact types, which do
- * not look at the pointer.  Such a function gets a type of the same name and
- * layout, derived from its own; from 3.12 on Python functions need that for
- * __init__ and properties only (PyFunction_SetVectorcall keeps the other shortcuts away). */
+ * The interpreter has shortcuts for Python functions, which do not look at the
+ * pointer.  Such a function gets a type of the same name and layout, derived from
+ * its own; from 3.12 on only __init__ and properties need that
+ * (PyFunction_SetVectorcall keeps the other shortcuts away).
+ *
+ * Builtin functions and methods are watched by their definition (builtins.c). */
 #include "watched.h"
 
+#include "builtins.h"
 #include "filecall.h"
 #include "spans.h"
 #include "steps.h"
@@ -20,19 +23,24 @@
 
 #include <string.h>
 
-/* Found by the function's address.  Entries are never freed: a call may be under way in one. */
+/* Found by the address of the function, or of its definition.  Entries are never freed: a call may be under way in one. */
 #define TARGETS 2048u
 static struct pt_target *targets[TARGETS];
 static unsigned target_count;
 
-static struct pt_target **place_of(PyObject *function)
+static struct pt_target **place_of(const void *key)
 {
-    for (uint32_t i = (uint32_t)((uintptr_t)function >> 4) * 2654435761u;; i++) {
+    for (uint32_t i = (uint32_t)((uintptr_t)key >> 4) * 2654435761u;; i++) {
         struct pt_target **place = &targets[i % TARGETS];
         struct pt_target *at = __atomic_load_n(place, __ATOMIC_ACQUIRE);
-        if (!at || at->function == function)
+        if (!at || at->key == key)
             return place;
     }
+}
+
+struct pt_target *pt_target_of(const void *key)
+{
+    return *place_of(key);
 }
 
 /* ---- calling ours and theirs --------------------------------------------------------- */
@@ -42,21 +50,7 @@ PyObject *pt_call_original(const struct pt_original *original, PyObject *callabl
 {
     if (PT_LIKELY(original->vectorcall != NULL))
         return original->vectorcall(callable, args, flagged, names);
-    /* A builtin function of the old kind: a tuple and a dict. */
-    Py_ssize_t n = PyVectorcall_NARGS(flagged), named = names ? PyTuple_GET_SIZE(names) : 0;
-    PyObject *tuple = PyTuple_New(n), *dict = named ? PyDict_New() : NULL, *result = NULL;
-    if (!tuple || (named && !dict))
-        goto done;
-    for (Py_ssize_t i = 0; i < n; i++)
-        PyTuple_SET_ITEM(tuple, i, Py_NewRef(args[i]));
-    for (Py_ssize_t i = 0; i < named; i++)
-        if (PyDict_SetItem(dict, PyTuple_GET_ITEM(names, i), args[n + i]) < 0)
-            goto done;
-    result = original->call(callable, tuple, dict);
-done:
-    Py_XDECREF(tuple);
-    Py_XDECREF(dict);
-    return result;
+    return pt_builtin_go_on(original->builtin, args, flagged, names);
 }
 
 static void add_details(struct pt_details *d, PyObject *answer)
@@ -93,7 +87,8 @@ static uint32_t name_of(struct pt_target *g)
 /* ---- the call ---------------------------------------------------------------------------- */
 
 /* A call that marks the beginning or the end of something longer than itself, which has spans of its own. */
-static PyObject *marking_call(struct pt_target *g, PyObject *callable, PyObject *const *args, size_t flagged, PyObject *names)
+static PyObject *marking_call(struct pt_target *g, const struct pt_original *original, PyObject *callable, PyObject *const *args,
+                              size_t flagged, PyObject *names)
 {
     struct pt_raised held = {NULL, NULL, NULL, false}, late = held;
     struct pt_thread *t = g->details ? pt_enter() : NULL;
@@ -101,7 +96,7 @@ static PyObject *marking_call(struct pt_target *g, PyObject *callable, PyObject 
         Py_XDECREF(pt_ask(g, t, g->details, NULL, &held, args, flagged, names));
     if (held.theirs)
         return pt_raise_theirs(&held);
-    PyObject *result = pt_call_original(&g->original, callable, args, flagged, names);
+    PyObject *result = pt_call_original(original, callable, args, flagged, names);
     if (PT_UNLIKELY(held.type != NULL))
         pt_fault_unless_theirs(g, &held);
     t = g->after ? pt_enter() : NULL;
@@ -118,22 +113,22 @@ static PyObject *marking_call(struct pt_target *g, PyObject *callable, PyObject 
     return result;
 }
 
-static PyObject *watched_call(PyObject *callable, PyObject *const *args, size_t flagged, PyObject *names)
+PyObject *pt_watched_call(struct pt_target *g, const struct pt_original *original, PyObject *callable, PyObject *const *args,
+                          size_t flagged, PyObject *names)
 {
-    struct pt_target *g = *place_of(callable);
     if (PT_UNLIKELY(pt_asking))
-        return pt_call_original(&g->original, callable, args, flagged, names);
+        return pt_call_original(original, callable, args, flagged, names);
     if (PT_UNLIKELY(g->hands_over == PT_MARKS))
-        return marking_call(g, callable, args, flagged, names);
+        return marking_call(g, original, callable, args, flagged, names);
     if (PT_UNLIKELY(g->hands_over))
-        return pt_hand_over(g->hands_over, &g->original, callable, args, flagged, names);
+        return pt_hand_over(g->hands_over, original, callable, args, flagged, names);
     struct pt_thread *t = pt_enter();
     if (!t)
-        return pt_call_original(&g->original, callable, args, flagged, names);
+        return pt_call_original(original, callable, args, flagged, names);
     struct pt_raised held = {NULL, NULL, NULL, false}, late = held;
     struct pt_details *details = pt_details_take();
     if (!details)
-        return pt_call_original(&g->original, callable, args, flagged, names);
+        return pt_call_original(original, callable, args, flagged, names);
     uint32_t path = pt_path_asked(g, t, details, &held, args, flagged, names);
     if (g->details && path != PT_LEFT_OUT_PATH && !held.theirs)
         add_details(details, pt_ask(g, t, g->details, NULL, &held, args, flagged, names));
@@ -141,13 +136,13 @@ static PyObject *watched_call(PyObject *callable, PyObject *const *args, size_t 
         pt_details_give(details);
         if (held.theirs)
             return pt_raise_theirs(&held); /* as if the signal had come just before the call */
-        return pt_call_original(&g->original, callable, args, flagged, names);
+        return pt_call_original(original, callable, args, flagged, names);
     }
     uint32_t detail = pt_details_intern(details);
     struct pt_open_span span;
     pt_span_open(&span, t, g->op, path, name_of(g), detail);
 
-    PyObject *result = pt_call_original(&g->original, callable, args, flagged, names);
+    PyObject *result = pt_call_original(original, callable, args, flagged, names);
 
     if (PT_UNLIKELY(held.type != NULL))
         pt_fault_unless_theirs(g, &held);
@@ -178,7 +173,13 @@ static PyObject *watched_call(PyObject *callable, PyObject *const *args, size_t 
     return result;
 }
 
-/* ---- types of the same name and layout --------------------------------------------------- */
+static PyObject *watched_call(PyObject *callable, PyObject *const *args, size_t flagged, PyObject *names)
+{
+    struct pt_target *g = pt_target_of(callable);
+    return pt_watched_call(g, &g->original, callable, args, flagged, names);
+}
+
+/* ---- a type of the same name and layout --------------------------------------------------- */
 
 /* Pickled by its name, as what it is derived from: the pickler knows that by its exact type. */
 static PyObject *reduce_function(PyObject *self, PyObject *unused)
@@ -188,11 +189,12 @@ static PyObject *reduce_function(PyObject *self, PyObject *unused)
 }
 static PyMethodDef function_methods[] = {{"__reduce__", reduce_function, METH_NOARGS, NULL}, {NULL, NULL, 0, NULL}};
 static PyTypeObject function_type = {PyVarObject_HEAD_INIT(NULL, 0).tp_name = "function", .tp_methods = function_methods};
-static PyTypeObject builtin_type = {PyVarObject_HEAD_INIT(NULL, 0).tp_name = "builtin_function_or_method"};
-static PyTypeObject method_type = {PyVarObject_HEAD_INIT(NULL, 0).tp_name = "method_descriptor"};
 
-static int derive(PyTypeObject *type, PyTypeObject *from)
+int pt_watched_ready(void)
 {
+    if (pt_about_ready() < 0)
+        return -1;
+    PyTypeObject *type = &function_type, *from = &PyFunction_Type;
     if (type->tp_base)
         return 0;
     type->tp_base = from;
@@ -213,20 +215,6 @@ static int derive(PyTypeObject *type, PyTypeObject *from)
     return 0;
 }
 
-int pt_watched_ready(void)
-{
-    if (pt_about_ready() < 0)
-        return -1;
-    return derive(&function_type, &PyFunction_Type) < 0 || derive(&builtin_type, &PyCFunction_Type) < 0 ||
-           derive(&method_type, &PyMethodDescr_Type) < 0 ? -1 : 0;
-}
-
-static PyTypeObject *derived_from(PyTypeObject *type)
-{
-    return type == &PyFunction_Type ? &function_type : type == &PyCFunction_Type ? &builtin_type
-         : type == &PyMethodDescr_Type ? &method_type : NULL;
-}
-
 /* ---- exchanging and putting back --------------------------------------------------------- */
 
 static vectorcallfunc *slot_of(PyObject *function)
@@ -244,17 +232,21 @@ static bool is_initialiser(PyObject *function)
 }
 #endif
 
+static bool is_on(const struct pt_target *g)
+{
+    return g->builtin ? pt_builtin_is_watched(g->builtin) : g->slot && *g->slot == watched_call;
+}
+
 static void exchange(struct pt_target *g)
 {
     PyObject *f = g->function;
     g->type = Py_TYPE(f);
     g->original.vectorcall = *g->slot;
-    g->original.call = g->type->tp_call;
-    PyTypeObject *derived = derived_from(g->type);
+    g->retyped = g->type == &PyFunction_Type;
 #if PY_VERSION_HEX >= 0x030c0000
     if (g->type == &PyFunction_Type) {
         if (!g->by_attribute && (PY_VERSION_HEX < 0x030d0000 || !is_initialiser(f)))
-            derived = NULL;
+            g->retyped = false;
         PyFunction_SetVectorcall((PyFunctionObject *)f, watched_call);
     }
 #else
@@ -262,17 +254,20 @@ static void exchange(struct pt_target *g)
         ((PyFunctionObject *)f)->func_version = 0; /* shortcuts that were taken look at it */
 #endif
     __atomic_store_n(g->slot, watched_call, __ATOMIC_RELEASE);
-    g->retyped = derived != NULL;
-    if (derived)
-        Py_SET_TYPE(f, derived);
+    if (g->retyped)
+        Py_SET_TYPE(f, &function_type);
 }
 
 static void put_back(struct pt_target *g)
 {
     PyObject *f = g->function;
+    if (g->builtin) {
+        pt_builtin_unwatch(g->builtin);
+        return;
+    }
     if (*g->slot == watched_call) /* else somebody has come after us, and goes on to us */
         __atomic_store_n(g->slot, g->original.vectorcall, __ATOMIC_RELEASE);
-    if (g->retyped && Py_TYPE(f) == derived_from(g->type))
+    if (g->retyped && Py_TYPE(f) == &function_type)
         Py_SET_TYPE(f, g->type);
     if (g->type == &PyFunction_Type)
         ((PyFunctionObject *)f)->func_version = 0; /* it may have shortcuts again */
@@ -306,11 +301,14 @@ PyObject *pt_watch(PyObject *module, PyObject *args, PyObject *kwargs)
 #ifdef Py_GIL_DISABLED
     return PyUnicode_FromString("functions are not watched where threads run without the GIL");
 #endif
-    vectorcallfunc *slot = slot_of(function);
-    if (!slot || (!*slot && Py_TYPE(function) != &PyCFunction_Type))
+    const PyMethodDef *definition = pt_builtin_definition(function);
+    vectorcallfunc *slot = definition ? NULL : slot_of(function);
+    if (!definition && (!slot || !*slot))
         return PyUnicode_FromFormat("a %s cannot be watched in place", Py_TYPE(function)->tp_name);
-    struct pt_target **place = place_of(function), *g = *place;
-    bool known = g != NULL, on = known && *slot == watched_call;
+    if (PyInterpreterState_Get() != PyInterpreterState_Main())
+        return PyUnicode_FromString("functions are watched in the main interpreter only");
+    struct pt_target **place = place_of(definition ? (const void *)definition : function), *g = *place;
+    bool known = g != NULL;
     if (!known && target_count >= TARGETS / 2)
         return PyUnicode_FromString("too many functions are watched");
     if (!known && !(g = PyMem_RawCalloc(1, sizeof *g)))
@@ -329,12 +327,16 @@ PyObject *pt_watch(PyObject *module, PyObject *args, PyObject *kwargs)
     Py_XSETREF(g->after, unless_none(after));
     Py_XSETREF(g->bytes, unless_none(bytes));
     Py_XSETREF(g->steps, unless_none(steps));
+    Py_XSETREF(g->function, Py_NewRef(function)); /* kept: its address, or its definition's, stands for it */
     if (!known) {
-        g->function = Py_NewRef(function); /* kept: its address stands for it */
+        g->key = definition ? (const void *)definition : function;
         target_count++;
         __atomic_store_n(place, g, __ATOMIC_RELEASE);
     }
-    if (!on)
+    const char *problem = definition ? pt_builtin_watch(g) : NULL;
+    if (problem)
+        return PyUnicode_FromString(problem);
+    if (!definition && !is_on(g))
         exchange(g);
     Py_RETURN_NONE;
 }
@@ -342,8 +344,9 @@ PyObject *pt_watch(PyObject *module, PyObject *args, PyObject *kwargs)
 PyObject *pt_is_watched(PyObject *module, PyObject *function)
 {
     (void)module;
-    vectorcallfunc *slot = slot_of(function);
-    return PyBool_FromLong(slot && *slot == watched_call);
+    const PyMethodDef *definition = pt_builtin_definition(function);
+    const struct pt_target *g = pt_target_of(definition ? (const void *)definition : function);
+    return PyBool_FromLong(g && is_on(g));
 }
 
 /* unwatch_all(): every function as it was. */
@@ -352,8 +355,9 @@ PyObject *pt_unwatch_all(PyObject *module, PyObject *unused)
     (void)module;
     (void)unused;
     for (unsigned i = 0; i < TARGETS; i++)
-        if (targets[i] && *targets[i]->slot == watched_call)
+        if (targets[i] && is_on(targets[i]))
             put_back(targets[i]);
+    pt_builtins_unwatched();
     pt_steps_unwatch_all();
     Py_RETURN_NONE;
 }
