@@ -409,6 +409,8 @@ PT_API int pt_start(const struct pt_options *options); /* 0 or -errno; -E2BIG: t
 PT_API void pt_stop(void);
 PT_API void pt_finish_with(const char *const *argv);
 PT_API unsigned pt_got_snapshot(uint64_t *out, unsigned room); /* slot, value pairs; for tests and doctor */
+/* The slots of this name in the object that has this address lead to ours until pt_stop.  How many there were. */
+PT_API unsigned pt_got_point(const void *within, const char *name, void *ours);
 PT_API const char *pt_op_name(unsigned op);
 PT_API const char *pt_hook_name(unsigned i); /* NULL: there are no more */
 extern const struct pt_op_row pt_operation_table[PT_MAX_OPS]; /* log.c */

@@ -294,6 +294,53 @@ void pt_got_restore(void)
     pthread_mutex_unlock(&patching);
 }
 
+/* ---- one name in one object ---------------------------------------------------------- */
+
+struct pointing {
+    uintptr_t within;
+    const char *name;
+    void *ours;
+    unsigned count;
+};
+
+static void point_relocations(const struct pt_object *o, const ElfW(Rela) * r, size_t count, struct pointing *p)
+{
+    for (size_t i = 0; i < count; i++) {
+        uint32_t type = ELF64_R_TYPE(r[i].r_info);
+        const ElfW(Sym) *symbol = &o->symbols[ELF64_R_SYM(r[i].r_info)];
+        void **slot = (void **)(o->base + r[i].r_offset);
+        if ((type != R_SLOT && type != R_DATA) || symbol->st_shndx != SHN_UNDEF || *slot == p->ours ||
+            strcmp(o->strings + symbol->st_name, p->name) != 0 || patch_count == MAX_PATCHES)
+            continue;
+        patches[patch_count++] = (struct patch){slot, *slot, p->ours};
+        store(o, slot, p->ours);
+        p->count++;
+    }
+}
+
+static int point_object(struct dl_phdr_info *info, size_t size, void *data)
+{
+    struct pointing *p = data;
+    struct pt_object o;
+    (void)size;
+    if (!pt_object_read(info, &o) || p->within < o.low || p->within >= o.high)
+        return 0;
+    point_relocations(&o, o.rela, o.rela_count, p);
+    point_relocations(&o, o.plt, o.plt_count, p);
+    return 1;
+}
+
+/* It is loaded, and stays: its caller has a module of it. */
+unsigned pt_got_point(const void *within, const char *name, void *ours)
+{
+    struct pointing p = {(uintptr_t)within, name, ours, 0};
+    pthread_mutex_lock(&patching);
+    if (patches)
+        dl_iterate_phdr(point_object, &p);
+    pthread_mutex_unlock(&patching);
+    return p.count;
+}
+
 const char *pt_hook_name(unsigned i)
 {
     return i < pt_hook_count ? pt_hooks[i].name : pt_h5_name(i - pt_hook_count);

@@ -14,7 +14,7 @@
 #include <string.h>
 
 static PyObject *variable; /* Owned: a ContextVar; made when the first task takes a step */
-static __thread int steps; /* handles of asyncio's that are under way on this thread */
+static __thread int steps; /* handles of event loops that are under way on this thread */
 
 uint32_t pt_run_number(void)
 {
@@ -79,20 +79,28 @@ static PyObject *start(struct pt_thread *t, const struct pt_original *original, 
 
 /* ---- tasks -------------------------------------------------------------------------------- */
 
-/* The number in that context; false: none was ever put there. */
-static bool context_get(PyObject *context, uint64_t *number)
+/* The number in the context that is entered; false: none was ever put there. */
+static bool number_here(uint64_t *number)
 {
     PyObject *value = NULL;
+    bool found = PyContextVar_Get(variable, NULL, &value) == 0 && value;
+    if (found)
+        *number = PyLong_AsUnsignedLongLong(value);
+    found &= !PyErr_Occurred();
+    PyErr_Clear();
+    Py_XDECREF(value);
+    return found;
+}
+
+/* ... in that one. */
+static bool context_get(PyObject *context, uint64_t *number)
+{
     bool found = false;
     if (PyContext_Enter(context) == 0) {
-        if (PyContextVar_Get(variable, NULL, &value) == 0 && value) {
-            *number = PyLong_AsUnsignedLongLong(value);
-            found = !PyErr_Occurred();
-        }
+        found = number_here(number);
         PyContext_Exit(context);
     }
     PyErr_Clear();
-    Py_XDECREF(value);
     return found;
 }
 
@@ -112,12 +120,32 @@ void pt_context_changed(struct pt_thread *t)
         variable_set(pt_context_of(t));
 }
 
-static PyObject *step(struct pt_thread *t, const struct pt_original *original, PyObject *callable, PyObject *const *args,
-                      size_t flagged, PyObject *names)
+void pt_context_enter(struct pt_thread *t)
+{
+    uint64_t number = 0;
+    steps++;
+    if (number_here(&number)) { /* else: the span in which the loop itself runs */
+        t->parent = pt_context_span(number);
+        t->link = PT_LINK_CONTEXT;
+    }
+}
+
+void pt_context_leave(bool entered)
+{
+    steps -= entered;
+}
+
+bool pt_context_ready(void)
 {
     if (!variable && !(variable = PyContextVar_New("pyio_trace_span", NULL)))
         PyErr_Clear();
-    PyObject *context = variable && PyVectorcall_NARGS(flagged) ? PyObject_GetAttrString(args[0], "_context") : NULL;
+    return variable != NULL;
+}
+
+static PyObject *step(struct pt_thread *t, const struct pt_original *original, PyObject *callable, PyObject *const *args,
+                      size_t flagged, PyObject *names)
+{
+    PyObject *context = pt_context_ready() && PyVectorcall_NARGS(flagged) ? PyObject_GetAttrString(args[0], "_context") : NULL;
     if (!context || !PyContext_CheckExact(context)) {
         PyErr_Clear();
         Py_XDECREF(context);

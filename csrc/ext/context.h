@@ -35,4 +35,11 @@ uint32_t pt_context_span(uint64_t context);
 /* After a span has been opened or closed on this thread: what a task's copies of its context will find. */
 void pt_context_changed(struct pt_thread *t);
 
+/* For other loops than asyncio's own (uvloop.c): the context of a handle has just been entered on this thread, and it goes
+ * on under the span in which it was left; after that, whoever entered it leaves. */
+bool pt_context_ready(void);
+void pt_context_enter(struct pt_thread *t);
+void pt_context_leave(bool entered);
+PyObject *pt_enters_contexts(PyObject *module, PyObject *other); /* uvloop.c */
+
 #endif

@@ -2,6 +2,7 @@
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
+#include "context.h"
 #include "core.h"
 #include "files.h"
 #include "frames.h"
@@ -271,6 +272,7 @@ static PyMethodDef methods[] = {
     {"loading", (PyCFunction)(void (*)(void))pt_loading, METH_FASTCALL, "loading(before, exec_module, after) -> an exec_module()"},
     {"handing_over", pt_handing_over, METH_O, "handing_over(__init__) -> one that notes this thread's span"},
     {"taking_over", pt_taking_over, METH_O, "taking_over(method) -> one that runs under the span that was noted"},
+    {"enters_contexts", pt_enters_contexts, METH_O, "enters_contexts(module) -> do its handles carry spans now"},
     {"watch", (PyCFunction)(void (*)(void))pt_watch, METH_VARARGS | METH_KEYWORDS,
      "watch(function, name, kind=0, path_index=-1, path_keyword=None, path=None, details=None, after=None, moved=0, "
      "bytes=None, hands_over=0, by_attribute=False) -> None, or why it cannot be watched"},

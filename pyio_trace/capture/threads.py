@@ -7,8 +7,9 @@ own: its two methods are exchanged for ones that note the span and take it up
 (csrc/ext/unseen.c; asyncio.to_thread and run_in_executor go through the same
 door).  A thread is started by one function of C, and a task of asyncio's takes
 its steps in one method of Python's: these are watched in place
-(csrc/ext/watched.c, context.c).  The modules are watched for, not imported: a
-program without them pays nothing.
+(csrc/ext/watched.c, context.c); under uvloop, between two calls of its C code
+(uvloop.c).  The modules are watched for, not imported: a program without them
+pays nothing.
 """
 
 from __future__ import annotations
@@ -21,7 +22,10 @@ if TYPE_CHECKING:
     from types import ModuleType
 
 #: By module: what carries context there, in words.
-CARRIED = {"concurrent.futures.thread": "ThreadPoolExecutor", "threading": "threads", "asyncio.events": "asyncio tasks"}
+CARRIED = {
+    "concurrent.futures.thread": "ThreadPoolExecutor", "threading": "threads", "asyncio.events": "asyncio tasks",
+    "uvloop.loop": "uvloop tasks",
+}  # fmt: skip
 
 _STARTS, _STEPS = 1, 2  # enum pt_hand_over in csrc/ext/context.h
 
@@ -34,6 +38,7 @@ def install() -> None:
     imports.watch("concurrent.futures.thread", _executor)
     imports.watch("threading", _threads)
     imports.watch("asyncio.events", _tasks)
+    imports.watch("uvloop.loop", _uvloop)
 
 
 def installed(module: str) -> bool:
@@ -70,6 +75,11 @@ def _threads(module: ModuleType) -> None:
 
 def _tasks(module: ModuleType) -> None:
     _hands_over(module, module.Handle.__dict__["_run"], _STEPS)
+
+
+def _uvloop(module: ModuleType) -> None:
+    if native.core is not None and native.core.enters_contexts(module):
+        _done.add(module.__name__)
 
 
 def _hands_over(module: ModuleType, function: object, how: int) -> None:

@@ -176,9 +176,11 @@ def test_thread_states_are_used_again(program: Runner, data: Path) -> None:
     assert all(row["tid"] != outcome.pid for row in rows)
 
 
-def test_asyncio_tasks_keep_their_spans(program: Runner, tmp_path: Path) -> None:
+@pytest.mark.parametrize("loop", ["asyncio", "uvloop"])
+def test_tasks_keep_their_spans(program: Runner, tmp_path: Path, loop: str) -> None:
+    pytest.importorskip(loop)
     # GIVEN tasks that interleave: spans open over awaits, tasks made within them, work in threads, one loop in a span
-    text = """
+    text = f"    from {loop} import run" + """
     import asyncio, os, pathlib
     import pyio_trace
 
@@ -209,8 +211,8 @@ def test_asyncio_tasks_keep_their_spans(program: Runner, tmp_path: Path) -> None
         await asyncio.gather(one("a", 0.01), one("b", 0.015), one("c", 0))
 
     with pyio_trace.span("loop"):
-        asyncio.run(main())
-    asyncio.run(one("d", 0))
+        run(main())
+    run(one("d", 0))
     """
     outcome = succeeded(program.traced(text))
     # THEN each operation is in the span in which its task was, whoever ran in between
@@ -356,9 +358,11 @@ def test_what_a_bare_thread_raises_is_reported_with_its_function(program: Runner
     assert outcome.stdout.startswith("in the thread Exception ignored in thread started by")
 
 
-def test_context_of_what_was_imported_before_tracing_began(program: Runner, tmp_path: Path) -> None:
+@pytest.mark.parametrize("loop", ["asyncio", "uvloop"])
+def test_context_of_what_was_imported_before_tracing_began(program: Runner, loop: str) -> None:
+    pytest.importorskip(loop)
     # GIVEN a program that has imported all that hands work over, and then traces a part of itself, twice
-    text = """
+    text = f"    from {loop} import run" + """
     import asyncio, os, sys, threading
     from concurrent.futures import ThreadPoolExecutor
     import pyio_trace
@@ -377,7 +381,7 @@ def test_context_of_what_was_imported_before_tracing_began(program: Runner, tmp_
         await asyncio.gather(*(task(f"task{n}", 0.005 * n) for n in range(4)))
     for number in range(2):
         with pyio_trace.trace(f"{number}.pyio"):
-            asyncio.run(tasks())
+            run(tasks())
             with pyio_trace.span("thread"):
                 thread = threading.Thread(target=touch, args=("thread",))
                 thread.start()
