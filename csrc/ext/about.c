@@ -20,27 +20,59 @@ static uint32_t path_of_bytes(const char *bytes, size_t n)
     return name.left_out ? PT_LEFT_OUT_PATH : name.id;
 }
 
-static uint32_t path_of_number(struct pt_thread *t, PyObject *number)
+static uint32_t path_of_descriptor(struct pt_thread *t, int fd)
 {
-    int overflow;
-    long fd = PyLong_AsLongAndOverflow(number, &overflow);
-    pt_fd_entry e = overflow || fd < 0 || fd > INT32_MAX ? 0 : pt_fd_get(t, (int)fd);
+    pt_fd_entry e = fd < 0 ? 0 : pt_fd_get(t, fd);
     if (e & PT_FD_EXCLUDED)
         return PT_LEFT_OUT_PATH;
     return pt_entry_id(e) ? ((struct pt_desc *)pt_at(pt_entry_id(e)))->path : 0;
 }
 
-static bool is_file_object(PyObject *value)
+static uint32_t path_of_number(struct pt_thread *t, PyObject *number)
 {
-    PyTypeObject *const known[] = {pt_layout.raw, pt_layout.reader, pt_layout.writer, pt_layout.random, pt_layout.text};
-    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
-        if (known[i] && PyObject_TypeCheck(value, known[i]))
-            return true;
-    return false;
+    int overflow;
+    long fd = PyLong_AsLongAndOverflow(number, &overflow);
+    return path_of_descriptor(t, overflow || fd < 0 || fd > INT32_MAX ? -1 : (int)fd);
+}
+
+/* Python's own file objects have a descriptor, which is not asked for but looked at: where one wraps an object of the
+ * program's, that one's attributes would be its code.  -1: it is none, or has no file of the system beneath. */
+static int descriptor_of(PyObject *value)
+{
+    if (!pt_layout.text)
+        return -1;
+    if (PyObject_TypeCheck(value, pt_layout.raw))
+        return pt_file_descriptor(value, PT_KIND_RAW);
+    if (PyObject_TypeCheck(value, pt_layout.text))
+        return pt_file_descriptor(value, PT_KIND_TEXT);
+    if (PyObject_TypeCheck(value, pt_layout.reader) || PyObject_TypeCheck(value, pt_layout.writer) ||
+        PyObject_TypeCheck(value, pt_layout.random))
+        return pt_file_descriptor(value, PT_KIND_BUFFERED);
+    return -1;
+}
+
+/* Paths of the standard library's own types; __fspath__ of others is code of the program's. */
+static bool is_path(PyObject *value)
+{
+    static const char *const known[][2] = {{"pathlib", "PosixPath"}, {"pathlib", "PurePosixPath"}, {"posix", "DirEntry"}};
+    bool is = false;
+    for (size_t i = 0; !is && i < sizeof known / sizeof *known; i++) {
+        const char *name = strrchr(Py_TYPE(value)->tp_name, '.');
+        if (strcmp(name ? name + 1 : Py_TYPE(value)->tp_name, known[i][1]) != 0)
+            continue;
+        PyObject *word = PyUnicode_InternFromString(known[i][0]), *module = word ? PyImport_GetModule(word) : NULL;
+        PyObject *type = module ? PyObject_GetAttrString(module, known[i][1]) : NULL;
+        is = type == (PyObject *)Py_TYPE(value);
+        Py_XDECREF(type);
+        Py_XDECREF(module);
+        Py_XDECREF(word);
+        PyErr_Clear();
+    }
+    return is;
 }
 
 /* A string's id; 0: there is no path; PT_LEFT_OUT_PATH: nothing is to be recorded of it. */
-static uint32_t path_of(struct pt_target *g, struct pt_thread *t, struct pt_raised *held, PyObject *value, int depth)
+static uint32_t path_of(struct pt_thread *t, struct pt_raised *held, PyObject *value, int depth)
 {
     uint32_t id = 0;
     PyObject *other = NULL;
@@ -56,16 +88,18 @@ static uint32_t path_of(struct pt_target *g, struct pt_thread *t, struct pt_rais
         id = path_of_number(t, value);
     } else if (depth < 3 && (PyTuple_CheckExact(value) || PyList_CheckExact(value))) {
         if (PySequence_Fast_GET_SIZE(value) == 1) /* several: none of them is the one */
-            id = path_of(g, t, held, PySequence_Fast_GET_ITEM(value, 0), depth + 1);
-    } else if (depth < 3 && (is_file_object(value) || PyObject_HasAttrString((PyObject *)Py_TYPE(value), "__fspath__"))) {
+            id = path_of(t, held, PySequence_Fast_GET_ITEM(value, 0), depth + 1);
+    } else if (is_path(value)) {
         PyThreadState *state = PyThreadState_Get();
         PyThreadState_EnterTracing(state);
-        other = is_file_object(value) ? PyObject_GetAttrString(value, "name") : PyOS_FSPath(value);
+        other = PyOS_FSPath(value);
         PyThreadState_LeaveTracing(state);
         if (other)
-            id = path_of(g, t, held, other, depth + 1);
-        else if (PyErr_Occurred() && !PyErr_ExceptionMatches(PyExc_Exception))
-            pt_hold(g, held, true); /* a signal came in: all else the call itself will say */
+            id = path_of(t, held, other, depth + 1);
+        else
+            pt_hold_theirs(held); /* all else the call itself will say */
+    } else {
+        id = path_of_descriptor(t, descriptor_of(value));
     }
     PyErr_Clear();
     Py_XDECREF(other);
@@ -93,12 +127,12 @@ uint32_t pt_path_asked(struct pt_target *g, struct pt_thread *t, struct pt_detai
             pt_details_add_dict(d, PyTuple_GET_ITEM(value, 1)); /* both in one question */
             Py_SETREF(value, Py_NewRef(PyTuple_GET_ITEM(value, 0)));
         }
-        uint32_t id = value == Py_NotImplemented ? PT_LEFT_OUT_PATH : value ? path_of(g, t, held, value, 0) : 0;
+        uint32_t id = value == Py_NotImplemented ? PT_LEFT_OUT_PATH : value ? path_of(t, held, value, 0) : 0;
         Py_XDECREF(value);
         return id;
     }
     PyObject *value = argument(g->path_index, g->path_keyword, args, PyVectorcall_NARGS(flagged), names);
-    return value ? path_of(g, t, held, value, 0) : 0;
+    return value ? path_of(t, held, value, 0) : 0;
 }
 
 /* ---- bytes and details ------------------------------------------------------------------- */

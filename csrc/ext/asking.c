@@ -76,6 +76,20 @@ void pt_hold(struct pt_target *g, struct pt_raised *held, bool before)
     }
 }
 
+void pt_hold_theirs(struct pt_raised *held)
+{
+    struct pt_raised now = {NULL, NULL, NULL, false};
+    PyErr_Fetch(&now.type, &now.value, &now.trace);
+    if (!now.type)
+        return;
+    PyErr_NormalizeException(&now.type, &now.value, &now.trace);
+    now.theirs = is_theirs(&now);
+    if (now.theirs && !held->type)
+        *held = now;
+    else
+        forget(&now);
+}
+
 PyObject *pt_raise_theirs(struct pt_raised *held)
 {
     PyErr_Restore(held->type, held->value, held->trace);

@@ -58,6 +58,8 @@ extern __thread int pt_asking;
 /* Takes what is set just now.  The first fault before a call is held until after it; what is the program's comes before
  * any fault, and after the call there is nothing to hold it for. */
 void pt_hold(struct pt_target *g, struct pt_raised *held, bool before);
+/* ... where a fault is for the call itself to say: it is held only if it is the program's. */
+void pt_hold_theirs(struct pt_raised *held);
 /* Sets it again, for the program. */
 PyObject *pt_raise_theirs(struct pt_raised *held);
 /* Of what was asked before the call.  It takes the call's own arguments, and as deep in the stack as the call is: where

@@ -5,7 +5,7 @@ program's.  So a signal's handler may run in it (Ctrl-C, an alarm that ends what
 takes too long), and another thread may throw something into it
 (PyThreadState_SetAsyncExc, by which timeouts end threads).  That is the
 program's, and must reach it, without our frames in its traceback.
-Called by csrc/ext/asking.c and where instruments are armed, and only when something has been raised.
+Called by csrc/ext/asking.c, where instruments are armed and where they catch, and only when something has been raised.
 """
 
 from __future__ import annotations
@@ -36,6 +36,11 @@ def the_programs(
             trace = trace.tb_next
         return (trace,)
     return None
+
+
+def is_the_programs(problem: Exception) -> bool:
+    """Of what an instrument has caught: whether it must go on."""
+    return the_programs(type(problem), problem, problem.__traceback__) is not None
 
 
 def came_from_outside(problem: BaseException) -> bool:
@@ -75,12 +80,30 @@ def _was_given_the_frame_below(frame: FrameType) -> bool:
 
 
 def _was_thrown(kind: type[BaseException], value: BaseException, trace: TracebackType | None) -> bool:
-    """By another thread: an exception of nobody whose code ran here, and made without a word."""
-    packages = _ours(trace) | {"builtins"}
+    """By another thread: made without a word, by no statement, and of nobody whose code ran here.
+
+    Of the builtin ones, what Python itself raises without a word is taken for its own.
+    """
+    if value.args:
+        return False
+    packages, last = _ours(trace), None
     while trace is not None:
         packages.add(_package(trace.tb_frame))
-        trace = trace.tb_next
-    return not value.args and kind.__module__.partition(".")[0] not in packages
+        trace, last = trace.tb_next, trace
+    if last is not None and last.tb_lasti >= 0 and last.tb_frame.f_code.co_code[last.tb_lasti] == _RAISE:
+        return False
+    if kind.__module__ == "builtins":
+        return not issubclass(kind, _WITHOUT_A_WORD)
+    return kind.__module__.partition(".")[0] not in packages
+
+
+def _raises(problem: BaseException) -> None:
+    raise problem
+
+
+#: The instruction of `raise` and `assert`, which this function ends with.
+_RAISE = _raises.__code__.co_code[-2]
+_WITHOUT_A_WORD = (StopIteration, StopAsyncIteration, MemoryError, AssertionError, LookupError, EOFError)
 
 
 def _ours(trace: TracebackType | None) -> set[str]:

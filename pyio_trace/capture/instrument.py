@@ -32,8 +32,8 @@ class Target:
     instrument's own).  name: of the operation in the log; default: `where`, a function with its
     library's name before it (numpy.load, Dataset.__getitem__).
     path: the argument that has the path, by its name, or ``path(*args,
-    **kwargs)``; paths may be str, bytes, path objects, descriptors, Python's
-    file objects, or a list of one; NotImplemented from the function: this call
+    **kwargs)``; paths may be str, bytes, pathlib's, descriptors, Python's own
+    file objects, or a list of one (others are not asked); NotImplemented from the function: this call
     is about no file, and in no row; (path, details): both in one question.
     position: of that argument where the function is not Python's own and cannot
     be asked.

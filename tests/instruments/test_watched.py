@@ -445,44 +445,104 @@ def test_what_a_signals_handler_raises_reaches_the_program(program: Runner) -> N
     assert len(outcome.select(op="library.plain")) == 9
 
 
-def test_what_another_thread_throws_reaches_the_program(program: Runner) -> None:
-    # GIVEN an exception that is thrown into a thread while an instrument is asked there
-    asked = """
-    from pyio_trace.capture.instrument import Instrument, Target
-    def asked(*args):
-        import library
+THROWER = """
+import ctypes, threading
+def throw(kind):
+    ident = ctypes.c_ulong(threading.get_ident())
+    ctypes.pythonapi.PyThreadState_SetAsyncExc(ident, ctypes.py_object(kind))
+"""
+THROWN_INTO = """
+from pyio_trace.capture.instrument import Instrument, Target
+def asked(when):
+    import library
+    if library.when == when:
         library.throw()
         for _ in range(1000):
             pass
-    instrument = Instrument("library", targets=(Target("plain", path="path", details=asked, after=asked),))
-    """
-    program.write(
-        """
-        import ctypes, threading
-        def throw(kind):
-            ident = ctypes.c_ulong(threading.get_ident())
-            ctypes.pythonapi.PyThreadState_SetAsyncExc(ident, ctypes.py_object(kind))
-        """,
-        "thrower.py",
-    )
+def path(path): asked("path"); return path
+def before(path): asked("before"); return {}
+def after(result, path): asked("after"); return {}
+def bytes(result, path): asked("bytes"); return 1
+instrument = Instrument("library", targets=(Target("plain", path=path, details=before, after=after, moved=bytes),))
+"""
+
+
+def test_what_another_thread_throws_reaches_the_program(program: Runner) -> None:
+    # GIVEN exceptions of the program's kinds and of Python's, thrown into a thread while an instrument is asked there
+    program.write(THROWER, "thrower.py")
+    library = "__version__ = '1'\ndef plain(path):\n    return 'called'\n"
     text = """
     import functools, traceback
     import library, thrower
     class Timeout(Exception):
         pass
-    library.throw = functools.partial(thrower.throw, Timeout)
-    try:
-        library.plain("x")
-        library.throw()
+    for kind in (Timeout, TimeoutError, RuntimeError, Exception, OSError, TypeError, SystemExit):
+        library.throw = functools.partial(thrower.throw, kind)
+        for library.when in ("path", "before", "after", "bytes", "none"):
+            try:
+                print(library.when, library.plain("x"))
+            except BaseException as problem:
+                frames = [frame.name for frame in traceback.extract_tb(problem.__traceback__)]
+                print(library.when, repr(problem), [name for name in frames if name != "throw"])
+    """
+    # WHEN that happens
+    outcome = succeeded(program.traced(text, env=with_library(program, THROWN_INTO, library)))
+    # THEN the program has it, without frames of ours, and it is not taken for a fault of the instrument
+    assert outcome.stdout.splitlines() == [
+        line for kind in ("Timeout", "TimeoutError", "RuntimeError", "Exception", "OSError", "TypeError", "SystemExit")
+        for line in (*(f"{when} {kind}() ['<module>']" for when in ("path", "before", "after", "bytes")), "none called")
+    ]  # fmt: skip
+    assert outcome.stderr == ""
+    assert len(outcome.select(op="library.plain")) == 7 * 3  # of which it did not come before
+
+
+def test_what_is_thrown_where_an_instrument_catches(program: Runner) -> None:
+    pytest.importorskip("h5py")
+    # GIVEN an exception thrown where an instrument expects the library to fail
+    program.write(THROWER, "thrower.py")
+    text = """
+    import h5py, thrower
+    original = h5py.h5i.get_name
+    def throws(identity):
+        if thrown:
+            thrower.throw(thrown.pop())
         for _ in range(1000):
             pass
-    except Timeout as problem:
-        print(repr(problem), [frame.name for frame in traceback.extract_tb(problem.__traceback__)][:1])
+        return original(identity)
+    h5py.h5i.get_name, thrown = throws, []
+    with h5py.File("file.h5", "w") as file:
+        file["data"] = [1, 2, 3]
+        thrown.append(TimeoutError)
+        try:
+            file["data"][:], file.attrs.get("x")
+        except TimeoutError as problem:
+            print(repr(problem))
     """
-    # WHEN that happens THEN it is not taken for a fault of the instrument
-    outcome = succeeded(program.traced(text, env=with_library(program, textwrap.dedent(asked))))
-    assert outcome.stdout == "Timeout() ['<module>']\n" and outcome.stderr == ""
-    assert not outcome.select(op="library.plain")  # it came before the call
+    # WHEN it is asked THEN the program has it
+    outcome = succeeded(program.traced(text))
+    assert (outcome.stdout, outcome.stderr) == ("TimeoutError()\n", "")
+
+
+def test_what_fails_without_a_word_is_an_instruments_fault(program: Runner) -> None:
+    # GIVEN an instrument that raises exceptions without arguments, by statements and otherwise
+    instrument = """
+    from pyio_trace.capture.instrument import Instrument, Target
+    def stops(path): next(iter(()))
+    def raises(path): raise RuntimeError
+    def asserts(path): assert not path
+    instrument = Instrument("library", targets=tuple(
+        Target("Thing.make", details=one) if one is stops else Target("plain", path="path", details=one)
+        for one in (stops, raises)) + (Target("keywords", details=lambda *, path: asserts(path)),))
+    """
+    text = """
+    import library
+    library.Thing.make("x"), library.plain("x"), library.keywords(path="x")
+    print("done")
+    """
+    # WHEN they are called THEN that costs a warning, and the program goes on
+    outcome = succeeded(program.traced(text, env=with_library(program, textwrap.dedent(instrument))))
+    assert outcome.stdout == "done\n"
+    assert outcome.stderr.count("are missing") == 1
 
 
 def test_arguments_of_a_wrong_type_are_no_fault_of_an_instrument(program: Runner) -> None:

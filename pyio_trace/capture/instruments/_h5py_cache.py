@@ -15,6 +15,7 @@ import os
 from _weakref import ref
 
 from pyio_trace import native
+from pyio_trace.capture.faults import is_the_programs
 from pyio_trace.capture.remembered import address
 
 TYPE_CHECKING = False
@@ -104,14 +105,19 @@ def _keep(where: str, kept: dict[int, Known], identity: Any, known: Known) -> No
 
 
 def file_opened(file: Any, path: str | None, driver: str, swmr: bool) -> None:
-    """Notes where a name led to: HDF5 keeps it as it was given, and the program may go to another folder."""
-    if path is not None and "://" not in path:
-        path = os.path.abspath(path)
+    """Notes where a name led to: HDF5 keeps it as it was given, and the program may go to another folder.
+
+    path: None, where what was given is not to be asked.
+    """
     if len(_files) >= _FILES_MOST:
         oldest = next(iter(_files))
         _files.pop(oldest, None)
         _layouts.pop(oldest, None)
     opened = h5.h5f.get_name(file._id)
+    if path is None and driver != "fileobj":
+        path = os.fsdecode(opened)
+    if path is not None and "://" not in path:
+        path = os.path.abspath(path)
     _files[opened] = path, driver, swmr
     _layouts[opened] = {}  # it may be another file by now
 
@@ -165,7 +171,9 @@ def of_object(thing: Any) -> Known | None:
         known = Known(
             ref(identity), _file_of(h5.h5f.get_name(identity))[0], name, ({"object": name}, (), None, CONSTANT)
         )
-    except Exception:  # closed, or none at all: the call itself will say so
+    except Exception as problem:  # closed, or none at all: the call itself will say so
+        if is_the_programs(problem):
+            raise
         return None
     if name is not None:  # it may still be given one
         _keep("objects", _objects, identity, known)
@@ -203,7 +211,9 @@ def _met(identity: Any, readonly: bool) -> Known | None:
                 layouts.clear()
             layout = layouts[name] = _layout(identity, readonly and not swmr, {"dataset": name}, driver)
         known = Known(ref(identity), path, name, layout)
-    except Exception:  # closed, or none at all: the call itself will say so
+    except Exception as problem:  # closed, or none at all: the call itself will say so
+        if is_the_programs(problem):
+            raise
         return None
     if name is not None:  # it may still be given one
         _keep("datasets", datasets, identity, known)
@@ -239,7 +249,9 @@ def _dtype_of(identity: Any) -> Any:
     """None: HDF5 has types that numpy has not."""
     try:
         return identity.dtype
-    except TypeError:
+    except TypeError as problem:
+        if is_the_programs(problem):
+            raise
         return None
 
 

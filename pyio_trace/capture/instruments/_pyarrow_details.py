@@ -7,6 +7,7 @@ the time that the call has returned: nothing is read for it.
 
 from __future__ import annotations
 
+from pyio_trace.capture.faults import is_the_programs
 from pyio_trace.capture.instruments._pyarrow_places import Place, argument, note, noted, source_of
 
 TYPE_CHECKING = False
@@ -130,7 +131,9 @@ def written(result: Any, writer: Any) -> Details:
     """After ParquetWriter.close."""
     try:
         metadata = writer.writer.metadata
-    except RuntimeError:  # it was not closed for good
+    except RuntimeError as problem:  # it was not closed for good
+        if is_the_programs(problem):
+            raise
         return {}
     groups, columns = list(range(metadata.num_row_groups)), list(range(metadata.num_columns))
     found = {"rows": metadata.num_rows, "row_groups": len(groups), "columns": len(columns)}

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 
+from pyio_trace.capture.instruments._files import is_path, may_have, path_of
 from pyio_trace.capture.remembered import Remembered
 
 TYPE_CHECKING = False
@@ -45,8 +46,8 @@ def note(made: Any, place: Place | None, plain: bool = True) -> None:
     elif isinstance(path, int):
         kept = path
     else:  # a file object is not to be kept alive, a list may change
-        kept = getattr(path, "name", None)
-        kept = kept if isinstance(kept, (str, bytes, int)) else ()
+        kept = path_of(path)
+        kept = () if kept is None else kept
     _places.note(made, Place(kept, place.moves, plain))
 
 
@@ -58,27 +59,29 @@ def noted(made: Any) -> Place | None:
 
 def place_of(source: Any, filesystem: Any = None) -> Place | None:
     """Of what a function of pyarrow's was given to read or write; None: bytes in memory, or not known."""
-    if isinstance(source, (str, bytes)):
-        return _within(filesystem, source)
-    if hasattr(type(source), "__fspath__"):
-        return _within(filesystem, os.fspath(source))
+    if is_path(source):
+        return _within(filesystem, path_of(source))
     known = noted(source)
     if known is not None:
         return known
-    if type(source).__name__ in ("OSFile", "MemoryMappedFile"):
+    if type(source).__module__ == "pyarrow.lib" and type(source).__name__ in ("OSFile", "MemoryMappedFile"):
         return None if source.closed else Place(source.fileno())
     if isinstance(source, (list, tuple)):
-        paths = [os.fspath(one) for one in source if isinstance(one, str) or hasattr(type(one), "__fspath__")]
+        paths = [path_of(one) for one in source if is_path(one)]
+        if None in paths:
+            return _within(filesystem, None)
         return _common([_within(filesystem, path) for path in paths])
-    if hasattr(source, "read"):
+    if may_have(source, "read"):
         return None if type(source).__module__.startswith("pyarrow") else Place(source, moves=False)
-    return Place(source, moves=False) if hasattr(source, "write") else None
+    return Place(source, moves=False) if may_have(source, "write") else None
 
 
 def _within(filesystem: Any, path: Any) -> Place:
-    """A path in a filesystem of Arrow's or of fsspec's, or a URI; None: the machine's."""
+    """A path (None: it is not known) in a filesystem of Arrow's or of fsspec's, or a URI; None: the machine's."""
     if filesystem is None:
         return Place(path)
+    if path is None:
+        return Place(None, _within(filesystem, "").moves)
     path = os.fsdecode(path)
     if isinstance(filesystem, str):
         return Place(f"{filesystem.rstrip('/')}/{path}")

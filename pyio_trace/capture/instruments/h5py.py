@@ -13,6 +13,7 @@ import os
 
 from pyio_trace.capture.instrument import Instrument, Target
 from pyio_trace.capture.instruments import _h5py_cache as cache
+from pyio_trace.capture.instruments._files import is_path, may_have, path_of
 from pyio_trace.capture.instruments._h5py_selection import PLAIN, described, elements
 from pyio_trace.capture.remembered import address
 
@@ -42,7 +43,7 @@ def _opening(
 
 def _driver(name: Any, driver: str | None) -> str:
     if driver is None:
-        return "fileobj" if hasattr(name, "read") and hasattr(name, "seek") else "sec2"
+        return "fileobj" if not is_path(name) and may_have(name, "read") and may_have(name, "seek") else "sec2"
     return driver
 
 
@@ -51,14 +52,8 @@ def _opened(
     userblock_size: Any = None, swmr: bool = False, *args: Any, **kwargs: Any,
 ) -> None:  # fmt: skip
     driver = _driver(name, driver)
-    path = _path_of_file_object(name) if driver == "fileobj" else os.fsdecode(name)
-    cache.file_opened(file, path, driver, bool(swmr))
-
-
-def _path_of_file_object(file: Any) -> str | None:
-    """Only Python's own are asked: the name of others may be code of the program's."""
-    name = file.name if type(file).__module__ == "_io" and hasattr(file, "name") else None
-    return os.fsdecode(name) if isinstance(name, (str, bytes)) else None
+    path = path_of(name)
+    cache.file_opened(file, None if path is None else os.fsdecode(path), driver, bool(swmr))
 
 
 def _closing(file: Any, *args: Any, **kwargs: Any) -> str | None:

@@ -13,6 +13,7 @@ import sys
 from _io import BytesIO, StringIO
 
 from pyio_trace.capture.instrument import Instrument, Target
+from pyio_trace.capture.instruments._files import path_of
 from pyio_trace.capture.remembered import Remembered
 
 TYPE_CHECKING = False
@@ -75,11 +76,10 @@ def _of_store(store: Any, *args: Any, **kwargs: Any) -> object:
 
 
 def _remember(reader: object, path: object) -> None:
-    if isinstance(path, (str, bytes)) or hasattr(type(path), "__fspath__"):
-        path = os.fsdecode(path)  # type: ignore[arg-type]
-        _paths.note(reader, path if "://" in path else os.path.abspath(path))
-    elif isinstance(getattr(path, "name", None), str):  # a file object is not to be kept alive
-        _remember(reader, path.name)  # type: ignore[attr-defined]
+    name = path_of(path)  # a file object is not to be kept alive
+    if name is not None:
+        name = os.fsdecode(name)
+        _paths.note(reader, name if "://" in name else os.path.abspath(name))
 
 
 # ---- details -----------------------------------------------------------------------------

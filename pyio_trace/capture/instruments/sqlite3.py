@@ -17,6 +17,7 @@ import sys
 from _weakref import ref
 
 from pyio_trace.capture.instrument import Instrument, Target
+from pyio_trace.capture.instruments._files import path_of
 from pyio_trace.capture.remembered import address
 
 TYPE_CHECKING = False
@@ -75,7 +76,7 @@ def _path(database: Any = None, *args: Any, **kwargs: Any) -> object:
 
 def _connected(connection: Any, *args: Any, **kwargs: Any) -> None:
     global _room
-    path = _path(*args, **kwargs)
+    path = path_of(_path(*args, **kwargs))
     if path is None:
         return
     caches = [each for each in _referents(connection) if getattr(each, "__wrapped__", None) is connection]
@@ -86,7 +87,7 @@ def _connected(connection: Any, *args: Any, **kwargs: Any) -> None:
             if alive() is None:
                 _paths.pop(key, None)
         _room = max(1024, 2 * len(_paths))
-    _paths[address(connection)] = ref(caches[0]), os.path.abspath(os.fsdecode(path))  # type: ignore[arg-type]
+    _paths[address(connection)] = ref(caches[0]), os.path.abspath(os.fsdecode(path))
 
 
 def _of_connection(connection: Any, *args: Any, **kwargs: Any) -> str | None:

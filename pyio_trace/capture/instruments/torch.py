@@ -10,6 +10,7 @@ from _thread import get_ident
 
 from pyio_trace.capture.instrument import MARKS, Instrument, Target
 from pyio_trace.capture.instruments import _dataloader as loading
+from pyio_trace.capture.instruments._files import attribute, may_have
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -78,12 +79,13 @@ def _checkpoint(*args: Any, **kwargs: Any) -> object:
         return kwargs["checkpoint_id"]
     for agent in (kwargs.get("storage_writer"), kwargs.get("storage_reader"), *args[1:2]):
         if agent is not None:
-            return getattr(agent, "path", None)
+            return _folder(agent)
     return None
 
 
 def _folder(agent: Any, *args: object, **kwargs: object) -> object:
-    return agent.path
+    """As the file system's readers and writers keep it; a class of the program's may have code under that name."""
+    return attribute(agent, "path")
 
 
 def _planned(agent: Any, plan: Any, planner: object) -> dict[str, object]:
@@ -104,7 +106,7 @@ def _bytes_read(result: object, agent: Any, plan: Any, planner: object) -> int:
 
 def _stream(*args: Any, **kwargs: object) -> object:
     """The file that an item is written to: the first or the second argument, by version."""
-    return next((one for one in args[:2] if hasattr(one, "tell")), None)
+    return next((one for one in args[:2] if may_have(one, "tell")), None)
 
 
 def _item(result: Any, *args: object, **kwargs: object) -> dict[str, object]:
