@@ -68,6 +68,19 @@ def in_memory(live: str) -> str | None:
     return os.path.join(_MEMORY, f"{os.getpid()}-{os.urandom(4).hex()}-{os.path.basename(live)}"[-200:])
 
 
+def named_in_memory(pattern: str) -> str:
+    """Of a pattern of names as glob has them: what finds the logs that in_memory() has given a place instead."""
+    return os.path.join(_MEMORY, f"[0-9]*-????????-{os.path.basename(pattern)}")
+
+
+def own_name(live: str) -> str:
+    """The name that a live log was to have: in memory it stands behind two words of in_memory()'s."""
+    folder, name = os.path.split(live)
+    pid, _, rest = name.partition("-")
+    word, _, own = rest.partition("-")
+    return own if folder == _MEMORY and pid.isdigit() and len(word) == 8 and own else name
+
+
 def expand_pattern(pattern: str, script: str, environ: Mapping[str, str] = os.environ) -> str:
     """Fill in %h host, %p pid, %s script, %t time, %j job id and %%; other letters are an error."""
     if "%" not in pattern:

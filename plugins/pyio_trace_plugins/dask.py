@@ -28,7 +28,7 @@ from distributed.diagnostics.plugin import WorkerPlugin
 
 import pyio_trace
 from pyio_trace.capture.session import Trace
-from pyio_trace.config import load
+from pyio_trace.config import FINAL_VARIABLE, load
 from pyio_trace_plugins.gather import LogAt, gather
 from pyio_trace_plugins.transitions import Transitions
 
@@ -70,11 +70,11 @@ class PyioTrace(WorkerPlugin):  # type: ignore[misc,unused-ignore]
 
     def setup(self, worker: Any) -> None:
         """Called by the worker, once it is there: starts tracing its process, unless that is traced already."""
-        path = _start(self, self.output_folder, self.options)
+        path, final = _start(self, self.output_folder, self.options)
         run = pyio_trace.current_run()
         if self.transitions and run is not None and run.mode != "ring":  # which forgets what is open for long
             self._states = Transitions(worker.address)
-        said = {"host": os.uname().nodename, "path": path, "pid": os.getpid(), "worker": worker.address}
+        said = {"host": os.uname().nodename, "path": path, "pid": os.getpid(), "worker": worker.address, "final": final}
         if not _tell(worker, said):  # preloaded: there is no connection to the scheduler yet
             self._telling = asyncio.ensure_future(_tell_later(worker, said))
 
@@ -107,7 +107,9 @@ class PyioTrace(WorkerPlugin):  # type: ignore[misc,unused-ignore]
         living: dict[str, str] = client.run(_host, on_error="ignore")
         by_host = {host: address for address, host in living.items()}
         said = [message for _, message in client.get_events(TOPIC)]
-        logs = [LogAt(log["host"], log["path"], _caller(client, by_host.get(log["host"]))) for log in said]
+        logs = [
+            LogAt(log["host"], log["path"], _caller(client, by_host.get(log["host"])), log.get("final")) for log in said
+        ]
         return gather(logs, folder, progress=progress)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -132,17 +134,20 @@ def _caller(client: Any, address: str | None) -> Callable[..., Any] | None:
 # ---- a process -----------------------------------------------------------------------------
 
 
-def _start(user: PyioTrace, folder: str, options: dict[str, Any]) -> str:
-    """Trace this process, unless it is being traced; returns where its log is."""
+def _start(user: PyioTrace, folder: str, options: dict[str, Any]) -> tuple[str, str | None]:
+    """Trace this process, unless it is being traced; returns where its log is, and where it may be in the end."""
     global _trace
+    final = os.environ.get(FINAL_VARIABLE)
     if pyio_trace.current_run() is None:
         os.makedirs(folder, exist_ok=True)
-        _trace = pyio_trace.trace(_free_name(folder), **options).start()
+        final = _free_name(folder)
+        _trace = pyio_trace.trace(final, **options).start()
         _users.clear()
     _users.add(id(user))
     run = pyio_trace.current_run()
     assert run is not None and run.path is not None
-    return os.path.abspath(run.path)
+    path = os.path.abspath(run.path)
+    return path, None if final is None or os.path.abspath(final) == path else os.path.abspath(final)
 
 
 def _stop(user: PyioTrace) -> None:

@@ -16,12 +16,13 @@ import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from pyio_trace import suppress
+from pyio_trace.output import own_name
 
 #: Bytes fetched in one call.
 PIECE = 8 << 20
@@ -36,12 +37,15 @@ class LogAt:
     """One log: its path on `host`, and how a function of this module is called there.
 
     call: ``call(function, *arguments)`` runs it in some process of that host
-    and returns its answer; None: there is no such process any more.
+    and returns its answer; None: there is no such process any more.  also:
+    another path, where it is when it is not at the first: a log that could not
+    be mapped where it was to be is in memory until its writer's end.
     """
 
     host: str
     path: str
     call: Call | None
+    also: str | None = None
 
 
 @dataclass(frozen=True)
@@ -84,6 +88,12 @@ def survey(path: str) -> Survey:
 
 
 @suppress()
+def first_there(paths: list[str]) -> str:
+    """The first of the paths at which there is something, on this host; the first of all, if there is nothing."""
+    return next((path for path in paths if os.path.exists(path)), paths[0])
+
+
+@suppress()
 def piece(path: str, offset: int, size: int) -> bytes:
     """Bytes of the log at path, on this host; fewer where it ends.  Raises OSError."""
     with open(path, "rb") as file:
@@ -94,6 +104,8 @@ def piece(path: str, offset: int, size: int) -> bytes:
 
 
 def _gather_one(log: LogAt, target: Path, told: Callable[[int, int], object]) -> Path:
+    if log.also is not None:
+        log = replace(log, path=(log.call or _here)(first_there, [log.path, log.also]), also=None)
     call = _here
     if not _seen_from_here(log):
         assert log.call is not None  # else it has raised
@@ -146,7 +158,7 @@ def _identity(start: bytes) -> bytes:
 
 def _free_name(target: Path, log: LogAt, start: bytes) -> Path:
     """The log's own name; with its host where another log has that.  An earlier copy of the same log is replaced."""
-    name = Path(log.path)
+    name = Path(own_name(log.path))
     words = ["", f"-{log.host}", *(f"-{log.host}-{n}" for n in range(2, 10_000))]
     for path in (target / f"{name.stem}{word}{name.suffix}" for word in words):
         try:

@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from pyio_trace import config as configuration
-from pyio_trace.output import LIVE_SUFFIX, PACKED_SUFFIX
+from pyio_trace.output import LIVE_SUFFIX, PACKED_SUFFIX, named_in_memory
 from pyio_trace.values import did_you_mean
 from pyio_trace_plugins import gather as gathering
 
@@ -144,7 +144,10 @@ def _unrecorded(function: Any, *arguments: Any) -> Any:
 
 
 def _logs_here() -> tuple[str, list[str]]:
-    """This host's name, and the logs that its workers have written for this job."""
+    """This host's name, and the logs that its workers have written for this job.
+
+    Those that could not be mapped where they were to be are in memory: there they stay when a worker is killed.
+    """
     import glob
 
     pattern = os.environ.get(_OUTPUT, "")
@@ -153,5 +156,6 @@ def _logs_here() -> tuple[str, list[str]]:
         return os.uname().nodename, [log] if log else []
     parts = pattern.replace("%%", "\0").split("%")
     wild = glob.escape(parts[0]) + "".join("*" + glob.escape(part[1:]) for part in parts[1:])
-    found = sorted(glob.glob(wild.replace("\0", "%")))
+    wild = wild.replace("\0", "%")
+    found = sorted((*glob.glob(wild), *glob.glob(named_in_memory(wild))))
     return os.uname().nodename, [path for path in found if path.endswith((LIVE_SUFFIX, PACKED_SUFFIX))]

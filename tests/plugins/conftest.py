@@ -3,5 +3,6 @@
 from __future__ import annotations
 
 from tests.capture.conftest import data, installed
+from tests.faults.test_unmappable import place
 
-__all__ = ["data", "installed"]
+__all__ = ["data", "installed", "place"]

@@ -143,6 +143,39 @@ def test_killed_and_restarted(program: Runner) -> None:
         assert [json.loads(row["detail"])["key"] for row in unfinished] == ["stuck"]
 
 
+UNMAPPABLE = START + """
+if __name__ == "__main__":
+    with cluster(1) as workers, Client(workers) as client:
+        client.register_plugin(PyioTrace(sys.argv[1]))
+        first = client.submit(write, "first", key="first").result()
+        os.kill(first, signal.SIGKILL)
+        second = client.submit(write, "second", key="second").result()
+        print(first, second)
+        while len(client.get_events("pyio_trace")) < 2:  # the scheduler is told in its own time
+            time.sleep(0.05)
+        client.unregister_worker_plugin("pyio_trace")
+        PyioTrace.gather(client, "gathered")
+        for _, told in client.get_events("pyio_trace"):
+            Path(told["path"]).unlink(missing_ok=True)
+"""
+
+
+def test_where_logs_cannot_be_mapped(program: Runner, place: Path) -> None:
+    # GIVEN a folder for logs in which none can be mapped, a worker that is killed, and one that is no longer traced
+    out = succeeded(program.command([sys.executable, program.write(UNMAPPABLE), place]))
+    assert "not gathered" not in out.stderr
+    first, second = map(int, out.stdout.split())
+    # WHEN their logs are gathered THEN both are there, by the names that they were to have
+    logs = opened(program.folder / "gathered")
+    assert sorted(path.name.rpartition("-")[2] for path in logs.path.iterdir()) == sorted(
+        [f"{first}.pyio", f"{second}.pyio"]
+    )
+    assert all(path.name.startswith("pyio-dask-") for path in logs.path.iterdir())
+    # AND they have what the workers did
+    for pid, name in ((first, "first"), (second, "second")):
+        assert {(row["pid"], key_of(logs, row)) for row in on(logs, program.folder / name)} == {(pid, name)}
+
+
 STATES = START + """
 def after(pid, name):
     return write(name)

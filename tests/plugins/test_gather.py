@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -116,3 +116,49 @@ def test_a_bar_only_where_one_is_wanted(program: Runner, tmp_path: Path) -> None
     assert "gathering log 1 of 1" in succeeded(program.bare(text, "yes")).stderr
     outcome = succeeded(program.bare(text, "no"))
     assert (outcome.stdout, outcome.stderr) == ("1\n", "")
+
+
+@pytest.fixture
+def in_memory() -> Iterator[Callable[[str], Path]]:
+    """Names of logs that were to have these, in memory; at the end they are gone."""
+    made: list[Path] = []
+
+    def name(own: str) -> Path:
+        made.append(Path("/dev/shm", f"{os.getpid()}-{os.urandom(4).hex()}-{own}"))
+        return made[-1]
+
+    if not os.access("/dev/shm", os.W_OK):
+        pytest.skip("there is no /dev/shm")
+    yield name
+    for path in made:
+        path.unlink(missing_ok=True)
+
+
+def test_logs_that_are_in_memory(program: Runner, tmp_path: Path, in_memory: Callable[[str], Path]) -> None:
+    # GIVEN a log that a killed process has left in memory, and one that was there until its process had ended
+    left = make(program, in_memory("left.pyio"), 3, "kill")
+    ended, gone = make(program, tmp_path / "logs/ended.pyio", 5), in_memory("ended.pyio")
+    here = os.uname().nodename
+    logs = [
+        gathering.LogAt(here, str(left), None, str(tmp_path / "logs/left.pyio")),
+        gathering.LogAt(here, str(gone), lambda function, *arguments: function(*arguments), str(ended)),
+    ]
+    # WHEN they are gathered THEN both are there, by the names that they were to have
+    found = gathering.gather(logs, tmp_path / "all")
+    assert [(path.name, stats(path)) for path in found] == [("left.pyio", 3), ("ended.pyio", 5)]
+
+
+def test_rays_logs_that_are_in_memory(
+    program: Runner, tmp_path: Path, in_memory: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plugin = pytest.importorskip("pyio_trace_plugins.ray")
+    # GIVEN a job whose workers' logs are at their places or in memory, and other files and logs there
+    job = f"job-{os.urandom(4).hex()}"
+    monkeypatch.setenv("PYIO_TRACE_OUTPUT", str(tmp_path / f"100%%-{job}-%h-%t-%p.pyio"))
+    names = [f"100%-{job}-north-20260101T000000-{n}.pyio" for n in (1, 2)]
+    paths = [tmp_path / names[0], in_memory(names[1])]
+    for path in (*paths, in_memory("other.pyio"), in_memory(f"{names[1]}.part")):
+        path.touch()
+    # WHEN a host is asked for them THEN it has found them all
+    host, found = plugin._logs_here()
+    assert (host, sorted(found)) == (os.uname().nodename, sorted(map(str, paths)))
