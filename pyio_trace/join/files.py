@@ -1,8 +1,8 @@
 """Paths and files: what each descriptor and string of a log names.
 
 Owns the path dictionary, the identity of files, and the descriptors' lineage.
-A file is known by (device, inode) where some descriptor of the log was looked
-at, else by its path; every path of the log gets the better of the two, so that
+A file is known by (device, inode, generation) where some descriptor of the log
+was looked at, else by its path; every path of the log gets the better of the two, so that
 a stat of a file and reads of it meet.
 """
 
@@ -13,6 +13,7 @@ import os
 import numpy as np
 from numpy.typing import NDArray
 
+from pyio_trace.join.generations import Named, generations, opened_at
 from pyio_trace.join.positions import UNKNOWN
 from pyio_trace.log import layout
 from pyio_trace.log.heap import Heap, HeapSlots
@@ -76,7 +77,7 @@ class Files:
     root_lost (positions moved where nothing was recorded, and cannot be told).
     """
 
-    def __init__(self, heap: Heap, slots: HeapSlots, objects: NDArray[np.int64]) -> None:
+    def __init__(self, heap: Heap, slots: HeapSlots, objects: NDArray[np.int64], named: Named | None) -> None:
         self._heap = heap
         self.paths = Paths(heap)
         descs, rows = self._with_roots(objects[heap.kinds(objects) == layout.HEAP_DESC])
@@ -84,8 +85,12 @@ class Files:
 
         desc_path = self._indexes(rows["path"].astype(np.int64))
         string_path = self._indexes(strings)
-        desc_file, self.path_file = _identities(rows, desc_path, len(self.paths.texts))
         self.path = np.full(slots.count, -1, np.int32)
+        self.path[slots.of(strings.astype(np.uint32))] = string_path
+        inode = _inodes(rows)
+        if named is not None:
+            inode = self._told_apart(slots, inode, descs, rows, desc_path, named)
+        desc_file, self.path_file = _identities(rows, inode, desc_path, len(self.paths.texts))
         self.file = np.zeros(slots.count, np.int64)
         self.fd = np.full(slots.count, -1, np.int32)
         self.root = np.full(slots.count, -1, np.int32)
@@ -93,9 +98,8 @@ class Files:
         self.path[at], self.file[at], self.fd[at] = desc_path, desc_file, rows["fd"]
         self._roots(slots, descs, rows, desc_file)
         at = slots.of(strings.astype(np.uint32))
-        named = string_path >= 0
-        self.path[at] = string_path
-        self.file[at[named]] = self.path_file[string_path[named]]
+        there = string_path >= 0
+        self.file[at[there]] = self.path_file[string_path[there]]
         # ids that no heap chunk holds share the slots below NONE: they name nothing
         for table, nothing in ((self.path, -1), (self.file, 0), (self.fd, -1), (self.root, -1)):
             table[: HeapSlots.NONE] = nothing
@@ -115,6 +119,27 @@ class Files:
         found = [self.paths.index(identity) if identity else -1 for identity in distinct.tolist()]
         return np.array(found, np.int32)[inverse]
 
+    def _told_apart(
+        self, slots: HeapSlots, inode: NDArray[np.int64], descs: NDArray[np.int64], rows: NDArray[np.void],
+        path: NDArray[np.int32], named: Named,
+    ) -> NDArray[np.int64]:  # fmt: skip
+        """The numbers of inodes, those of files that followed one another under one inode made different."""
+
+        def index(strings: NDArray[np.int64]) -> NDArray[np.int64]:
+            return self.path[slots.of(np.maximum(strings, 0).astype(np.uint32))].astype(np.int64)
+
+        changed = np.stack([index(named.changed[:, 0]), named.changed[:, 1], index(named.changed[:, 2])], axis=1)
+        known = np.flatnonzero(inode)
+        ticks = opened_at(named, descs, rows["root"].astype(np.int64))[known]
+        generation = generations(
+            inode[known], path[known].astype(np.int64), ticks, changed[changed[:, 0] >= 0], index(named.linked)
+        )
+        if not generation.any():
+            return inode
+        several = inode[known] * (int(generation.max()) + 1) + generation
+        inode[known] = np.unique(several, return_inverse=True)[1] + 1
+        return inode
+
     def _roots(
         self, slots: HeapSlots, descs: NDArray[np.int64], rows: NDArray[np.void], desc_file: NDArray[np.int64]
     ) -> None:
@@ -133,18 +158,23 @@ class Files:
         self.root_lost = (gap >= layout.GAP_LOST) | ((gap == layout.GAP_RESUMED) & (descriptors > 1))
 
 
-def _identities(
-    rows: NDArray[np.void], path: NDArray[np.int32], paths: int
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """(identity of each descriptor's file, identity of each path); 0: neither path nor inode is known."""
+def _inodes(rows: NDArray[np.void]) -> NDArray[np.int64]:
+    """A number from 1 for each device and inode among these descriptors; 0 for those that were not looked at."""
     looked_at = (rows["ino"] != 0) | (rows["dev"] != 0)
     _, device = np.unique(rows["dev"][looked_at], return_inverse=True)
     inodes, inode = np.unique(rows["ino"][looked_at], return_inverse=True)
     _, number = np.unique(device * len(inodes) + inode, return_inverse=True)
-    by_path = -1 - np.arange(paths, dtype=np.int64)
     result = np.zeros(len(rows), np.int64)
     result[looked_at] = number + 1
-    result, looked_at = _shared(rows["root"], result, looked_at)
+    return result
+
+
+def _identities(
+    rows: NDArray[np.void], inode: NDArray[np.int64], path: NDArray[np.int32], paths: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """(identity of each descriptor's file, identity of each path); 0: neither path nor inode is known."""
+    by_path = -1 - np.arange(paths, dtype=np.int64)
+    result, looked_at = _shared(rows["root"], inode, inode != 0)
     both = looked_at & (path >= 0)
     by_path[path[both]] = result[both]  # of several files that had this name, the latest
     rest = ~looked_at & (path >= 0)

@@ -77,7 +77,7 @@ class LiveSource:
 
     @cached_property
     def files(self) -> Files:
-        return Files(self._heap, self.slots, self.survey.objects)
+        return Files(self._heap, self.slots, self.survey.objects, self.survey.named)
 
     @cached_property
     def stacks(self) -> Stacks:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from pyio_trace.join import accounts, parallel, spans, vocabulary
+from pyio_trace.join import accounts, generations, parallel, spans, vocabulary
 from pyio_trace.join.positions import Entries, Moves, entries_of, opened_of, resumed_of
 from pyio_trace.join.vocabulary import Vocabulary
 from pyio_trace.log import layout
@@ -27,7 +27,7 @@ BLOCK_ROWS = 1 << 16
 
 class _Found(NamedTuple):
     """Of one block: records by operation number, EXT records, coalesced rows' ticks, entries for Moves, bytes moved
-    by process, rows whose bytes stand in EXT records; what operations can be in."""
+    by process, rows whose bytes stand in EXT records; what operations can be in; what became of names."""
 
     op_counts: NDArray[np.int64]
     wide: list[NDArray[np.void]]
@@ -36,6 +36,7 @@ class _Found(NamedTuple):
     moved: list[accounts.Moved]
     later: list[tuple[int, int, int]]
     around: spans.Enclosing | None = None
+    named: generations.Named | None = None
 
 
 class Survey:
@@ -48,7 +49,8 @@ class Survey:
     operations that depend on a position.  moved: bytes (read, written) that
     rows have of each process (by id), as the kernel counts them.  spans,
     opened: as in spans.Enclosing, by block; summed_spans: whether spans that
-    declared files have no record of their own.
+    declared files have no record of their own.  named: of all names that were
+    changed, and openings; None: no name was.
     """
 
     def __init__(self, log: LiveLog, words: Vocabulary, slots: HeapSlots) -> None:
@@ -68,6 +70,8 @@ class Survey:
         self.spans: list[NDArray[np.void]] = []
         self.opened: list[NDArray[np.void]] = []
         self.summed_spans = False
+        self._naming = generations.Naming(words)
+        named: list[generations.Named] = []
         for found in parallel.in_order(lambda run: self._look(log.load(run, lasting=False)), log.portions(BLOCK_ROWS)):
             self.op_counts += found.op_counts
             wide += found.wide
@@ -77,6 +81,8 @@ class Survey:
             if found.around is not None:
                 self.spans.append(found.around.spans)
                 self.opened.append(found.around.opened)
+            if found.named is not None:
+                named.append(found.named)
             for entries in found.moves:
                 self.moves.append(entries)
         self.op_counts[words.klass == layout.INTERNAL] = 0
@@ -85,6 +91,7 @@ class Survey:
             self._ids(name) for name in self._seen
         )
         self._seen.clear()
+        self.named = generations.together(named)
         self.ext = Wide(wide)
         self.coalesced: NDArray[np.int64] = distinct(np.concatenate(coalesced))
         self.moves.finish(self.ext)
@@ -132,7 +139,8 @@ class Survey:
         if self._lost_until:
             moves = moves + self._opened(block)
         around = spans.enclosing(block, self._words) if op_counts[self._words.encloses].any() else None
-        return _Found(op_counts, wide, distinct(stretched), moves, *accounts.moved_in(block, self._words), around)
+        named, moved = self._naming.of(block), accounts.moved_in(block, self._words)
+        return _Found(op_counts, wide, distinct(stretched), moves, *moved, around, named)
 
     def _opened(self, block: Block) -> list[Entries]:
         records = block.records
