@@ -50,7 +50,7 @@ def test_log_and_summary_of_a_program_that_ends_by_its_own_signal(program: Runne
     assert outcome.stderr.startswith(bare.stderr)
     assert "pyio_trace: " in outcome.stderr.removeprefix(bare.stderr)
     assert outcome.process(outcome.pid)["ended"] == ended
-    assert [row["op"] for row in outcome.select(layer="posix", path=program.folder / "data")][0] == "open"
+    assert outcome.select(op="open", layer="posix", path=program.folder / "data")
     assert not (program.folder / "run.pyio").exists()
 
 
