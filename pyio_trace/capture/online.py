@@ -167,7 +167,8 @@ def mode() -> str:
 def switch(mode: str) -> None:
     """Set the mode of this process.  Raises ConfigError, CaptureError."""
     if mode not in MODES:
-        raise ConfigError("bad-value", f"mode: {mode!r} is not one of {', '.join(MODES)}{did_you_mean(mode, MODES)}")
+        near = did_you_mean(str(mode), MODES)
+        raise ConfigError("bad-value", f"mode: {mode!r} is not one of {', '.join(MODES)}{near}")
     _core().set_mode(MODES.index(mode))
 
 

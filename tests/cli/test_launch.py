@@ -144,6 +144,9 @@ def test_help_and_version(capsys: pytest.CaptureFixture[str]) -> None:
         assert f"  {name} " in text
     for flag in ("-o, --output PATH", "--max-log-size SIZE", "-q, --quiet"):
         assert flag in text
+    assert main(["run", "--help"]) == 0
+    text = capsys.readouterr().out
+    assert text.startswith("usage: pyio-trace run [options] script.py") and "--max-log-size SIZE" in text
     assert main(["--version"]) == 0
     assert capsys.readouterr().out.startswith("pyio_trace ")
     assert main([]) == 0
