@@ -156,7 +156,8 @@ def _mapped(mappings: list[dict[str, Any]]) -> dict[str, int]:
 
 def read_info(log: LiveLog, processes: list[Process], rows: int) -> dict[str, Any]:
     """The run: run (id), host, boot, owner_pid, start, end (ns since the epoch; end null while some process
-    runs), mode, format, version, records, bytes (of the log) and bytes_per_operation."""
+    runs), mode, format, version, records, bytes (of the log), bytes_per_operation and ring_since (ns since the
+    epoch: a ring wrote over operations that began up to then, and has all later ones; null: it wrote over none)."""
     header = log.header
     mode = int(header["mode"])
     used = min(int(header["next"]), log.file.whole)
@@ -175,6 +176,7 @@ def read_info(log: LiveLog, processes: list[Process], rows: int) -> dict[str, An
         "records": rows,
         "bytes": used,
         "bytes_per_operation": used / rows if rows else None,
+        "ring_since": log.clock.epoch_of(int(header["ring_lost"])) if header["ring_lost"] else None,
     }
 
 

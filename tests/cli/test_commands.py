@@ -163,6 +163,7 @@ def test_bad_logs(
         (["summary", "LOG", "--output", "LOG"], "contradictory-options"),
         (["doctor", "."], "no-such-script"),
         (["pack", "packed.parquet"], "contradictory-options"),
+        (["pack", "LOG", ""], "missing-value"),
         (["files", "LOG", "--format", "parquet"], "missing-value"),
         (["files", "LOG", "--output", "no/where"], "unwritable-output"),
         (["pack", "LOG", "LOG"], "contradictory-options"),

@@ -40,6 +40,8 @@ def run(arguments: argparse.Namespace) -> int:
     log = open_log(arguments.log)
     source = arguments.log.rstrip("/")
     output = _beside(source) if arguments.output is None else arguments.output
+    if not output:
+        raise ConfigError("missing-value", "pack: the name of the OUTPUT is empty")
     if os.path.exists(output) and os.path.samefile(source, output):
         raise ConfigError("contradictory-options", f"{output}: the log cannot be packed onto itself; name another file")
     check_replaceable(output)
