@@ -84,7 +84,7 @@ def _run(summary: facts.Summary) -> Section:
     ]
     if run.ring_since is not None:
         since = seconds(max(run.ring_since - run.start, 0))
-        lines.append(f"The ring wrote over earlier operations; it has all that began later than {since} after the start.")
+        lines.append(f"The ring wrote over earlier operations; it is whole from {since} after the start on.")
     if not run.calls:
         lines.append("No operation was recorded.")
     return Section("pyio_trace: " + command(run.command), lines)
