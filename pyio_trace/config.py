@@ -37,9 +37,12 @@ if TYPE_CHECKING:
 ENABLE_VARIABLE = "PYIO_TRACE"
 PREFIX = "PYIO_TRACE_"
 # Set by us, never by a user: the live log to join; the log that it becomes; the pipes to `pyio-trace doctor SCRIPT`
-# (capture/hold.py); third parties' instruments, as they were found (capture/engine.py).
-INTERNAL_VARIABLES = ("PYIO_TRACE_LOG", "PYIO_TRACE_FINAL", "PYIO_TRACE_HOLD", "PYIO_TRACE_FOUND")
-LOG_VARIABLE, FINAL_VARIABLE, HOLD_VARIABLE, FOUND_VARIABLE = INTERNAL_VARIABLES
+# (capture/hold.py); third parties' instruments, as they were found (capture/engine.py); the script, for workers whose
+# command line does not tell (capture/online.py).
+INTERNAL_VARIABLES = (
+    "PYIO_TRACE_LOG", "PYIO_TRACE_FINAL", "PYIO_TRACE_HOLD", "PYIO_TRACE_FOUND", "PYIO_TRACE_SCRIPT",
+)  # fmt: skip
+LOG_VARIABLE, FINAL_VARIABLE, HOLD_VARIABLE, FOUND_VARIABLE, SCRIPT_VARIABLE = INTERNAL_VARIABLES
 
 
 class Option:
