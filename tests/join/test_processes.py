@@ -200,13 +200,18 @@ def test_many_processes_are_read_once(writer: LogWriter, tmp_path: Path, monkeyp
         writer.count(identity, "READ", n + 1, moved=10 * n)
     path = writer.save(tmp_path / "run.pyio")
     asked: list[str] = []
-    for name in ("structs", "read"):
+    structs, read = LogFile.structs, LogFile.read
 
-        def seen(file: LogFile, at: Any, what: Any, name: str = name, original: Any = getattr(LogFile, name)) -> Any:
-            asked.append(f"{name} {what}")
-            return original(file, at, what)
+    def seen_structs(file: LogFile, offsets: Any, dtype: Any) -> Any:
+        asked.append(f"structs {dtype}")
+        return structs(file, offsets, dtype)
 
-        monkeypatch.setattr(LogFile, name, seen)
+    def seen_read(file: LogFile, at: int, count: int) -> bytes:
+        asked.append(f"read {count}")
+        return read(file, at, count)
+
+    monkeypatch.setattr(LogFile, "structs", seen_structs)
+    monkeypatch.setattr(LogFile, "read", seen_read)
     # WHEN it is summed up THEN the processes and their counters are read from the file once, whoever asks
     summary = summarize(open_log(path))
     assert len([one for one in asked if one == f"structs {layout.PROCESS_ENTRY}"]) == 1
