@@ -37,9 +37,12 @@ if TYPE_CHECKING:
 ENABLE_VARIABLE = "PYIO_TRACE"
 PREFIX = "PYIO_TRACE_"
 # Set by us, never by a user: the live log to join; the log that it becomes; the pipes to `pyio-trace doctor SCRIPT`
-# (capture/hold.py); third parties' instruments, as they were found (capture/engine.py).
-INTERNAL_VARIABLES = ("PYIO_TRACE_LOG", "PYIO_TRACE_FINAL", "PYIO_TRACE_HOLD", "PYIO_TRACE_FOUND")
-LOG_VARIABLE, FINAL_VARIABLE, HOLD_VARIABLE, FOUND_VARIABLE = INTERNAL_VARIABLES
+# (capture/hold.py); third parties' instruments, as they were found (capture/engine.py); the script, for workers whose
+# command line does not tell (capture/online.py).
+INTERNAL_VARIABLES = (
+    "PYIO_TRACE_LOG", "PYIO_TRACE_FINAL", "PYIO_TRACE_HOLD", "PYIO_TRACE_FOUND", "PYIO_TRACE_SCRIPT",
+)  # fmt: skip
+LOG_VARIABLE, FINAL_VARIABLE, HOLD_VARIABLE, FOUND_VARIABLE, SCRIPT_VARIABLE = INTERNAL_VARIABLES
 
 
 class Option:
@@ -71,6 +74,16 @@ class Option:
     @property
     def variable(self) -> str:
         return PREFIX + self.name.upper()
+
+    def value(self, words: str, blame: str) -> object:
+        """What the words mean; raises ConfigError."""
+        try:
+            named = b"\0" not in os.fsencode(words)
+        except UnicodeEncodeError:  # half a character
+            named = False
+        if not named:
+            raise ConfigError("bad-value", f"{blame}: {words!r} has a character in it that nothing can be named by")
+        return self.parse(words, blame)
 
 
 OPTIONS: tuple[Option, ...] = (
@@ -161,7 +174,7 @@ class Config:
         values |= {"dump_signal": dump_signal}
         for name, value in values.items():
             # A value given from Python is held to the same rules as one that was typed.
-            object.__setattr__(self, name, BY_NAME[name].parse(_spelt(value), name))
+            object.__setattr__(self, name, BY_NAME[name].value(_spelt(value), name))
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"Config is frozen: cannot set {name}")
@@ -203,18 +216,23 @@ def enabled(environ: Mapping[str, str] = os.environ) -> bool:
 
 
 def load(
-    options: Mapping[str, str] | None = None, environ: Mapping[str, str] = os.environ, folder: str | None = None
+    options: Mapping[str, str] | None = None,
+    environ: Mapping[str, str] = os.environ,
+    folder: str | None = None,
+    *,
+    typed: bool = True,
 ) -> Config:
     """The Config of a run from all three spellings; raises ConfigError.
 
     options: field name to words, from the command line (see
     cli/launch.py); folder: where the search for pyproject.toml starts, the
-    current one when None.
+    current one when None; typed: the options stood on a command line, so that
+    errors blame its flags, and not the names of the fields.
     """
     said = _from_project(folder)
     said.update(_from_variables(environ))
     for name, words in (options or {}).items():
-        said[name] = (words, BY_NAME[name].flags[-1])
+        said[name] = (words, BY_NAME[name].flags[-1] if typed else name)
     return _build(said)
 
 
@@ -225,7 +243,7 @@ _Said = dict[str, tuple[str, str]]
 def _build(said: _Said) -> Config:
     values = {}
     for name, (words, blame) in said.items():
-        values[name] = BY_NAME[name].parse(words, blame)
+        values[name] = BY_NAME[name].value(words, blame)
     return Config(**values)  # type: ignore[arg-type]  # each parser answers its field's type
 
 
@@ -248,21 +266,13 @@ def _from_project(folder: str | None) -> _Said:
     path = _find_project(folder)
     if path is None:
         return {}
-    with open(path, "rb") as file:
-        text = file.read()
-    if b"pyio_trace" not in text:  # spares every other project the import of tomllib
-        return {}
-    import tomllib
-
-    try:
-        table = tomllib.loads(text.decode()).get("tool", {}).get("pyio_trace", {})
-    except ValueError as error:
-        raise ConfigError("bad-pyproject", f"{path} cannot be read: {error}") from None
     said: _Said = {}
-    for key, value in table.items():
+    for key, value in _table_of(path).items():
         name = key.replace("-", "_")
         if name not in BY_NAME:
             raise ConfigError("unknown-option", f"{path}: there is no option {key!r}{did_you_mean(name, BY_NAME)}")
+        if name in said:
+            raise ConfigError("contradictory-options", f"{path}: {key} is given in two spellings; give it once")
         if name in RULES and isinstance(value, list) and all(isinstance(word, str) for word in value):
             value = ",".join(value)
         if not isinstance(value, (str, int, bool)):
@@ -275,6 +285,25 @@ def _from_project(folder: str | None) -> _Said:
         words, blame = said[name]
         said[name] = (",".join(_beside(word.strip(), os.path.dirname(path)) for word in words.split(",")), blame)
     return said
+
+
+def _table_of(path: str) -> dict[str, object]:
+    """[tool.pyio_trace] of a pyproject.toml.  Raises ConfigError."""
+    try:
+        with open(path, "rb") as file:
+            text = file.read()
+        if b"pyio_trace" not in text:  # spares every other project the import of tomllib
+            return {}
+        import tomllib
+
+        table: object = tomllib.loads(text.decode())
+    except (ValueError, RecursionError, OSError) as error:
+        raise ConfigError("bad-pyproject", f"{path} cannot be read: {error}") from None
+    for name in ("tool", "pyio_trace"):
+        table = table.get(name, {}) if isinstance(table, dict) else None
+    if not isinstance(table, dict):
+        raise ConfigError("bad-pyproject", f"{path}: pyio_trace is no table; write [tool.pyio_trace], options below it")
+    return table
 
 
 def _beside(rule: str, folder: str) -> str:
@@ -290,7 +319,7 @@ def _find_project(folder: str | None) -> str | None:
         return None
     while True:
         path = os.path.join(here, "pyproject.toml")
-        if os.access(path, os.R_OK):
+        if os.access(path, os.R_OK) and not os.path.isdir(path):
             return path
         above = os.path.dirname(here)
         if above == here:

@@ -10,6 +10,7 @@ instead of importing the log reader (pyio_trace/log/), which needs pyarrow.
 from __future__ import annotations
 
 import os
+import stat
 import time
 
 from pyio_trace.errors import ConfigError
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 LIVE_SUFFIX = ".pyio"
 PACKED_SUFFIX = ".parquet"
 _MEMORY = "/dev/shm"
+_LONGEST = 4000  # the system takes 4095, and a temporary name stands beside the log's
 DEFAULT_PATTERN = "pyio-%s-%t-%p.parquet"
 
 # The first bytes of a live log: PT_LOG_MAGIC in csrc/core/log_format.h.
@@ -47,7 +49,14 @@ def log_paths(pattern: str | None, script: str, environ: Mapping[str, str] = os.
     named = expand_pattern(os.path.expanduser(pattern or DEFAULT_PATTERN), script, environ)
     if named.endswith("/") or os.path.isdir(named):
         named = os.path.join(named, expand_pattern(DEFAULT_PATTERN, script, environ))
-    named = os.path.abspath(named)
+    try:
+        named = os.path.abspath(named)
+    except OSError:
+        raise ConfigError(
+            "no-such-folder", "the log cannot be written: the current folder is gone; name another place with -o"
+        ) from None
+    if len(os.fsencode(named)) > _LONGEST:
+        raise ConfigError("unwritable-log", f"the log's path is longer than {_LONGEST} bytes; name another with -o")
     folder = os.path.dirname(named)
     if not os.path.isdir(folder):
         raise ConfigError("no-such-folder", f"the log cannot be written: there is no folder {folder!r}; make it first")
@@ -137,6 +146,9 @@ def check_replaceable(path: str) -> None:
     still writing.  Anything else is somebody's data.
     """
     try:
+        kind = os.stat(path).st_mode
+        if not stat.S_ISREG(kind) and not stat.S_ISDIR(kind):  # a pipe would keep us waiting
+            raise ConfigError("log-exists", f"{path!r} is no file that a log can be in: name another with -o")
         with open(path, "rb") as file:
             start = file.read(_OWNER_PID_AT + 4)
             ours = (

@@ -20,6 +20,9 @@ CATEGORIES = ("imports", "proc", "sys", "dev", "pipes", "sockets", "anonymous", 
 _LAYERS = ("app", "user", "hdf5", "mpiio", "stdio", "posix")
 _DURATION_UNITS = {"": 1, "ns": 1, "us": 1_000, "ms": 1_000_000, "s": 1_000_000_000}
 _SIZE_UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
+# Options that may be given otherwise than as a text: words with commas in between, and numbers.
+SEVERAL = ("include", "exclude", "instruments")
+NUMBERS = ("max_log_size", "min_duration", "min_size", "ring_size")
 MINIMUM_LOG = 64 << 10  # the fixed region, a process entry and a chunk or two
 MAXIMUM_LOG = 64 << 30  # ids are 32 bits and count 16-byte units (csrc/core/log_format.h)
 
@@ -104,7 +107,14 @@ def _rule(word: str, name: str) -> str:
     if "/" not in word:
         return word
     folder = "/" if word.endswith("/") else ""
-    return word if word.startswith(("/", "**/")) else os.path.abspath(word) + folder
+    if word.startswith(("/", "**/")):
+        return word
+    try:
+        return os.path.abspath(word) + folder
+    except OSError:
+        raise ConfigError(
+            "bad-rule", f"{name}: {word!r} starts in the current folder, which is gone; write the whole path"
+        ) from None
 
 
 def parse_signal(text: str, name: str) -> str:
@@ -160,6 +170,25 @@ def parse_choice(choices: tuple[str, ...], later: tuple[str, ...], slug: str) ->
         )
 
     return parse
+
+
+def in_words(value: object, name: str) -> str:
+    """A value given in Python as the words that a user would type: a text, for the log a path, for what has commas in
+    between several of those too, for sizes and durations a number.  Raises ConfigError."""
+    if name in SEVERAL and isinstance(value, (list, tuple, set, frozenset)):
+        return ",".join(in_words(one, name) for one in value)
+    if name == "quiet" and isinstance(value, bool):
+        return "1" if value else "0"
+    try:
+        if name in NUMBERS and (isinstance(value, float) or hasattr(value, "__index__")):
+            return str(value)  # ValueError: more digits than Python writes
+        if isinstance(value, str) or name == "output" or (name in SEVERAL and hasattr(value, "__fspath__")):
+            return os.fsdecode(value)  # type: ignore[arg-type]  # TypeError: that is no path
+    except (TypeError, ValueError):
+        pass
+    ways = {"output": " or a path", **dict.fromkeys(NUMBERS, " or a number")}
+    ways |= dict.fromkeys(SEVERAL, " or a list of texts")
+    raise ConfigError("bad-value", f"{name}: this {type(value).__name__} cannot be it; give a text{ways.get(name, '')}")
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:

@@ -115,6 +115,13 @@ def test_wrong_variables(environ: dict[str, str], slug_expected: str, words: str
         ("stacks = [1]", "bad-value"),
         ("max-log-size = 12", "bad-size"),
         ("not toml", "bad-pyproject"),
+        ('max-log-size = "1G"\nmax_log_size = "2G"', "contradictory-options"),
+        ("min_duration = 1e290", "bad-value"),
+        (f"ring_size = {10**30}", "bad-size"),
+        (f"ring_size = {'9' * 5000}", "bad-pyproject"),
+        ('output = "a\\u0000b.pyio"', "bad-value"),
+        ('exclude = ["a\\u0000b"]', "bad-value"),
+        ("x = " + "[" * 100_000, "bad-pyproject"),
     ],
 )
 def test_wrong_pyproject(text: str, slug_expected: str, nowhere: str) -> None:
@@ -122,6 +129,19 @@ def test_wrong_pyproject(text: str, slug_expected: str, nowhere: str) -> None:
     with pytest.raises(ConfigError, match=r"pyproject\.toml") as problem:
         load({}, {}, nowhere)
     assert slug(problem) == slug_expected
+
+
+@pytest.mark.parametrize("text", ["tool = 'pyio_trace'", "[tool]\npyio_trace = 1", "[[tool.pyio_trace]]\nmode = 'x'"])
+def test_a_pyproject_in_which_our_name_is_no_table(text: str, nowhere: str) -> None:
+    (Path(nowhere) / "pyproject.toml").write_text(text)
+    with pytest.raises(ConfigError, match=r"pyproject\.toml") as problem:
+        load({}, {}, nowhere)
+    assert slug(problem) == "bad-pyproject"
+
+
+def test_a_folder_named_pyproject_is_passed_over(nowhere: str) -> None:
+    (Path(nowhere) / "pyproject.toml").mkdir()
+    assert load({}, {}, nowhere) == Config()
 
 
 def test_our_own_and_unset_variables_pass(nowhere: str) -> None:

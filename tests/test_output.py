@@ -80,6 +80,23 @@ def test_only_logs_are_overwritten(here: Path) -> None:
     assert refused("nowhere/run.pyio") == "no-such-folder"
 
 
+def test_places_where_no_log_can_be(here: Path) -> None:
+    os.mkfifo(here / "queue.pyio")  # opening it would wait for somebody to write
+    assert refused("queue.pyio") == "log-exists"
+    assert refused("/dev/null") == "log-exists"
+    assert refused("x" * 5000) == "unwritable-log"
+
+
+def test_a_folder_that_is_gone(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (here / "gone").mkdir()
+    monkeypatch.chdir(here / "gone")
+    (here / "gone").rmdir()
+    assert refused("run.pyio") == "no-such-folder"
+    assert log_paths(str(here / "run.pyio"), "x.py") == (f"{here}/run.pyio", None)
+    with pytest.raises(ConfigError, match="whole path"):
+        Config(exclude="a/b")
+
+
 def test_a_log_that_is_being_written_is_refused(here: Path) -> None:
     code = "import mmap, sys; f = open(sys.argv[1], 'r+b'); m = mmap.mmap(f.fileno(), 0); print('mapped', flush=True)"
     code += "; input()"

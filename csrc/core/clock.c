@@ -59,14 +59,16 @@ struct pt_clock_pair pt_clock_pair(void)
     return p;
 }
 
-/* Only where a duration is asked for: nothing else needs the rate in here. */
+/* Only where a duration is asked for: nothing else needs the rate in here.  It is that since the log began: who joins
+ * one need not wait for a millisecond to pass. */
 uint64_t pt_clock_ticks(uint64_t duration)
 {
     if (!duration || pt.tick_kind == PT_TICKS_MONOTONIC_NS)
         return duration;
-    struct pt_clock_pair first = pt_clock_pair(), now;
-    do
+    struct pt_clock_pair first = pt.header->first, now = pt_clock_pair();
+    if (first.mono > now.mono || first.ticks > now.ticks) /* no log of ours, or not as it was */
+        first = now;
+    while (now.mono - first.mono < 1000000)
         now = pt_clock_pair();
-    while (now.mono - first.mono < 1000000);
     return (uint64_t)((double)duration * (double)(now.ticks - first.ticks) / (double)(now.mono - first.mono));
 }

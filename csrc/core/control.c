@@ -18,7 +18,8 @@ static int open_log(const struct pt_options *o)
     if (strlen(o->path) >= sizeof pt.path)
         return -ENAMETOOLONG;
     strcpy(pt.path, o->path);
-    pt.tick_kind = pt_clock_choose();
+    if (o->create) /* who joins takes the log's own */
+        pt.tick_kind = pt_clock_choose();
     return o->create ? pt_log_create(o->path, o->budget) : pt_log_join(o->path);
 }
 

@@ -73,17 +73,18 @@ static void close_pipes(void)
     }
 }
 
-/* Spawned with no signal blocked, and able to wait for children of its own, whatever the program had set. */
-static int spawn_ordinary(pid_t *pid, const char *const *argv, char **env)
+/* Able to wait for children of its own, whatever the program had set.  Nothing is blocked but Ctrl-C, until it can
+ * answer that (cli/commands/finish.py).  keyboard: the signals of it that the program did not ignore. */
+static int spawn_ordinary(pid_t *pid, const char *const *argv, char **env, const sigset_t *keyboard)
 {
     posix_spawnattr_t attributes;
-    sigset_t none, children;
-    sigemptyset(&none);
-    sigemptyset(&children);
-    sigaddset(&children, SIGCHLD);
+    sigset_t interrupt, usual = *keyboard;
+    sigemptyset(&interrupt);
+    sigaddset(&interrupt, SIGINT);
+    sigaddset(&usual, SIGCHLD);
     posix_spawnattr_init(&attributes);
-    posix_spawnattr_setsigmask(&attributes, &none);
-    posix_spawnattr_setsigdefault(&attributes, &children);
+    posix_spawnattr_setsigmask(&attributes, &interrupt);
+    posix_spawnattr_setsigdefault(&attributes, &usual);
     posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
     int error = posix_spawn(pid, argv[0], NULL, &attributes, (char *const *)argv, env);
     posix_spawnattr_destroy(&attributes);
@@ -99,9 +100,31 @@ static void disarm_timers(void)
     setitimer(ITIMER_PROF, &never, NULL);
 }
 
+/* Ctrl-C from now on is for the finisher, or for nobody: how the program ended has been decided. */
+struct keyboard {
+    struct sigaction before[2];
+    sigset_t heeded; /* the signals of it that the program did not ignore */
+};
+static const int from_keyboard[2] = {SIGINT, SIGQUIT};
+
+static void ignore_keyboard(struct keyboard *k)
+{
+    struct sigaction ignored = {.sa_handler = SIG_IGN};
+    sigemptyset(&k->heeded);
+    for (int i = 0; i < 2; i++)
+        if (sigaction(from_keyboard[i], &ignored, &k->before[i]) == 0 && k->before[i].sa_handler != SIG_IGN)
+            sigaddset(&k->heeded, from_keyboard[i]);
+}
+
+static void restore_keyboard(const struct keyboard *k)
+{
+    for (int i = 0; i < 2; i++)
+        sigaction(from_keyboard[i], &k->before[i], NULL);
+}
+
 /* The run's first process has ended: pack the log, print the summary.  In a
  * fresh interpreter, after this one has written its last byte. */
-static void run_finisher(void)
+static void run_finisher(const struct keyboard *k)
 {
     const char *const *argv = pt.finish;
     if (!argv)
@@ -109,7 +132,7 @@ static void run_finisher(void)
     pt.finish = NULL;
     char **env = environment_without_us();
     pid_t pid;
-    if (!env || spawn_ordinary(&pid, argv, env) != 0)
+    if (!env || spawn_ordinary(&pid, argv, env, &k->heeded) != 0)
         return;
     int status;
     while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
@@ -118,18 +141,48 @@ static void run_finisher(void)
 
 /* The owner's exit is the run's end, unless it runs on in other processes;
  * helpers that are ending get a moment to do so. */
-void pt_run_ends(void)
+void pt_run_ends(int milliseconds)
 {
+    struct keyboard keyboard;
     if (pt.header->owner_pid != pt.pid)
         return;
     pt.gate = 1;
+    ignore_keyboard(&keyboard);
     disarm_timers();
     if (pt_process_others_live())
         close_pipes();
-    for (int i = 0; i < 50 && (pt_process_others_live() || pt_process_others_awaited()); i++)
+    for (int i = 0; i < milliseconds && (pt_process_others_live() || pt_process_others_awaited()); i++)
         nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
-    run_finisher();
+    run_finisher(&keyboard);
     pt_log_finish();
+    restore_keyboard(&keyboard);
+}
+
+/* Whether a signal that this process sends itself ends it here and now.  Python ends so after a KeyboardInterrupt that
+ * nobody caught, and programs that have cleaned up after one of these: no exit handler runs then. */
+static bool ends_us(int number)
+{
+    struct { /* the kernel's, whose first word it is on all architectures */
+        void (*handler)(int);
+        unsigned long rest[3];
+    } action;
+    uint64_t blocked;
+    if (number != SIGINT && number != SIGTERM && number != SIGHUP)
+        return false;
+    return pt_sys6(SYS_getpid, 0, 0, 0, 0, 0, 0) != 1 && /* a container's first process: the kernel spares it */
+           pt_sys(SYS_rt_sigaction, number, 0, &action, 8) == 0 && action.handler == SIG_DFL &&
+           pt_sys(SYS_rt_sigprocmask, SIG_BLOCK, 0, &blocked, 8) == 0 && !(blocked >> (number - 1) & 1);
+}
+
+void pt_signals_itself(struct pt_thread *t, int number)
+{
+    int error = errno;
+    if (ends_us(number)) {
+        pt_process_end(t->process, PT_END_SIGNAL, number);
+        if (!t->borrowed_memory) /* Ctrl-C is for the whole group: the others are ending too */
+            pt_run_ends(number == SIGINT ? 1000 : PT_PATIENCE);
+    }
+    errno = error;
 }
 
 /* What exit() is about to write comes before our summary.  Never fflush(NULL): it waits for the lock of every
@@ -152,7 +205,7 @@ static void at_exit_with_status(int status, void *unused)
     pt_process_end(pt.process, PT_END_EXIT, status & 0xff);
     if (pt.finish) /* else nothing of ours is to come; what stdout is now, only a Python would know */
         flush_output();
-    pt_run_ends();
+    pt_run_ends(PT_PATIENCE);
 }
 
 #if !defined(__GLIBC__)
@@ -163,7 +216,7 @@ static void at_exit_plain(void) /* musl has no on_exit: the status stays for the
     pt_process_end(pt.process, PT_END_UNKNOWN, 0);
     if (pt.finish)
         flush_output();
-    pt_run_ends();
+    pt_run_ends(PT_PATIENCE);
 }
 #endif
 

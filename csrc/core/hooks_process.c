@@ -277,10 +277,30 @@ void hook_exit_now(int status)
     if (t && t->process_id) {
         pt_process_end(t->process, PT_END_EXIT, status & 0xff);
         if (!t->borrowed_memory)
-            pt_run_ends();
+            pt_run_ends(PT_PATIENCE);
     }
     real_exit_now(status);
     __builtin_unreachable();
+}
+
+PT_HOOK_DECLARE(int, kill, pid_t, int);
+int hook_kill(pid_t pid, int number)
+{
+    if (pid > 0 && (uint32_t)pid == (uint32_t)pt_sys6(SYS_getpid, 0, 0, 0, 0, 0, 0)) {
+        struct pt_thread *t = pt_table_owner();
+        if (t && t->process_id)
+            pt_signals_itself(t, number);
+    }
+    return real_kill(pid, number);
+}
+
+PT_HOOK_DECLARE(int, raise, int);
+int hook_raise(int number)
+{
+    struct pt_thread *t = pt_table_owner();
+    if (t && t->process_id)
+        pt_signals_itself(t, number);
+    return real_raise(number);
 }
 
 void pt_before_wait(struct pt_waiting *w)

@@ -38,7 +38,9 @@ void pt_shell_keep(const struct pt_shell *s, const void *stream);
 void pt_shell_take(struct pt_shell *s, const void *stream);
 uint32_t pt_shell_of(const struct pt_process *parent, const struct pt_options *child);
 
-void pt_run_ends(void);          /* finish.c */
+#define PT_PATIENCE 50            /* ms */
+void pt_run_ends(int milliseconds); /* finish.c; how long others that are ending are waited for */
+void pt_signals_itself(struct pt_thread *t, int number); /* finish.c */
 void pt_finish_setup_once(void); /* finish.c */
 bool pt_preload_taken_over(const struct pt_options *o); /* preload.c */
 

@@ -27,7 +27,7 @@ from typing import Any
 
 from pyio_trace import config as configuration
 from pyio_trace.output import LIVE_SUFFIX, PACKED_SUFFIX, named_in_memory
-from pyio_trace.values import did_you_mean
+from pyio_trace.values import did_you_mean, in_words
 from pyio_trace_plugins import gather as gathering
 
 _OUTPUT = configuration.BY_NAME["output"].variable
@@ -48,14 +48,14 @@ def runtime_env(
     given, they come from the environment and pyproject.toml.  What `base` says
     in its own env_vars counts.  Raises ConfigError.
     """
-    words = {name: str(value) for name, value in options.items() if value is not None}
-    for name in words:
+    for name in options:
         if name not in configuration.BY_NAME:
             near = did_you_mean(name, configuration.BY_NAME)
             raise TypeError(f"runtime_env() has no option {name!r}{near}")
+    words = {name: in_words(value, name) for name, value in options.items() if value is not None}
     if output is not None:
         words["output"] = os.fspath(output)
-    config = configuration.load(words)
+    config = configuration.load(words, typed=False)
     ours = {**config.to_environment(), _OUTPUT: _pattern(config.output), _LOG: ""}  # a log of its own for each
     if "quiet" not in words:
         ours[_QUIET] = "1"  # a worker's stderr is shown on the driver's

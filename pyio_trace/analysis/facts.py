@@ -12,7 +12,8 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Run:
-    """The run and its log.  start: epoch ns; wall: ns from its start to its last sign of life."""
+    """The run and its log.  start: epoch ns; wall: ns from its start to its last sign of life; ring_since: epoch ns,
+    where a ring wrote over operations: those that began later are all there."""
 
     path: str
     run: str
@@ -27,6 +28,7 @@ class Run:
     calls: int
     log_bytes: int
     bytes_per_operation: float | None
+    ring_since: int | None = None
 
 
 @dataclass(frozen=True)

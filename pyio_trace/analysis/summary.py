@@ -134,6 +134,7 @@ class _Reading:
             running=any(p["ended"] == "running" for p in self._table),
             mode=info["mode"], format=info["format"], records=self._c.rows, calls=self._c.calls,
             log_bytes=info["bytes"], bytes_per_operation=info["bytes_per_operation"],
+            ring_since=info.get("ring_since"),
         )  # fmt: skip
 
     def _layers(self) -> list[facts.Layer]:

@@ -10,7 +10,7 @@ import sys
 
 from pyio_trace import native
 from pyio_trace.capture import engine, imports, threads
-from pyio_trace.config import FINAL_VARIABLE, FOUND_VARIABLE, LOG_VARIABLE
+from pyio_trace.config import FINAL_VARIABLE, FOUND_VARIABLE, LOG_VARIABLE, SCRIPT_VARIABLE
 from pyio_trace.errors import CaptureError, ConfigError
 from pyio_trace.values import did_you_mean
 
@@ -114,17 +114,40 @@ def _start_core(core: ModuleType, config: Config, live: str, final: str | None, 
 
 
 def script_name() -> str:
-    """What is being run, for the log's name and process:NAME rules: sys.argv may not be complete yet."""
-    words = sys.orig_argv[1:]
-    while words and words[0].startswith("-"):
-        word = words.pop(0)
-        if word in ("-c", "-m") or word in ("-X", "-W"):
-            value = words.pop(0) if words else ""
-            if word == "-c":
-                return "command"
-            if word == "-m":
-                return value
-    return words[0] if words else "python"
+    """What is being run, for the log's name and process:NAME rules: sys.argv may not be complete yet.
+
+    A worker of multiprocessing's (spawn, forkserver) goes by the script of the program that it works for.
+    """
+    kind, what = _program(sys.orig_argv[1:])
+    if kind == "c":
+        work = any(f"from multiprocessing.{module} import" in what for module in ("spawn", "forkserver"))
+        return os.environ.get(SCRIPT_VARIABLE, "command") if work else "command"
+    return what if what not in ("", "-") else "python"
+
+
+def _program(words: list[str]) -> tuple[str, str]:
+    """("c", code), ("m", module) or ("", script) of an interpreter's words, as it reads them itself."""
+    at = 0
+    while at < len(words):
+        word = words[at]
+        at += 1
+        if word == "--":
+            break
+        if not word.startswith("-") or word == "-":
+            return "", word
+        if word.startswith("--"):
+            at += word == "--check-hash-based-pycs"
+            continue
+        # Letters may be joined (-Bum module); these take a value, here or in the next word.
+        valued = next((n for n in range(1, len(word)) if word[n] in "cmWX"), 0)
+        if valued:
+            value = word[valued + 1 :]
+            if not value:
+                value = words[at] if at < len(words) else ""
+                at += 1
+            if word[valued] in "cm":
+                return word[valued], value
+    return "", words[at] if at < len(words) else ""
 
 
 def check(config: Config, known: dict[str, str] | None = None) -> None:
@@ -136,12 +159,31 @@ def check(config: Config, known: dict[str, str] | None = None) -> None:
         engine.check(config.instruments, engine.names() if known is None else known)
     words = f"{config.include},{config.exclude}".split(",")
     names = [word.removeprefix("op:") for word in words if word.startswith("op:")]
-    if not names or native.core is None:
+    if not names:
         return
+    operations = native.core.operations() if native.core is not None else _listed_operations()
     for name in names:
-        if not native.core.knows_operation(os.fsencode(name)):
-            like = did_you_mean(name, native.core.operations())
-            raise ConfigError("bad-rule", f"op:{name}: there is no such operation{like}")
+        if operations and not _is_there(name, operations):
+            raise ConfigError("bad-rule", f"op:{name}: there is no such operation{did_you_mean(name, operations)}")
+
+
+def _is_there(pattern: str, operations: list[str]) -> bool:
+    """Whether it names an operation."""
+    if native.core is not None:
+        return bool(native.core.knows_operation(os.fsencode(pattern)))
+    from fnmatch import fnmatchcase
+
+    return any(fnmatchcase(name, pattern) for name in operations)
+
+
+def _listed_operations() -> list[str]:
+    """Their names where there is no core: from its source, in a source tree; else empty."""
+    root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    try:
+        with open(os.path.join(root, "csrc", "core", "operations.def"), encoding="utf-8") as table:
+            return [line.split('"')[1] for line in table if line.startswith("OP(") and '"' in line]
+    except OSError:
+        return []
 
 
 def stop() -> None:
@@ -167,7 +209,8 @@ def mode() -> str:
 def switch(mode: str) -> None:
     """Set the mode of this process.  Raises ConfigError, CaptureError."""
     if mode not in MODES:
-        raise ConfigError("bad-value", f"mode: {mode!r} is not one of {', '.join(MODES)}{did_you_mean(mode, MODES)}")
+        near = did_you_mean(str(mode), MODES)
+        raise ConfigError("bad-value", f"mode: {mode!r} is not one of {', '.join(MODES)}{near}")
     _core().set_mode(MODES.index(mode))
 
 
@@ -234,6 +277,7 @@ def _tell_children(config: Config, begun: Begun, found: str) -> None:
         LOG_VARIABLE: os.path.abspath(begun.live),
         FINAL_VARIABLE: begun.final,  # a program that this one becomes has to know
         FOUND_VARIABLE: found,
+        SCRIPT_VARIABLE: script_name(),
     }
     if config.follow == "none":
         wanted = dict.fromkeys(wanted)

@@ -6,9 +6,11 @@ import os
 
 from pyio_trace.capture import online
 from pyio_trace.config import Config, load, output_paths
+from pyio_trace.values import in_words
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from types import TracebackType
     from typing import Self
 
@@ -93,11 +95,11 @@ def trace(
     *,
     stacks: str | None = None,
     follow: str | None = None,
-    instruments: str | None = None,
+    instruments: str | Iterable[str] | None = None,
     max_log_size: int | str | None = None,
     mode: str | None = None,
-    include: str | None = None,
-    exclude: str | None = None,
+    include: str | Iterable[str | os.PathLike[str]] | None = None,
+    exclude: str | Iterable[str | os.PathLike[str]] | None = None,
     min_duration: int | str | None = None,
     min_size: int | str | None = None,
     ring_size: int | str | None = None,
@@ -107,11 +109,12 @@ def trace(
 
     output: the log's name or pattern (``*.pyio`` stays a live log, ``*.parquet``
     is packed at the end; default: see docs/log-format.md); the other options are
-    those of the command line and, where None, come from the environment and
-    pyproject.toml.  Raises PyioTraceError if tracing cannot start.
+    those of the command line (rules and names also as lists) and, where None,
+    come from the environment and pyproject.toml.  Raises PyioTraceError if
+    tracing cannot start.
     """
     said = {
-        "output": None if output is None else os.fspath(output),
+        "output": output,
         "stacks": stacks,
         "follow": follow,
         "instruments": instruments,
@@ -124,7 +127,7 @@ def trace(
         "ring_size": ring_size,
         "dump_signal": dump_signal,
     }
-    return Trace(load({name: str(value) for name, value in said.items() if value is not None}))
+    return Trace(load({name: in_words(value, name) for name, value in said.items() if value is not None}, typed=False))
 
 
 def current_run() -> Run | None:

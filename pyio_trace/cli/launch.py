@@ -53,7 +53,7 @@ def parse(arguments: list[str], commands: tuple[str, ...] = ()) -> tuple[dict[st
         at = _option(word, arguments, at, options)
     if at >= len(arguments):
         raise ConfigError("no-program", "which program? Write: pyio-trace [options] script.py [args]")
-    return options, "script", _script(arguments[at], commands), arguments[at + 1 :]
+    return options, "script", runnable(arguments[at], commands), arguments[at + 1 :]
 
 
 def _option(word: str, arguments: list[str], at: int, options: dict[str, str]) -> int:
@@ -102,8 +102,8 @@ def _unknown(flag: str) -> ConfigError:
     return ConfigError("unknown-option", f"there is no option {flag}{near}")
 
 
-def _script(word: str, commands: tuple[str, ...]) -> str:
-    """The script, if there is one; a folder or archive with a __main__.py is one too."""
+def runnable(word: str, commands: tuple[str, ...] = ()) -> str:
+    """The script, if there is one; a folder or archive with a __main__.py is one too.  Raises ConfigError."""
     if os.path.isdir(word) and not os.path.isfile(os.path.join(word, "__main__.py")):
         raise ConfigError("no-such-script", f"{word!r} is a folder without a __main__.py; name a script")
     if os.path.exists(word):

@@ -58,7 +58,8 @@ def launch_early() -> None:
     The rest, and whatever is wrong, is left to main(), to which the interpreter goes on.
     """
     arguments = sys.argv[1:]
-    if not arguments or arguments[0] in {*COMMANDS, *HIDDEN, *_HELP, *_VERSION} - {"run"}:
+    first = arguments[1:2] if arguments[:1] == ["run"] else arguments[:1]
+    if not first or first[0] in {*_HELP, *_VERSION} or arguments[0] in {*COMMANDS, *HIDDEN} - {"run"}:
         return
     try:
         _dispatch(arguments)
@@ -74,6 +75,11 @@ def _dispatch(arguments: list[str]) -> int:
         if word != "run":
             return _command(word, arguments[1:])
         arguments = arguments[1:]
+        if arguments and arguments[0] in _HELP:
+            from pyio_trace.cli.help import of_run
+
+            sys.stdout.write(of_run())
+            return 0
     elif word in _HELP:
         from pyio_trace.cli.help import overview
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -56,6 +57,17 @@ def add_table(parser: Parser, *more: str) -> None:
     parser.add_argument("--output", metavar="FILE", help="write there instead of to standard output")
 
 
+def count(text: str) -> int:
+    """A number of rows, 0 and up; raises ConfigError."""
+    try:
+        number = int(text)
+    except ValueError:
+        number = -1
+    if number < 0:
+        raise ConfigError("bad-arguments", f"{text!r} is no number of rows; write 0, 1, 2 ...")
+    return min(number, sys.maxsize)
+
+
 def open_log(path: str) -> Log:
     """The log, or the LogError that says why not."""
     from pyio_trace.join.opening import open_log as open_any
@@ -74,6 +86,7 @@ def write_rows(batches: Iterable[pa.RecordBatch], schema: pa.Schema, arguments: 
         write_table(batches, schema, arguments.format, sys.stdout.buffer)
         sys.stdout.buffer.flush()
         return 0
+    check_output(arguments.output, arguments.log)
     try:
         with open(arguments.output, "wb") as file:
             write_table(batches, schema, arguments.format, file)
@@ -84,12 +97,22 @@ def write_rows(batches: Iterable[pa.RecordBatch], schema: pa.Schema, arguments: 
     return 0
 
 
-def write_text(text: str, output: str | None) -> int:
+def check_output(output: str, log: str) -> None:
+    """Raise ConfigError where --output names the very log that is read."""
+    if os.path.exists(output) and os.path.samefile(output, log):
+        raise ConfigError(
+            "contradictory-options", f"{output}: that is the log itself; name another file for --output"
+        )
+
+
+def write_text(text: str, arguments: argparse.Namespace) -> int:
     """Write text to --output or standard output; returns the exit status."""
+    output = arguments.output
     if output is None:
         sys.stdout.write(text)
         sys.stdout.flush()
         return 0
+    check_output(output, arguments.log)
     try:
         with open(output, "w", encoding="utf-8", errors="backslashreplace") as file:
             file.write(text)

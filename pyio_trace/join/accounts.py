@@ -9,7 +9,7 @@ calls that libc made for itself.  docs/blind-spots.md has the errors of this.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,8 +22,7 @@ from pyio_trace.log.live import Block, LiveLog
 Moved = tuple[int, int, int]
 
 
-@dataclass(frozen=True)
-class Account:
+class Account(NamedTuple):
     """One process between the start and the end of its tracing, in bytes.
 
     kernel_*: moved by read- and write-like calls, of files, pipes and sockets
@@ -72,42 +71,46 @@ def total(parts: Iterable[Moved]) -> dict[int, tuple[int, int]]:
     return result
 
 
-def account_of(
-    log: LiveLog, raw: np.void, identity: int, words: Vocabulary, moved: dict[int, tuple[int, int]]
-) -> Account | None:
-    """A process's account; None: its begin or end was not seen (killed; no /proc), or the kernel has added a child's to
-    it that is not known."""
-    if int(raw["accounts"]) != layout.ACCOUNT_BEGIN | layout.ACCOUNT_END:
-        return None
+def accounts_of(log: LiveLog, words: Vocabulary, moved: dict[int, tuple[int, int]]) -> list[Account | None]:
+    """Each process's account, in the order of log.processes(); None: its begin or end was not seen (killed; no /proc),
+    or the kernel has added a child's to it that is not known."""
+    entries = log.processes()
     if log.header["ring_slots"]:
-        return None  # most of what it did is not in the log any more
+        return [None] * len(entries)  # most of what they did is not in the log any more
+    ids = entries["chunk"]["offset"].astype(np.int64) >> layout.ID_SHIFT
+    rows = (moved.get(identity, (0, 0)) for identity in ids.tolist())
+    in_rows = np.array([(min(read, _MOST), min(written, _MOST)) for read, written in rows], np.int64).reshape(-1, 2)
+    begin, end, children = entries["begin_account"], entries["end_account"], entries["children_account"]
 
-    def grown(name: str) -> int:
-        before = _signed(raw["begin_account"][name]) + _signed(raw["children_account"][name])
-        return max(_signed(raw["end_account"][name]) - before, 0)
+    def grown(name: str) -> NDArray[np.int64]:
+        return np.maximum(_sane(end[name]) - (_sane(begin[name]) + _sane(children[name])), 0)
 
-    read, written = moved.get(identity, (0, 0))
-    counted_read, counted_written = _counted(log.counters(identity), words)
-    kernel_read, kernel_written = max(grown("read_chars") - _signed(raw["own_read"]), 0), grown("write_chars")
-    return Account(
-        kernel_read=kernel_read,
-        kernel_written=kernel_written,
-        storage_read=grown("storage_read"),
-        storage_written=grown("storage_written"),
-        # of this process alone, unlike the bytes
-        major_faults=max(
-            _signed(raw["end_account"]["major_faults"]) - _signed(raw["begin_account"]["major_faults"]), 0
-        ),
-        unseen_read=max(kernel_read - read - counted_read - _signed(raw["unrecorded_read"]), 0),
-        unseen_written=max(kernel_written - written - counted_written - _signed(raw["unrecorded_written"]), 0),
-    )
-
-
-def _counted(counters: NDArray[np.void], words: Vocabulary) -> tuple[int, int]:
-    direction = words.kernel[: len(counters)]
-    read = sum(map(_signed, counters["bytes"][direction & KERNEL_READS != 0]))
-    return read, sum(map(_signed, counters["bytes"][direction & KERNEL_WRITES != 0]))
+    kernel = np.maximum(grown("read_chars") - _sane(entries["own_read"]), 0), grown("write_chars")
+    unrecorded = _sane(entries["unrecorded_read"]), _sane(entries["unrecorded_written"])
+    unseen = [
+        np.maximum(kernel[at] - in_rows[:, at] - _counted(log, words, direction, len(entries)) - unrecorded[at], 0)
+        for at, direction in enumerate((KERNEL_READS, KERNEL_WRITES))
+    ]
+    # of this process alone, unlike the bytes
+    faults = np.maximum(_sane(end["major_faults"]) - _sane(begin["major_faults"]), 0)
+    columns = (*kernel, grown("storage_read"), grown("storage_written"), faults, *unseen)
+    known = (entries["accounts"] == layout.ACCOUNT_BEGIN | layout.ACCOUNT_END).tolist()
+    figures = zip(*(column.tolist() for column in columns), strict=True)
+    return [Account(*figure) if there else None for there, figure in zip(known, figures, strict=True)]
 
 
-def _signed(value: np.generic) -> int:
-    return min(int(value), np.iinfo(np.int64).max >> 2)  # damaged ones must still add up
+def _counted(log: LiveLog, words: Vocabulary, direction: int, processes: int) -> NDArray[np.int64]:
+    """Bytes of each process that were only counted."""
+    position, number, counters = log.counted
+    mine = (position >= 0) & (words.kernel[number] & direction != 0)
+    sums = np.zeros(processes, np.int64)
+    np.add.at(sums, position[mine], np.minimum(_sane(counters["bytes"][mine]), _MOST // layout.MAX_OPS))
+    return sums
+
+
+#: Damaged ones must still add up.
+_MOST = np.iinfo(np.int64).max >> 2
+
+
+def _sane(values: NDArray[np.uint64]) -> NDArray[np.int64]:
+    return np.minimum(values, np.uint64(_MOST)).astype(np.int64)

@@ -22,6 +22,7 @@ _INFO: dict[str, Any] = {
     "run": str, "host": str, "start": int, "end": int | None, "mode": str,
     "boot": str, "owner_pid": int, "version": int, "records": int, "logs": list,
     "format": str, "bytes": int, "bytes_per_operation": int | float | None,
+    "ring_since": int | None,
 }  # fmt: skip
 #: Folders packed with packed folders in them.
 _DEEPEST = 8

@@ -90,7 +90,8 @@ class Log:
 
     def info(self) -> dict[str, Any]:
         """The run: run, host, boot, owner_pid, start, end (ns since the epoch), mode, format, version,
-        records, bytes, bytes_per_operation."""
+        records, bytes, bytes_per_operation, ring_since (ns since the epoch: a ring wrote over operations that began up
+        to then, and has all later ones; None: it wrote over none)."""
         return self._source.info()
 
     def _names(self, columns: Sequence[str] | None) -> tuple[str, ...]:

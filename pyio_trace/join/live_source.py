@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from pyio_trace import events
 from pyio_trace.join import parallel
-from pyio_trace.join.accounts import account_of
+from pyio_trace.join.accounts import accounts_of
 from pyio_trace.join.appends import Offsets
 from pyio_trace.join.arrays import of_texts
 from pyio_trace.join.candidates import Candidates
@@ -87,7 +87,7 @@ class LiveSource:
     def process_rows(self) -> list[dict[str, Any]]:
         processes = self._accounted
         add_lines(processes, self._log, self._heap, self.slots, self.words)
-        return [asdict(process) for process in processes]
+        return [dict(vars(process)) for process in processes]
 
     @cached_property
     def offsets(self) -> Offsets:
@@ -220,17 +220,20 @@ class LiveSource:
         for row in self._mappings:
             touched, written = mapped.get(row["process"], (0, 0))
             mapped[row["process"]] = (min(touched + row["touched"], 1 << 62), min(written + row["written"], 1 << 62))
-        entries = zip(self._processes, self._log.processes(), process_ids(self._log).tolist(), strict=True)
+        accounts = accounts_of(self._log, self.words, self.survey.moved)
         result = []
-        for process, raw, identity in entries:
-            account = account_of(self._log, raw, identity, self.words, self.survey.moved)
-            known = {} if account is None else asdict(account)
+        for process, account in zip(self._processes, accounts, strict=True):
+            known = {} if account is None else account._asdict()
             if process.index in mapped:
                 known |= dict(zip(("mapped_touched", "mapped_written"), mapped[process.index], strict=True))
-            result.append(replace(process, **known))
+            result.append(Process(**{**vars(process), **known}))
         return result
 
     def counters(self) -> list[dict[str, Any]]:
+        return self._counters
+
+    @cached_property
+    def _counters(self) -> list[dict[str, Any]]:
         return read_counters(self._log, self.words, self._processes)
 
     def losses(self) -> dict[str, Any]:

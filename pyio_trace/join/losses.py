@@ -8,7 +8,7 @@ import numpy as np
 
 from pyio_trace import events
 from pyio_trace.join.arrays import table_of_rows
-from pyio_trace.join.processes import Process, process_ids
+from pyio_trace.join.processes import Process
 from pyio_trace.join.vocabulary import Vocabulary
 from pyio_trace.log import layout
 from pyio_trace.log.live import LiveLog
@@ -49,41 +49,32 @@ def read_counters(log: LiveLog, words: Vocabulary, processes: list[Process]) -> 
     choice; by kind).  bytes: moved; duration: ns; null where not kept.
     process null: of processes that had no entry left.
     """
-    rows: list[dict[str, Any]] = []
-    ids = [0, *process_ids(log).tolist()]
-    entries = log.processes()
-    for position, identity in enumerate(ids):
-        process = processes[position - 1] if position else None
-        where = {"process": process.index if process else None, "pid": process.pid if process else None}
-        counters = log.counters(identity)
-        times = log.clock.span(counters["ticks"].view(np.int64))
-        for number in np.flatnonzero(counters["count"]).tolist():
-            counter = counters[number]
-            rows.append(
-                where
-                | {
-                    "why": "counted",
-                    "layer": events.LAYERS[words.layer[number]],
-                    "op_class": events.CLASSES[words.klass[number]],
-                    "op": words.names[number],
-                    "count": _signed(counter["count"]),
-                    "bytes": _signed(counter["bytes"]),
-                    "duration": int(times[number]),
-                    "errors": _signed(counter["errors"]),
-                }
-            )
-        entry = entries[position - 1] if position else log.header
-        rows += [
-            where
-            | {
-                "why": "excluded",
+    position, number, counters = log.counted
+    times = log.clock.span(counters["ticks"].view(np.int64)).tolist()
+    rows: list[tuple[int, dict[str, Any]]] = []
+    for at, operation, counter, time in zip(position.tolist(), number.tolist(), counters, times, strict=True):
+        if counter["count"]:
+            figures = {name: _signed(counter[name]) for name in ("count", "bytes", "errors")}
+            rows.append((at, _named(words, operation) | figures | {"duration": time}))
+    for first, entries in ((-1, np.array([log.header])), (0, log.processes())):
+        for at, kind in np.argwhere(entries["excluded_ops"]).tolist():
+            left_out = {
                 "kind": layout.DESC_KINDS[kind] if kind < len(layout.DESC_KINDS) else f"kind-{kind}",
-                "count": _signed(entry["excluded_ops"][kind]),
-                "bytes": _signed(entry["excluded_bytes"][kind]),
+                "count": _signed(entries["excluded_ops"][at, kind]),
+                "bytes": _signed(entries["excluded_bytes"][at, kind]),
             }
-            for kind in np.flatnonzero(entry["excluded_ops"]).tolist()
-        ]
-    return rows
+            rows.append((at + first, {"why": "excluded"} | left_out))
+    rows.sort(key=lambda row: row[0])  # of one process: what was counted first
+    return [_of(processes[at] if at >= 0 else None) | row for at, row in rows]
+
+
+def _named(words: Vocabulary, number: int) -> dict[str, Any]:
+    layer, klass = events.LAYERS[words.layer[number]], events.CLASSES[words.klass[number]]
+    return {"why": "counted", "layer": layer, "op_class": klass, "op": words.names[number]}
+
+
+def _of(process: Process | None) -> dict[str, Any]:
+    return {"process": process.index if process else None, "pid": process.pid if process else None}
 
 
 def _left_alone(process: Process) -> bool:
@@ -156,7 +147,8 @@ def _mapped(mappings: list[dict[str, Any]]) -> dict[str, int]:
 
 def read_info(log: LiveLog, processes: list[Process], rows: int) -> dict[str, Any]:
     """The run: run (id), host, boot, owner_pid, start, end (ns since the epoch; end null while some process
-    runs), mode, format, version, records, bytes (of the log) and bytes_per_operation."""
+    runs), mode, format, version, records, bytes (of the log), bytes_per_operation and ring_since (ns since the
+    epoch: a ring wrote over operations that began up to then, and has all later ones; null: it wrote over none)."""
     header = log.header
     mode = int(header["mode"])
     used = min(int(header["next"]), log.file.whole)
@@ -175,6 +167,7 @@ def read_info(log: LiveLog, processes: list[Process], rows: int) -> dict[str, An
         "records": rows,
         "bytes": used,
         "bytes_per_operation": used / rows if rows else None,
+        "ring_since": log.clock.epoch_of(int(header["ring_lost"])) if header["ring_lost"] else None,
     }
 
 

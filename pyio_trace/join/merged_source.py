@@ -89,6 +89,7 @@ class MergedSource:
         logs = [source.info() for source in self._sources]
         rows, size = self.rows(), sum(info["bytes"] for info in logs)
         ends = [info["end"] for info in logs]
+        rings = [info["ring_since"] for info in logs if info.get("ring_since")]  # older packed logs do not say
         return logs[0] | {
             "host": ", ".join(dict.fromkeys(info["host"] for info in logs)),
             "start": min(info["start"] for info in logs),
@@ -97,6 +98,7 @@ class MergedSource:
             "records": rows,
             "bytes": size,
             "bytes_per_operation": size / rows if rows else None,
+            "ring_since": max(rings, default=None),
             "logs": logs,
         }
 

@@ -24,7 +24,10 @@ def open_log(path: str | os.PathLike[str]) -> Log:
     Raises LogError: no-such-log, not-a-log, log-unreadable, log-truncated,
     log-version, log-damaged.
     """
-    path = Path(path)
+    name = os.fsdecode(path)
+    if not name:  # a shell's variable that is not set: not the current folder
+        raise LogError("no-such-log", "the name of the log is empty; name a log or a folder of logs")
+    path = Path(name)
     return Log(path, open_source(path))
 
 

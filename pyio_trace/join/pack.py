@@ -6,18 +6,19 @@ renames into place, so that a half-written file never has a log's name.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from pyio_trace import events
 from pyio_trace.errors import LogError
 from pyio_trace.join.opening import open_source
 from pyio_trace.join.source import Source
 from pyio_trace.log.live import LiveLog
-from pyio_trace.log.parquet import KEY, description_of
+from pyio_trace.log.parquet import KEY, description_of, for_arrow
 from pyio_trace.output import PACKED_SUFFIX
 
 if TYPE_CHECKING:
@@ -94,7 +95,11 @@ def _write(source: Source, path: Path, progress: Callable[[int, int], None] | No
     total, done = source.rows(), 0
     pending: list[pa.RecordBatch] = []
     waiting = 0
-    with _writer(source, path) as writer:
+    place = for_arrow(path, "wb")
+    with contextlib.ExitStack() as open_ones:
+        if not isinstance(place, Path):
+            open_ones.enter_context(place)
+        writer = open_ones.enter_context(_writer(source, place))
         for batch in source.batches(_COLUMNS, _ROW_GROUP):
             if waiting + len(batch) > _ROW_GROUP:
                 _flush(writer, pending)
@@ -118,7 +123,7 @@ def _flush(writer: pq.ParquetWriter, batches: list[pa.RecordBatch]) -> None:
     writer.write_table(pa.Table.from_batches(batches).combine_chunks(), row_group_size=_ROW_GROUP)
 
 
-def _writer(source: Source, path: Path) -> pq.ParquetWriter:
+def _writer(source: Source, place: Path | BinaryIO) -> pq.ParquetWriter:
     import pyarrow.parquet as pq
 
     description = description_of(
@@ -129,7 +134,7 @@ def _writer(source: Source, path: Path) -> pq.ParquetWriter:
         mappings=source.mappings(),
     )
     return pq.ParquetWriter(
-        path,
+        place,
         events.arrow_schema(_COLUMNS).with_metadata({KEY: description}),
         compression="zstd",
         compression_level=3,

@@ -20,7 +20,6 @@ from numpy.typing import NDArray
 from pyio_trace.elf import is_static
 from pyio_trace.join.arrays import table_of_rows
 from pyio_trace.log import layout
-from pyio_trace.log.clock import Clock
 from pyio_trace.log.heap import Heap
 from pyio_trace.log.live import LiveLog
 
@@ -123,6 +122,10 @@ def read_processes(log: LiveLog, heap: Heap) -> list[Process]:
     here = _this_machine(log.header)
     host = _text(log.header["host"])
     continued = {entry.before for entry in entries if entry.before is not None}
+    begins, ends = (
+        log.clock.epoch(np.array([getattr(entry, name) for entry in entries], np.uint64)).tolist()
+        for name in ("begin", "end")
+    )
     return [
         _process(
             position,
@@ -130,7 +133,7 @@ def read_processes(log: LiveLog, heap: Heap) -> list[Process]:
             _parent(entry, entries, index, by_pid),
             _started_by(entry, entries),
             host,
-            log.clock,
+            (begins[position], ends[position] if entry.end else None),
             heap,
             here,
             position in continued,
@@ -202,7 +205,7 @@ def _process(
     parent: int | None,
     started_by: int | None,
     host: str,
-    clock: Clock,
+    times: tuple[int, int | None],
     heap: Heap,
     here: bool,
     continued: bool,
@@ -220,8 +223,8 @@ def _process(
         ppid=_int32(int(raw["ppid"])),
         parent=parent,
         start=_STARTS[start] if start < len(_STARTS) else "unknown",
-        begin=clock.epoch_of(entry.begin),
-        end=clock.epoch_of(entry.end) if entry.end else None,
+        begin=times[0],
+        end=times[1],
         ended=ended,
         status=status,
         argv=argv,

@@ -39,6 +39,9 @@ class HeapSlots:
 
     def __init__(self, log: LiveLog) -> None:
         headers, sizes = log.chunks.of_kind(layout.CHUNK_HEAP)
+        # Of what was claimed, the pages that have been given out: short-lived processes use little of it.
+        given = np.minimum(headers["cursor"], np.uint64(1 << 40)).astype(np.int64) + (layout.PAGE - 1) & -layout.PAGE
+        sizes = np.where(headers["cursor"] < layout.HEAP_START, sizes, np.minimum(given, sizes))
         #: (first byte, end) of the file, of each stretch that has slots of its own
         self.stretches = [
             (low // layout.PAGE * layout.PAGE, high)

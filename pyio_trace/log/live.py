@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -72,6 +73,15 @@ class Block:
         return Block(self.some(at), self.ids.take(at), self.process.take(at), self.tid.take(at), sums)
 
 
+class Counted(NamedTuple):
+    """Counters, by process and operation: position of the process (-1: none), number of the operation, and
+    layout.COUNTER."""
+
+    position: NDArray[np.int64]
+    number: NDArray[np.int64]
+    counters: NDArray[np.void]
+
+
 class LiveLog:
     """A live log opened for reading, as of this moment.
 
@@ -110,9 +120,15 @@ class LiveLog:
 
     def processes(self) -> NDArray[np.void]:
         """The process entries (layout.PROCESS_ENTRY), oldest first; their id is chunk.offset >> 4."""
+        return self._processes
+
+    @cached_property
+    def _processes(self) -> NDArray[np.void]:
         headers, sizes = self.chunks.of_kind(layout.CHUNK_PROCESS)
         whole = headers[sizes >= layout.PROCESS_ENTRY.itemsize]
-        return self.file.structs(whole["offset"].astype(np.int64), layout.PROCESS_ENTRY)
+        entries = self.file.structs(whole["offset"].astype(np.int64), layout.PROCESS_ENTRY)
+        entries.setflags(write=False)  # all who ask have the same ones
+        return entries
 
     def selective(self) -> bool:
         """Whether operations on files have no record: by choice (rules, minima, a pause), or in sums before the log
@@ -132,6 +148,22 @@ class LiveLog:
         at = (process << layout.ID_SHIFT) + layout.COUNTERS_OFFSET
         read = self.file.read(at, layout.MAX_OPS * layout.COUNTER.itemsize)
         return np.frombuffer(read, layout.COUNTER, len(read) // layout.COUNTER.itemsize)
+
+    @cached_property
+    def counted(self) -> Counted:
+        """The counters that are not zero, of no process and of each."""
+        ids = [0, *(self.processes()["chunk"]["offset"].astype(np.int64) >> layout.ID_SHIFT).tolist()]
+        position: list[NDArray[np.int64]] = [np.empty(0, np.int64)]
+        number: list[NDArray[np.int64]] = [np.empty(0, np.int64)]
+        counters = [np.empty(0, layout.COUNTER)]
+        for at, identity in enumerate(ids):
+            every = self.counters(identity)
+            used = np.flatnonzero(every.view("<u8").reshape(-1, 4).any(axis=1))
+            if len(used):
+                position.append(np.full(len(used), at - 1))
+                number.append(used)
+                counters.append(every[used])
+        return Counted(np.concatenate(position), np.concatenate(number), np.concatenate(counters))
 
     def record_slots(self) -> int:
         """How many records there can be at most."""

@@ -10,7 +10,7 @@ import json
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 from pyio_trace import events
 from pyio_trace.errors import LogError
@@ -43,6 +43,15 @@ def is_parquet(path: Path) -> bool:
         return file.read(len(MAGIC)) == MAGIC
 
 
+def for_arrow(path: Path, mode: str) -> Path | BinaryIO:
+    """What Arrow can open: the path, or where that is no UTF-8, the open file."""
+    try:
+        os.fspath(path).encode()
+    except UnicodeEncodeError:
+        return cast("BinaryIO", path.open(mode))
+    return path
+
+
 def description_of(info: dict[str, Any], **rest: Any) -> bytes:
     """The JSON to put under KEY."""
     return json.dumps({"version": VERSION, "info": info, **rest}, ensure_ascii=False).encode()
@@ -59,11 +68,12 @@ def open_parquet(path: str | os.PathLike[str]) -> ParquetLog:
     path = Path(path)
     names: list[str]
     try:
-        metadata = pq.read_metadata(path).metadata or {}
+        place = for_arrow(path, "rb")
+        metadata = pq.read_metadata(place).metadata or {}
         if KEY not in metadata:
             raise LogError("not-a-log", f"{path}: a Parquet file, but not a log that pyio_trace has written")
         description = _description(path, metadata[KEY])
-        file = pq.ParquetFile(path, read_dictionary=_DICTIONARIES, page_checksum_verification=True)
+        file = pq.ParquetFile(place, read_dictionary=_DICTIONARIES, page_checksum_verification=True)
         names = list(file.schema_arrow.names)
     except KeyError:
         names = []

@@ -82,6 +82,9 @@ def _run(summary: facts.Summary) -> Section:
         f"{seconds(run.wall)} wall time{state}, {share}",
         f"{counted(run.calls, 'call')} in {counted(max(processes, 1), 'process', 'processes')} on {run.host}; {log}",
     ]
+    if run.ring_since is not None:
+        since = seconds(max(run.ring_since - run.start, 0))
+        lines.append(f"The ring wrote over earlier operations; it is whole from {since} after the start on.")
     if not run.calls:
         lines.append("No operation was recorded.")
     return Section("pyio_trace: " + command(run.command), lines)

@@ -229,16 +229,17 @@ def test_what_is_wrong_with_a_launch_is_said_once(program: Runner) -> None:
     assert succeeded(program.command([*us, "--version"])).stdout.startswith("pyio_trace ")
     assert succeeded(program.command([*us, "summary", "--help"])).stdout.startswith("usage: pyio-trace summary")
     assert succeeded(program.command([*us, "run", "-q", "-c", "print('ran')"])).stdout == "ran\n"
+    assert succeeded(program.command([*us, "run", "--help"])).stdout.count("usage: pyio-trace run") == 1
 
 
 def test_a_launch_that_is_interrupted_says_nothing(tmp_path: Path) -> None:
-    # GIVEN a launch that waits: its log's name is that of a FIFO, which it looks into
-    os.mkfifo(tmp_path / "run.pyio")
+    # GIVEN a launch that waits: the settings of its project are a FIFO
+    os.mkfifo(tmp_path / "pyproject.toml")
     words = [sys.executable, "-m", "pyio_trace", "-o", "run.pyio", "-c", "print('ran')"]
     launch = subprocess.Popen(
         words, cwd=tmp_path, env=clean_environment(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT
     )
-    with open(tmp_path / "run.pyio", "wb"):
+    with open(tmp_path / "pyproject.toml", "wb"):
         # WHEN Ctrl-C is pressed THEN it ends, without a word
         launch.send_signal(signal.SIGINT)
         said, _ = launch.communicate(timeout=TIMEOUT)

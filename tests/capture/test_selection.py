@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from pyio_trace.capture import online
 from tests.support.programs import Outcome, Runner, succeeded
 
 
@@ -281,6 +282,58 @@ def test_processes_by_name(program: Runner) -> None:
     assert left_out(outcome)["paused"][0] >= 2
     notes = [entry["note"] for entry in outcome.processes if str(child) in entry["argv"] and entry["note"]]
     assert notes and "process:" in notes[0]
+
+
+WORKERS = """\
+import multiprocessing, os, sys
+def work(n):
+    open(f"{sys.argv[1]}-{n}", "w").close()
+if __name__ == "__main__":
+    open(f"{sys.argv[1]}-0", "w").close()
+    with multiprocessing.get_context(sys.argv[1]).Pool(1) as pool:
+        pool.map(work, [1])
+        pool.close()
+        pool.join()
+"""
+
+
+@pytest.mark.parametrize("method", ["spawn", "forkserver", "fork"])
+def test_workers_go_by_the_script_they_work_for(program: Runner, method: str) -> None:
+    # GIVEN a script with a pool of workers, run with options of Python, joined and with values
+    flags, names = ["-Bu", "-BW", "ignore", "-Xutf8"], [program.folder / f"{method}-{n}" for n in (0, 1)]
+    for rule, wanted in (("INCLUDE", [1, 1]), ("EXCLUDE", [0, 0])):
+        # WHEN it is named by a rule THEN that goes for its workers too, whatever their command line
+        env = {f"PYIO_TRACE_{rule}": "process:tra*.py"}
+        outcome = succeeded(program.traced(WORKERS, method, name="train.py", flags=flags, env=env))
+        assert [len(outcome.select(op="open", layer="posix", path=name)) for name in names] == wanted
+
+
+@pytest.mark.parametrize(
+    ("words", "name"),
+    [
+        (["train.py", "-m", "x"], "train.py"),
+        (["-Bu", "a/train.py"], "a/train.py"),
+        (["-BW", "ignore", "train.py"], "train.py"),
+        (["-Werror", "-X", "dev", "-Xutf8", "train.py", "-c"], "train.py"),
+        (["--check-hash-based-pycs", "always", "train.py"], "train.py"),
+        (["--", "-c", "x"], "-c"),
+        (["-m", "pkg.train", "x"], "pkg.train"),
+        (["-mpkg.train", "x"], "pkg.train"),
+        (["-Bm", "pkg.train"], "pkg.train"),
+        (["-c", "pass", "x"], "command"),
+        (["-Ic", "pass"], "command"),
+        (["-cpass"], "command"),
+        (["-", "x"], "python"),
+        (["-i"], "python"),
+        (["-X"], "python"),
+        (["-c", "from multiprocessing.spawn import spawn_main; spawn_main(1)", "--multiprocessing-fork"], "of.py"),
+        (["-c", "import sys; from multiprocessing.forkserver import main; main(3)"], "of.py"),
+    ],
+)
+def test_names_of_what_is_run(words: list[str], name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.orig_argv", ["python", *words])
+    monkeypatch.setenv("PYIO_TRACE_SCRIPT", "of.py")
+    assert online.script_name() == name
 
 
 def test_an_operation_that_is_none(program: Runner) -> None:

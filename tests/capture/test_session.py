@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from pathlib import Path
 
@@ -38,6 +39,50 @@ def state():
 def with_log(outcome: Outcome, path: Path) -> Outcome:
     """The same outcome, with another of its logs."""
     return Outcome(outcome.status, outcome.stdout, outcome.stderr, path, outcome.pid)
+
+
+def test_rules_and_names_as_lists(program: Runner, tmp_path: Path) -> None:
+    # GIVEN a program that traces the same thrice, with lists of rules
+    text = """\
+    import os
+    from pathlib import Path
+    import pyio_trace
+    for name in ("a.h5", "b.txt"):
+        Path(name).write_text(name)
+
+    def traced(name, **options):
+        with pyio_trace.trace(name, **options):
+            open("a.h5").close()
+            open("b.txt").close()
+            os.stat("b.txt")
+
+    traced("paths.pyio", include=["*.h5"])
+    traced("ops.pyio", include=("op:open", "op:cl*"))
+    traced("layers.pyio", include=["layer:app", Path("b.txt")], instruments=["h5py", "numpy"])
+    traced("none.pyio", exclude=["*.h5", "*.txt"])
+    for options in ({"mode": "x"}, {"mode": 3}, {"include": [1]}, {"min_size": 1e290}, {"max_log_size": "9" * 5000}):
+        try:
+            pyio_trace.trace("wrong.pyio", **options)
+        except pyio_trace.PyioTraceError as problem:
+            print(str(problem).partition(":")[0], problem.slug)
+    """
+    # WHEN it is run
+    outcome = succeeded(program.command([sys.executable, program.write(text)]))
+    # THEN each log has what its rules name
+    seen = {}
+    for name in ("paths", "ops", "layers", "none"):
+        log = with_log(outcome, tmp_path / f"{name}.pyio")
+        rows = log.select(path=lambda path: path and path.startswith(str(tmp_path)))
+        seen[name] = {(row["layer"], row["op"], Path(row["path"]).name) for row in rows}
+    assert {("app", "open", "a.h5"), ("posix", "open", "a.h5")} <= seen["paths"]
+    assert {path for _, _, path in seen["paths"]} == {"a.h5"}
+    assert ("posix", "close", "b.txt") in seen["ops"] and {op for _, op, _ in seen["ops"]} == {"open", "close"}
+    assert ("app", "open", "b.txt") in seen["layers"]
+    assert {(layer, path) for layer, _, path in seen["layers"]} == {("app", "b.txt")}
+    assert not seen["none"]
+    # AND what is wrong is blamed on the argument
+    wanted = ["mode bad-value", "mode bad-value", "include bad-value", "min_size bad-size", "max_log_size bad-size"]
+    assert outcome.stdout.splitlines() == wanted
 
 
 def test_captures_exactly_the_part(program: Runner, tmp_path: Path) -> None:

@@ -156,6 +156,14 @@ def test_bad_logs(
         (["events", "LOG", "--sort", "sise"], "bad-value"),
         (["events", "LOG", "--min-duration", "soon"], "bad-value"),
         (["events", "LOG", "--limit", "few"], "bad-arguments"),
+        (["files", "LOG", "--limit", "-1"], "bad-arguments"),
+        (["summary", "LOG", "--top", "-1"], "bad-arguments"),
+        (["summary", ""], "no-such-log"),
+        (["files", "LOG", "--output", "LOG"], "contradictory-options"),
+        (["summary", "LOG", "--output", "LOG"], "contradictory-options"),
+        (["doctor", "."], "no-such-script"),
+        (["pack", "packed.parquet"], "contradictory-options"),
+        (["pack", "LOG", ""], "missing-value"),
         (["files", "LOG", "--format", "parquet"], "missing-value"),
         (["files", "LOG", "--output", "no/where"], "unwritable-output"),
         (["pack", "LOG", "LOG"], "contradictory-options"),
@@ -164,9 +172,24 @@ def test_bad_logs(
 )
 def test_bad_words(words: list[str], slug: str, log: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "theirs.txt").write_text("mine")
+    assert main(["pack", log, "packed.parquet"]) == 0
+    capfd.readouterr()
+    before = Path(log).read_bytes()
     assert main([log if word == "LOG" else word for word in words]) == 2
     out, err = capfd.readouterr()
     assert out == "" and err.startswith("pyio-trace: ") and err.endswith(f"[{slug}]\n") and err.count("\n") == 1
+    assert Path(log).read_bytes() == before
+
+
+def test_a_folder_is_packed_beside_itself(
+    log: str, said: Said, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "runs").mkdir()
+    Path(log).rename(tmp_path / "runs" / "run.pyio")
+    monkeypatch.chdir(tmp_path / "runs")
+    assert "14 operations" in said("pack", ".")
+    assert open_log(tmp_path / "runs.parquet").rows() == 14
+    assert os.listdir() == ["run.pyio"]
 
 
 def test_head_is_not_a_failure(log: str) -> None:

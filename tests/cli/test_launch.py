@@ -97,11 +97,12 @@ def test_one_line_and_status_2(words: list[str], slug: str, capfd: pytest.Captur
 
 
 def test_an_operation_that_there_is_not(tmp_path: Path) -> None:
-    # the core knows their names: the installed package's, not a source tree's
+    # the core knows their names; in a source tree, which has none, its source does
     words = [sys.executable, "-m", "pyio_trace", "--exclude", "op:reed", "-c", "print('ran')"]
-    done = subprocess.run(words, capture_output=True, text=True, cwd=tmp_path)
-    said = "pyio-trace: op:reed: there is no such operation; did you mean read? [bad-rule]\n"
-    assert (done.returncode, done.stdout, done.stderr) == (2, "", said)
+    for folder in (tmp_path, Path(__file__).parents[2]):
+        done = subprocess.run(words, capture_output=True, text=True, cwd=folder)
+        said = "pyio-trace: op:reed: there is no such operation; did you mean read? [bad-rule]\n"
+        assert (done.returncode, done.stdout, done.stderr) == (2, "", said)
 
 
 @pytest.fixture
@@ -144,6 +145,9 @@ def test_help_and_version(capsys: pytest.CaptureFixture[str]) -> None:
         assert f"  {name} " in text
     for flag in ("-o, --output PATH", "--max-log-size SIZE", "-q, --quiet"):
         assert flag in text
+    assert main(["run", "--help"]) == 0
+    text = capsys.readouterr().out
+    assert text.startswith("usage: pyio-trace run [options] script.py") and "--max-log-size SIZE" in text
     assert main(["--version"]) == 0
     assert capsys.readouterr().out.startswith("pyio_trace ")
     assert main([]) == 0

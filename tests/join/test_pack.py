@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pyarrow as pa
@@ -113,3 +114,17 @@ def test_a_folder_packs_into_one_log(tmp_path: Path) -> None:
     two.save(tmp_path / "logs" / "two")
     pack(tmp_path / "logs", tmp_path / "all.parquet")
     assert_same(open_log(tmp_path / "logs"), open_log(tmp_path / "all.parquet"))
+
+
+def test_a_folder_whose_name_is_no_text(tmp_path: Path) -> None:
+    # GIVEN a folder with a name that is no UTF-8, which Arrow cannot open WHEN a log is packed there
+    folder = tmp_path / os.fsdecode(b"\xff")
+    try:
+        folder.mkdir()
+    except OSError:
+        pytest.skip("the file system takes no such name")
+    LogWriter().save(folder / "run.pyio")
+    pack(folder / "run.pyio", folder / "run.parquet")
+    # THEN it reads like the live one
+    assert open_log(folder / "run.parquet").info()["run"] == open_log(folder / "run.pyio").info()["run"]
+    assert sorted(os.listdir(folder)) == ["run.parquet", "run.pyio"]

@@ -8,8 +8,10 @@ from typing import Any
 
 import pytest
 
+from pyio_trace.analysis.summary import summarize
 from pyio_trace.join.opening import open_log
 from pyio_trace.log import layout
+from pyio_trace.log.file import LogFile
 from tests.support.logwriter import LogWriter
 
 REAL = 1_700_000_000_000_000_000
@@ -189,3 +191,29 @@ def test_the_run(writer: LogWriter, tmp_path: Path) -> None:
         "run": "0000000000001234", "host": "testhost", "owner_pid": 100, "start": REAL, "end": REAL + 8_000,
         "mode": "trace", "format": "live", "records": 1,
     }  # fmt: skip
+
+
+def test_many_processes_are_read_once(writer: LogWriter, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # GIVEN a log of many processes, some of which have counted what they did
+    ids = [writer.process(100 + n, begin=2_000 + n) for n in range(50)]
+    for n, identity in enumerate(ids[::5]):
+        writer.count(identity, "READ", n + 1, moved=10 * n)
+    path = writer.save(tmp_path / "run.pyio")
+    asked: list[str] = []
+    structs, read = LogFile.structs, LogFile.read
+
+    def seen_structs(file: LogFile, offsets: Any, dtype: Any) -> Any:
+        asked.append(f"structs {dtype}")
+        return structs(file, offsets, dtype)
+
+    def seen_read(file: LogFile, at: int, count: int) -> bytes:
+        asked.append(f"read {count}")
+        return read(file, at, count)
+
+    monkeypatch.setattr(LogFile, "structs", seen_structs)
+    monkeypatch.setattr(LogFile, "read", seen_read)
+    # WHEN it is summed up THEN the processes and their counters are read from the file once, whoever asks
+    summary = summarize(open_log(path))
+    assert len([one for one in asked if one == f"structs {layout.PROCESS_ENTRY}"]) == 1
+    assert len([one for one in asked if one == f"read {layout.MAX_OPS * layout.COUNTER.itemsize}"]) == len(ids)
+    assert len(summary.processes) == 50 and summary.cost.time > 0

@@ -64,5 +64,6 @@ def _examine(arguments: argparse.Namespace) -> Report:
             "no-such-script", f"{what}: there is no such script; name a script or the number of a process"
         )
     from pyio_trace.cli.doctor.script import try_out
+    from pyio_trace.cli.launch import runnable
 
-    return try_out(what, arguments.arguments)
+    return try_out(runnable(what), arguments.arguments)

@@ -12,11 +12,10 @@ began; csv, json and parquet have all columns, time in ns since the epoch.
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from pyio_trace.cli.parser import Parser, add_log, add_table, open_log, progress, write_rows
+from pyio_trace.cli.parser import Parser, add_log, add_table, count, open_log, progress, write_rows
 from pyio_trace.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -37,7 +36,7 @@ def arguments(parser: Parser) -> None:
     parser.add_argument("--process", action="append", type=int, default=[], metavar="PID", help="may be repeated")
     parser.add_argument("--min-duration", type=duration, default=0, metavar="TIME", help="such as 10us, 5ms or 1s")
     parser.add_argument("--errors", action="store_true", help="only calls that failed")
-    parser.add_argument("--limit", type=int, metavar="N", help="only the first N rows")
+    parser.add_argument("--limit", type=count, metavar="N", help="only the first N rows")
     parser.add_argument("--sort", metavar="COLUMN", help="largest first for durations and sizes")
     parser.add_argument("--reverse", action="store_true", help="sort the other way round")
     parser.add_argument("--columns", metavar="A,B,...", help="which columns, in which order")
@@ -56,9 +55,10 @@ def run(arguments: argparse.Namespace) -> int:
         arguments.layer, arguments.op, arguments.path, arguments.process, arguments.min_duration, arguments.errors
     )
     check(log, chosen)
-    limit = None if arguments.limit is None else min(max(arguments.limit, 0), sys.maxsize)
     with progress("events", log.rows() if arguments.sort or arguments.output else 0) as bar:
-        batches: Iterable[pa.RecordBatch] = select(log, chosen, columns, arguments.sort, arguments.reverse, limit, bar)
+        batches: Iterable[pa.RecordBatch] = select(
+            log, chosen, columns, arguments.sort, arguments.reverse, arguments.limit, bar
+        )
         if arguments.format == "text":
             batches = _relative(batches, log)
         return write_rows(batches, arrow_schema(columns), arguments)

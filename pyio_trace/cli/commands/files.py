@@ -11,14 +11,14 @@ from __future__ import annotations
 
 import argparse
 
-from pyio_trace.cli.parser import Parser, add_log, add_table, open_log, progress, write_rows
+from pyio_trace.cli.parser import Parser, add_log, add_table, count, open_log, progress, write_rows
 
 
 def arguments(parser: Parser) -> None:
     add_log(parser)
     add_table(parser)
     parser.add_argument("--path", metavar="GLOB", help="only these files: '*.h5', a name, a folder")
-    parser.add_argument("--limit", type=int, metavar="N", help="only the first N rows")
+    parser.add_argument("--limit", type=count, metavar="N", help="only the first N rows")
     parser.add_argument("--imports", action="store_true", help="also what Python's imports read")
 
 
@@ -32,7 +32,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.path is not None:
         table = table.filter(matching_path(table["path"].combine_chunks(), arguments.path))
     if arguments.limit is not None:
-        table = table.slice(0, min(max(arguments.limit, 0), table.num_rows))
+        table = table.slice(0, min(arguments.limit, table.num_rows))
     if arguments.format == "text":
         table = since_start(table, log, ("first", "last"))
     return write_rows(table.to_batches(), table.schema, arguments)

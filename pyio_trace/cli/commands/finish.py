@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import signal
 import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -31,6 +32,7 @@ def arguments(parser: Parser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     try:
+        _heed_interrupts()
         _finish(arguments.log, arguments.final, arguments.quiet)
     except KeyboardInterrupt:
         _say(f"interrupted; the live log stays: {arguments.log}")
@@ -39,6 +41,13 @@ def run(arguments: argparse.Namespace) -> int:
     except Exception as error:
         _say(f"the summary failed ({type(error).__name__}: {error}); the live log stays: {arguments.log}")
     return 0
+
+
+def _heed_interrupts() -> None:
+    """From now on Ctrl-C ends the packing.  Until here it was blocked, and what came was meant for the program."""
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
+    signal.signal(signal.SIGINT, before)
 
 
 def _finish(path: str, final: str | None, quiet: bool) -> None:

@@ -22,13 +22,26 @@ def arguments(parser: Parser) -> None:
     parser.add_argument("--remove", action="store_true", help="remove the live log when the Parquet log is written")
 
 
+def _beside(source: str) -> str:
+    """The default name: that of the log, or of the folder, beside it.  Raises ConfigError."""
+    if source.endswith(PACKED_SUFFIX) and not os.path.isdir(source):
+        raise ConfigError("contradictory-options", f"{source}: is a Parquet log; to pack it again, name the OUTPUT too")
+    if os.path.basename(source) in ("", ".", ".."):  # a folder by where it is, not by name
+        source = os.path.realpath(source or "/")
+        if source == "/":
+            raise ConfigError("missing-value", "pack: the root folder has no name; name the OUTPUT too")
+    return source.removesuffix(LIVE_SUFFIX) + PACKED_SUFFIX
+
+
 def run(arguments: argparse.Namespace) -> int:
     from pyio_trace.join.pack import pack
     from pyio_trace.report.units import counted, size
 
     log = open_log(arguments.log)
     source = arguments.log.rstrip("/")
-    output = arguments.output or source.removesuffix(LIVE_SUFFIX) + PACKED_SUFFIX
+    output = _beside(source) if arguments.output is None else arguments.output
+    if not output:
+        raise ConfigError("missing-value", "pack: the name of the OUTPUT is empty")
     if os.path.exists(output) and os.path.samefile(source, output):
         raise ConfigError("contradictory-options", f"{output}: the log cannot be packed onto itself; name another file")
     check_replaceable(output)

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import argparse
 
-from pyio_trace.cli.parser import Parser, add_log, add_table, open_log, progress, write_rows, write_text
+from pyio_trace.cli.parser import Parser, add_log, add_table, count, open_log, progress, write_rows, write_text
 
 
 def arguments(parser: Parser) -> None:
@@ -25,7 +25,7 @@ def arguments(parser: Parser) -> None:
         default="time",
         help="of --format folded: us, calls or bytes (default: time)",
     )
-    parser.add_argument("--limit", type=int, metavar="N", help="only the first N rows")
+    parser.add_argument("--limit", type=count, metavar="N", help="only the first N rows")
     parser.add_argument("--imports", action="store_true", help="also what Python's imports read")
 
 
@@ -38,9 +38,9 @@ def run(arguments: argparse.Namespace) -> int:
     with progress("stacks", log.rows()) as bar:
         table = by_stack(log, arguments.imports, bar)
     if arguments.limit is not None:
-        table = table.slice(0, min(max(arguments.limit, 0), table.num_rows))
+        table = table.slice(0, min(arguments.limit, table.num_rows))
     if arguments.format == "folded":
-        return write_text(folded(table, arguments.value), arguments.output)
+        return write_text(folded(table, arguments.value), arguments)
     if arguments.format == "text":
         table = since_start(table, log, ("first", "last"))
     return write_rows(table.to_batches(), table.schema, arguments)

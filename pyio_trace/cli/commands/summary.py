@@ -15,7 +15,7 @@ import io
 import json
 import sys
 
-from pyio_trace.cli.parser import Parser, add_log, open_log, progress, write_text
+from pyio_trace.cli.parser import Parser, add_log, count, open_log, progress, write_text
 
 
 def arguments(parser: Parser) -> None:
@@ -23,7 +23,7 @@ def arguments(parser: Parser) -> None:
     parser.add_argument("--format", choices=("text", "json"), default="text", help="default: text")
     parser.add_argument("--output", metavar="FILE", help="write there instead of to standard output")
     parser.add_argument(
-        "--top", type=int, default=10, metavar="N", help="how many files, lines and operations (default: 10)"
+        "--top", type=count, default=10, metavar="N", help="how many files, lines and operations (default: 10)"
     )
 
 
@@ -35,11 +35,11 @@ def run(arguments: argparse.Namespace) -> int:
     with progress("summary", log.rows()) as bar:
         summary = summarize(log, max(arguments.top, 1), bar)
     if arguments.format == "json":
-        return write_text(json.dumps(summary.to_dict(), indent=1) + "\n", arguments.output)
+        return write_text(json.dumps(summary.to_dict(), indent=1) + "\n", arguments)
     if arguments.output is None:
         print_summary(summary, sys.stdout)
         sys.stdout.flush()
         return 0
     text = io.StringIO()
     print_summary(summary, text)
-    return write_text(text.getvalue(), arguments.output)
+    return write_text(text.getvalue(), arguments)

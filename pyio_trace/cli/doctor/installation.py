@@ -103,7 +103,7 @@ def _trial() -> tuple[bool, list[tuple[str, str]]]:
         Path(data).write_bytes(bytes(10))
         words = [sys.executable, "-m", "pyio_trace", "-q", "-o", log_path, "-c", _TRIAL, data]
         clean = {name: value for name, value in os.environ.items() if not name.startswith(PREFIX.rstrip("_"))}
-        done = subprocess.run(words, env=clean, cwd=os.getcwd(), capture_output=True, text=True, check=False)
+        done = subprocess.run(words, env=clean, capture_output=True, text=True, check=False)
         if done.returncode != 0:
             return False, [("trial", f"failed with status {done.returncode}: {done.stderr.strip()[-500:]}")]
         try:
