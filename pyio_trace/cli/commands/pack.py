@@ -12,8 +12,7 @@ import os
 import sys
 
 from pyio_trace.cli.parser import Parser, add_log, open_log, progress, up_to
-from pyio_trace.errors import ConfigError
-from pyio_trace.output import LIVE_SUFFIX, PACKED_SUFFIX, check_replaceable
+from pyio_trace.output import LIVE_SUFFIX, PACKED_SUFFIX, check_output, check_replaceable
 
 
 def arguments(parser: Parser) -> None:
@@ -29,8 +28,7 @@ def run(arguments: argparse.Namespace) -> int:
     log = open_log(arguments.log)
     source = arguments.log.rstrip("/")
     output = arguments.output or source.removesuffix(LIVE_SUFFIX) + PACKED_SUFFIX
-    if os.path.exists(output) and os.path.samefile(source, output):
-        raise ConfigError("contradictory-options", f"{output}: the log cannot be packed onto itself; name another file")
+    check_output(source, output)
     check_replaceable(output)
     running = "running" in log.processes()["ended"].to_pylist()
     with progress("pack", log.rows()) as bar:
