@@ -82,7 +82,8 @@ def test_the_core_replaces_files_only(program: Runner) -> None:
                 print(name, "written", os.path.isfile(name) and not os.path.islink(name))
     """))  # fmt: skip
     refused = [f"{name} refused True" for name in ("pipe", "folder", "to_pipe", "to_folder")]
-    assert outcome.stdout.splitlines() == refused + [f"{name} written True" for name in ("old.pyio", "to_log", "to_nothing")]
+    written = [f"{name} written True" for name in ("old.pyio", "to_log", "to_nothing")]
+    assert outcome.stdout.splitlines() == refused + written
 
 
 @pytest.mark.parametrize("command", ["summary", "events", "files", "stacks", "counters", "pack"])
