@@ -293,6 +293,8 @@ struct pt_named { /* a path's string, and why operations on it are left out (enu
 };
 PT_API struct pt_named pt_name(const char *path);             /* relative ones to the working directory */
 struct pt_named pt_name_at(int dirfd, const char *path);
+PT_API struct pt_named pt_name_opened(const char *path); /* of what is opened: the file behind /dev/stdin (reopened.c) */
+struct pt_named pt_name_behind_slow(const char *path, struct pt_named name); /* likewise, of a name that is left out */
 static inline uint32_t pt_path(const char *path) { return pt_name(path).id; }
 static inline uint32_t pt_path_at(int dirfd, const char *path) { return pt_name_at(dirfd, path).id; }
 void pt_intern_reset(void);
