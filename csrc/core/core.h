@@ -392,8 +392,9 @@ struct pt_hook {
     const char *name;
     void *function;  /* ours */
     void **original; /* filled in by pt_hooks_resolve */
-    void *address;   /* what the name resolves to */
+    void *address;   /* libc's function of that name, or what stands in for it */
     const char *through; /* the name that our function goes on to in place of the original; NULL: it calls that */
+    bool is_anothers; /* the name resolves to a function of the program's: slots that are still to be bound stay */
 };
 extern struct pt_hook pt_hooks[];
 extern const unsigned pt_hook_count;
