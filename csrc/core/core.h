@@ -102,6 +102,8 @@ struct pt_thread {
     uint32_t in_use;   /* atomic */
     bool borrowed_memory; /* a vfork child: the descriptor table is the parent's */
     struct pt_thread *vfork_child; /* Owned; made on the first vfork */
+    bool vfork_seen; /* the child of the latest vfork has been in a hook */
+    uint16_t vfork_doubts; /* hooks of this process since then, until that */
     struct pt_thread *all_next;
     struct pt_chunk *ring_chunk; /* ring: the chunk it writes to, to be given back */
     uint32_t number; /* of this state: no two live threads of a process share one */
@@ -385,6 +387,7 @@ bool pt_process_enter(uint32_t start, uint32_t started_by, uint32_t pid, uint32_
 void pt_process_end(struct pt_process *p, uint32_t kind, int status);
 void pt_process_setup_once(void);
 struct pt_thread *pt_vfork_child_slow(struct pt_thread *t, uint32_t pid);
+void pt_vfork_parent_slow(struct pt_thread *t);
 
 /* ---- GOT patching (got.c, objects.c) ------------------------------------------ */
 
