@@ -2,7 +2,7 @@
 
 Owns the answer to "which file?" for a launch: the default name, the ``%x``
 patterns of ``-o`` and PYIO_TRACE_OUTPUT, and the rule that only our own logs
-are ever replaced.  Imported on the way to a traced program's first line, so
+are ever replaced, and never those that a command reads.  Imported on the way to a traced program's first line, so
 it needs os and time only; it reads a few bytes of an existing file by itself
 instead of importing the log reader (pyio_trace/log/), which needs pyarrow.
 """
@@ -143,8 +143,10 @@ def check_replaceable(path: str) -> None:
     """Raise ConfigError unless a new log may take this path's place.
 
     Free are: nothing there, an empty file, a log of ours that no process is
-    still writing.  Anything else is somebody's data.
+    still writing.  Anything else is somebody's data, or no file at all: a new
+    log takes its name from what has it, be it a device.
     """
+    _check_is_file(path)
     try:
         kind = os.stat(path).st_mode
         if not stat.S_ISREG(kind) and not stat.S_ISDIR(kind):  # a pipe would keep us waiting
@@ -156,8 +158,6 @@ def check_replaceable(path: str) -> None:
             )
     except FileNotFoundError:
         return
-    except IsADirectoryError:
-        raise ConfigError("not-a-log", f"{path!r} is a folder: name a file in it for the log") from None
     except OSError as error:
         raise ConfigError("unwritable-log", f"the log {path!r} cannot be written: {error.strerror}") from None
     if not ours:
@@ -170,6 +170,54 @@ def check_replaceable(path: str) -> None:
             raise ConfigError(
                 "log-in-use", f"{path!r} is being written by process {owner}: name another with -o (%p: unique)"
             )
+
+
+def _check_is_file(path: str) -> None:
+    """Raise ConfigError where something has the name that is neither a regular file nor a link to one.
+
+    It is not opened: a FIFO would keep us waiting.  csrc/core/log.c has the same rule.
+    """
+    try:
+        mode = os.stat(path).st_mode
+    except OSError:
+        return  # nothing there, or whoever opens it will say why not
+    if stat.S_ISDIR(mode):
+        raise ConfigError("not-a-log", f"{path!r} is a folder: name a file in it for the log")
+    kinds = {stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket", stat.S_IFCHR: "a device", stat.S_IFBLK: "a device"}
+    kind = kinds.get(stat.S_IFMT(mode))
+    if kind is None and os.path.islink(path) and path.startswith(("/dev/", "/proc/")) and not path.startswith(_MEMORY):
+        kind = "a link of the system's"  # /dev/stdout
+    if kind is not None:
+        raise ConfigError("not-a-file", f"{path!r} is {kind}, which a log would replace: name a file for the log")
+
+
+def check_output(log: str, output: str) -> None:
+    """Raise ConfigError where writing to output would destroy what is read: the log, or one of a folder of logs.
+
+    Devices that hold data are refused too; others, pipes and terminals may be written to.
+    """
+    try:
+        there = os.stat(output)
+    except OSError:
+        return
+    if stat.S_ISBLK(there.st_mode):
+        raise ConfigError("not-a-file", f"{output}: a device with data on it; name a file")
+    if not stat.S_ISREG(there.st_mode):
+        return
+    read = [log]
+    if os.path.isdir(log):
+        read = [entry.path for entry in os.scandir(log) if entry.is_file() and _is_log(entry.path)]
+    if any(os.path.exists(path) and os.path.samestat(os.stat(path), there) for path in read):
+        raise ConfigError("contradictory-options", f"{output}: the log that is read here; name another file to write")
+
+
+def _is_log(path: str) -> bool:
+    try:
+        with open(path, "rb") as file:
+            start = file.read(len(LIVE_MAGIC))
+            return start == LIVE_MAGIC or (start.startswith(_PARQUET_MAGIC) and _is_packed_log(file))
+    except OSError:
+        return False
 
 
 def _is_packed_log(file: BufferedReader) -> bool:

@@ -102,6 +102,8 @@ struct pt_thread {
     uint32_t in_use;   /* atomic */
     bool borrowed_memory; /* a vfork child: the descriptor table is the parent's */
     struct pt_thread *vfork_child; /* Owned; made on the first vfork */
+    bool vfork_seen; /* the child of the latest vfork has been in a hook */
+    uint16_t vfork_doubts; /* hooks of this process since then, until that */
     struct pt_thread *all_next;
     struct pt_chunk *ring_chunk; /* ring: the chunk it writes to, to be given back */
     uint32_t number; /* of this state: no two live threads of a process share one */
@@ -293,6 +295,8 @@ struct pt_named { /* a path's string, and why operations on it are left out (enu
 };
 PT_API struct pt_named pt_name(const char *path);             /* relative ones to the working directory */
 struct pt_named pt_name_at(int dirfd, const char *path);
+PT_API struct pt_named pt_name_opened(const char *path); /* of what is opened: the file behind /dev/stdin (reopened.c) */
+struct pt_named pt_name_behind_slow(const char *path, struct pt_named name); /* likewise, of a name that is left out */
 static inline uint32_t pt_path(const char *path) { return pt_name(path).id; }
 static inline uint32_t pt_path_at(int dirfd, const char *path) { return pt_name_at(dirfd, path).id; }
 void pt_intern_reset(void);
@@ -383,6 +387,7 @@ bool pt_process_enter(uint32_t start, uint32_t started_by, uint32_t pid, uint32_
 void pt_process_end(struct pt_process *p, uint32_t kind, int status);
 void pt_process_setup_once(void);
 struct pt_thread *pt_vfork_child_slow(struct pt_thread *t, uint32_t pid);
+void pt_vfork_parent_slow(struct pt_thread *t);
 
 /* ---- GOT patching (got.c, objects.c) ------------------------------------------ */
 
@@ -390,8 +395,9 @@ struct pt_hook {
     const char *name;
     void *function;  /* ours */
     void **original; /* filled in by pt_hooks_resolve */
-    void *address;   /* what the name resolves to */
+    void *address;   /* libc's function of that name, or what stands in for it */
     const char *through; /* the name that our function goes on to in place of the original; NULL: it calls that */
+    bool is_anothers; /* the name resolves to a function of the program's: slots that are still to be bound stay */
 };
 extern struct pt_hook pt_hooks[];
 extern const unsigned pt_hook_count;

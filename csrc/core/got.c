@@ -53,7 +53,7 @@ static void store(const struct pt_object *o, void **slot, void *value)
 static bool ours_to_patch(const struct pt_object *o, const struct pt_hook *h, const void *value)
 {
     uintptr_t v = (uintptr_t)value;
-    return value == h->address || value == *h->original || (v >= o->low && v < o->high);
+    return value == h->address || value == *h->original || (!h->is_anothers && v >= o->low && v < o->high);
 }
 
 /* What a slot of libc's is to lead to; NULL: it stays. */
@@ -95,23 +95,14 @@ static bool patch_relocations(const struct pt_object *o, const ElfW(Rela) * r, s
 
 /* ---- which objects -------------------------------------------------------------- */
 
-static bool named(const char *path, const char *prefix)
-{
-    const char *base = strrchr(path, '/');
-    return strncmp(base ? base + 1 : path, prefix, strlen(prefix)) == 0;
-}
-
 static bool left_alone(const struct dl_phdr_info *info, const struct pt_object *o)
 {
-    static const char *const names[] = {"libc.so", "libc-2.", "ld-linux", "ld-musl", "ld-2.", "libpthread", "libdl.so",
-                                        "librt.so", "linux-vdso", "libasan.so", "libubsan.so", "libtsan.so"};
     uintptr_t here = (uintptr_t)&patch_count;
     if (here >= o->low && here < o->high)
         return true;
-    for (unsigned i = 0; i < sizeof names / sizeof *names; i++)
-        if (named(info->dlpi_name, names[i]))
-            return true;
-    return named(info->dlpi_name, "_capture."); /* our extension */
+    const char *slash = strrchr(info->dlpi_name, '/');
+    return strncmp(slash ? slash + 1 : info->dlpi_name, "_capture.", 9) == 0 || /* our extension */
+           pt_object_is_systems(info->dlpi_name);
 }
 
 /* Objects are in the loader's list before they are relocated.  To touch one

@@ -30,9 +30,11 @@ static inline struct pt_thread *pt_table_owner(void)
     return pt_self->gate & PT_GATE_VFORK ? pt_self->vfork_child : pt_self; /* the child of a suppressed vfork is not its parent */
 }
 
-static inline void pt_begin_named(struct pt_call *c, struct pt_thread *t, unsigned op, struct pt_named name,
-                                  uint32_t aux)
+static inline void pt_begin_named(struct pt_call *c, struct pt_thread *t, unsigned op, const char *path,
+                                  struct pt_named name, uint32_t aux)
 {
+    if (PT_UNLIKELY(name.left_out) && pt_op_row(op)->klass == PT_OPEN)
+        name = pt_name_behind_slow(path, name);
     if (PT_LIKELY(!name.left_out))
         pt_begin(c, t, op, name.id, aux, -1, PT_SIZE_NONE);
     else
@@ -46,7 +48,7 @@ static inline void pt_begin_path(struct pt_call *c, unsigned op, const char *pat
     c->thread = NULL;
     c->left_out = 0;
     if (PT_LIKELY(t != NULL))
-        pt_begin_named(c, t, op, pt_name(path), aux);
+        pt_begin_named(c, t, op, path, pt_name(path), aux);
     else
         c->left_out = pt_passed_by(op, -1);
 }
@@ -57,7 +59,7 @@ static inline void pt_begin_path_at(struct pt_call *c, unsigned op, int dirfd, c
     c->thread = NULL;
     c->left_out = 0;
     if (PT_LIKELY(t != NULL))
-        pt_begin_named(c, t, op, pt_name_at(dirfd, path), aux);
+        pt_begin_named(c, t, op, path, pt_name_at(dirfd, path), aux);
     else
         c->left_out = pt_passed_by(op, -1);
 }

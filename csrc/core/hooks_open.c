@@ -15,6 +15,12 @@ static int mode_argument(int flags, va_list ap)
     return flags & (O_CREAT | O_TMPFILE) ? va_arg(ap, int) : 0;
 }
 
+/* A path that is opened with O_TMPFILE is the folder's: the file has no name but the kernel's. */
+static int end_open(struct pt_call *c, int fd, int flags)
+{
+    return (flags & O_TMPFILE) == O_TMPFILE ? pt_end_open_unnamed_slow(c, fd) : pt_end_open(c, fd);
+}
+
 PT_HOOK_DECLARE(int, open, const char *, int, ...);
 int hook_open(const char *path, int flags, ...)
 {
@@ -24,7 +30,7 @@ int hook_open(const char *path, int flags, ...)
     int mode = mode_argument(flags, ap);
     va_end(ap);
     pt_begin_path(&c, PT_OP_OPEN, path, (uint32_t)flags);
-    return pt_end_open(&c, real_open(path, flags, mode));
+    return end_open(&c, real_open(path, flags, mode), flags);
 }
 
 PT_HOOK_DECLARE(int, open_2, const char *, int);
@@ -44,7 +50,7 @@ int hook_openat(int dirfd, const char *path, int flags, ...)
     int mode = mode_argument(flags, ap);
     va_end(ap);
     pt_begin_path_at(&c, PT_OP_OPENAT, dirfd, path, (uint32_t)flags);
-    return pt_end_open(&c, real_openat(dirfd, path, flags, mode));
+    return end_open(&c, real_openat(dirfd, path, flags, mode), flags);
 }
 
 PT_HOOK_DECLARE(int, openat_2, int, const char *, int);
@@ -144,7 +150,7 @@ int hook_openat2(int dirfd, const char *path, const uint64_t *how, size_t size)
 {
     struct pt_call c;
     pt_begin_path_at(&c, PT_OP_OPENAT, dirfd, path, how && size >= sizeof *how ? (uint32_t)*how : 0);
-    return pt_end_open(&c, real_openat2(dirfd, path, how, size));
+    return end_open(&c, real_openat2(dirfd, path, how, size), how && size >= sizeof *how ? (int)*how : 0);
 }
 
 /* A shared memory object is a file of /dev/shm. */

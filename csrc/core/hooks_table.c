@@ -5,6 +5,7 @@
 #include "objects.h"
 
 #include <dlfcn.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define HOOK(name, family) extern char hook_##family[], real_##family[];
@@ -45,40 +46,123 @@ struct pt_hook *pt_hook_find(const char *name)
     }
 }
 
-struct range {
-    uintptr_t low, high;
+/* ---- whose function a name leads to ---------------------------------------------------
+ * A program, or a library that it is linked with, may have a function of its own
+ * under a name of libc's; it may be of quite another kind.  Such functions are
+ * called as if there were no hooks.  A preloaded library stands in for libc on
+ * purpose: its functions count as libc's where it has all spellings of a name. */
+
+enum owner { NOBODYS, SYSTEMS, PRELOADED, PROGRAMS };
+
+struct owned {
+    uintptr_t low, high; /* low: the address asked for */
+    enum owner owner;
+    const char *name; /* to look up in a system's library instead */
+    void *found;
 };
 
-static int range_around(struct dl_phdr_info *info, size_t size, void *data)
+static bool intercepts(const struct pt_object *o)
 {
-    struct range *r = data; /* low: the address asked for */
+    static const char *const sanitizers[] = {"__asan_init", "__tsan_init", "__msan_init", "__hwasan_init", "__lsan_init"};
+    for (unsigned i = 0; i < sizeof sanitizers / sizeof *sanitizers; i++)
+        if (pt_object_symbol(o, sanitizers[i]))
+            return true;
+    return false;
+}
+
+static bool is_preloaded(const char *path)
+{
+    const char *list = getenv("LD_PRELOAD"), *slash = strrchr(path, '/');
+    return list && *path && strstr(list, slash ? slash + 1 : path);
+}
+
+static enum owner owner_of_object(const struct dl_phdr_info *info, const struct pt_object *o)
+{
+    if (pt_object_is_systems(info->dlpi_name) || pt_object_symbol(o, "__libc_start_main") || intercepts(o))
+        return SYSTEMS;
+    return is_preloaded(info->dlpi_name) ? PRELOADED : PROGRAMS;
+}
+
+static int look_around(struct dl_phdr_info *info, size_t size, void *data)
+{
+    struct owned *a = data;
+    struct pt_object o;
     (void)size;
+    if (!pt_object_read(info, &o) || a->low < o.low || a->low >= o.high)
+        return 0;
     for (int i = 0; i < info->dlpi_phnum; i++) {
         const ElfW(Phdr) *p = &info->dlpi_phdr[i];
         uintptr_t at = info->dlpi_addr + p->p_vaddr;
-        if (p->p_type == PT_LOAD && r->low >= at && r->low < at + p->p_memsz) {
-            *r = (struct range){at, at + p->p_memsz};
-            return 1;
-        }
+        if (p->p_type != PT_LOAD || a->low < at || a->low >= at + p->p_memsz)
+            continue;
+        *a = (struct owned){.low = at, .high = at + p->p_memsz, .owner = owner_of_object(info, &o)};
+        return 1;
     }
     return 0;
+}
+
+static enum owner owner_of(const void *address)
+{
+    static struct owned latest; /* nearly always libc's code */
+    uintptr_t at = (uintptr_t)address;
+    if (at < latest.low || at >= latest.high) {
+        struct owned found = {.low = at};
+        if (!address || !dl_iterate_phdr(look_around, &found))
+            return NOBODYS;
+        latest = found;
+    }
+    return latest.owner;
+}
+
+static int look_in_systems(struct dl_phdr_info *info, size_t size, void *data)
+{
+    struct owned *a = data;
+    struct pt_object o;
+    (void)size;
+    if (pt_object_is_systems(info->dlpi_name) && pt_object_read(info, &o))
+        a->found = pt_object_symbol(&o, a->name);
+    return a->found != NULL;
+}
+
+/* Slots that are bound to libc's are ours all the same. */
+static void leave_to_another(struct pt_hook *h)
+{
+    struct owned libcs = {.name = h->name};
+    dl_iterate_phdr(look_in_systems, &libcs);
+    h->address = libcs.found;
+    h->is_anothers = true;
+}
+
+/* All spellings of a name go on to one original. */
+static void choose_originals(void)
+{
+    for (unsigned i = 0; i < pt_hook_count; i++)
+        if (owner_of(pt_hooks[i].address) == PROGRAMS)
+            leave_to_another(&pt_hooks[i]);
+    for (unsigned i = 0; i < pt_hook_count; i++) {
+        struct pt_hook *h = &pt_hooks[i];
+        if (h->name[0] != '_' && !*h->original && owner_of(h->address) == SYSTEMS)
+            *h->original = h->address;
+    }
+    for (unsigned i = 0; i < pt_hook_count; i++) {
+        struct pt_hook *h = &pt_hooks[i];
+        enum owner owner = owner_of(h->address), originals = owner_of(*h->original);
+        if (owner == PRELOADED && originals == SYSTEMS)
+            leave_to_another(h);
+        else if (owner == SYSTEMS && originals == PRELOADED)
+            h->address = NULL;
+        else if (!*h->original)
+            *h->original = h->address;
+    }
 }
 
 /* Our function for a variadic form goes on to another name.  Where the two are not of one library, somebody has put
  * a form of their own before libc's, and it is left to them. */
 static bool is_bypassed(const struct pt_hook *h)
 {
-    static struct range code; /* of the last answer: nearly always libc's */
     const struct pt_hook *other = pt_hook_find(h->through);
-    uintptr_t at = (uintptr_t)h->address;
-    uintptr_t through = (uintptr_t)(other ? other->address : dlsym(RTLD_DEFAULT, h->through));
-    if (at < code.low || at >= code.high) {
-        struct range found = {at, 0};
-        if (!dl_iterate_phdr(range_around, &found))
-            return true;
-        code = found;
-    }
-    return through < code.low || through >= code.high;
+    const void *through = other ? other->address : dlsym(RTLD_DEFAULT, h->through);
+    return !through || owner_of(h->address) != owner_of(through);
 }
 
 void pt_hooks_resolve(void)
@@ -98,11 +182,8 @@ void pt_hooks_resolve(void)
         name_index[at % NAME_SLOTS] = (uint16_t)(i + 1);
     }
     pt_look_beyond_stubs();
-    for (unsigned i = 0; i < pt_hook_count; i++) {
-        struct pt_hook *h = &pt_hooks[i];
-        if (h->address && h->through && is_bypassed(h))
-            h->address = NULL;
-        if (h->address && !*h->original)
-            *h->original = h->address;
-    }
+    choose_originals();
+    for (unsigned i = 0; i < pt_hook_count; i++)
+        if (pt_hooks[i].address && pt_hooks[i].through && is_bypassed(&pt_hooks[i]))
+            pt_hooks[i].address = NULL;
 }

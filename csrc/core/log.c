@@ -111,21 +111,38 @@ static void unmap_log(char *base_before, uint64_t mapped_before)
     munmap(base, mapped);
 }
 
+/* Takes away what has the name of a new log: an earlier log, a link to one.  Never what is no file, a device or a pipe,
+ * nor the system's own links (/dev/stdout).  pyio_trace/output.py has the same rule, and says more. */
+static int make_way(const char *path)
+{
+    struct stat st;
+    if (lstat(path, &st) != 0)
+        return errno == ENOENT ? 0 : -errno;
+    if (S_ISLNK(st.st_mode)) {
+        bool systems = (strncmp(path, "/dev/", 5) == 0 && strncmp(path, "/dev/shm/", 9) != 0) || strncmp(path, "/proc/", 6) == 0;
+        if (systems || (stat(path, &st) == 0 && !S_ISREG(st.st_mode)))
+            return -EEXIST;
+    } else if (!S_ISREG(st.st_mode)) {
+        return S_ISDIR(st.st_mode) ? -EISDIR : -EEXIST;
+    }
+    return unlink(path) == 0 || errno == ENOENT ? 0 : -errno;
+}
+
 int pt_log_create(const char *path, uint64_t budget)
 {
     struct rlimit limit;
     char *base_before = pt.base;
     uint64_t mapped_before = pt.mapped;
     /* A new file, never an old one cut short: a process of another run may have that one mapped. */
-    if (unlink(path) != 0 && errno != ENOENT)
-        return -errno;
+    int error = make_way(path);
+    if (error)
+        return error;
     int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     if (fd < 0)
         return -errno;
     struct stat made;
     if (fstat(fd, &made) == 0 && (made.st_mode & 0600) != 0600)
         fchmod(fd, (made.st_mode & 0777) | 0600); /* a umask that leaves its owner nothing: the run's processes have to open it */
-    int error = 0;
     /* Growing past RLIMIT_FSIZE would be a SIGXFSZ; a mapping within it never is. */
     if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY && budget > limit.rlim_cur)
         budget = limit.rlim_cur / PT_PAGE * PT_PAGE;

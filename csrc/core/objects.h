@@ -31,6 +31,7 @@ struct pt_object {
 };
 
 bool pt_object_read(const struct dl_phdr_info *info, struct pt_object *o);
+bool pt_object_is_systems(const char *path); /* libc's, or a sanitizer's */
 void *pt_object_symbol(const struct pt_object *o, const char *name); /* a function that it defines; NULL: it does not */
 
 /* The objects in which the loader looks for a name before it comes to libc, and libc, as they were when it was read. */

@@ -1,17 +1,14 @@
 /* The lives of processes: entering the process table, fork, vfork, exec, end.
  *
  * A forked child is entered by the atfork handler, before any of its own code
- * runs.  A vfork child shares its parent's memory until it execs: its records
- * go to a state of its own and the parent's tables are left alone.  How a
- * process ended is written by itself (exit, _exit) or by the parent that
- * waited for it. */
+ * runs; one of vfork's by its first hook (vforks.c).  How a process ended is
+ * written by itself (exit, _exit) or by the parent that waited for it. */
 #include "measure.h"
 #include "process.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -255,47 +252,7 @@ static void in_forked_child(void)
         fork_is_entered();
 }
 
-/* ---- vfork -------------------------------------------------------------- */
-
-/* Runs in the parent just before the real vfork, which is then jumped to. */
-void pt_before_vfork(void)
-{
-    struct pt_thread *t = pt_enter();
-    if (t) {
-        struct pt_call c;
-        pt_begin(&c, t, PT_OP_VFORK, 0, 0, -1, PT_SIZE_NONE);
-        pt_end(&c, -1, 0); /* what follows happens in two processes at once */
-        t->forking = pt_call_id(&c);
-    } else if ((pt.gate & PT_GATE_OFF) || !(t = pt_self)) {
-        return;
-    } else {
-        t->forking = 0; /* suppressed: not recorded, but its child must not be taken for us */
-    }
-    t->gate |= PT_GATE_VFORK;
-}
-
-PT_COLD struct pt_thread *pt_vfork_child_slow(struct pt_thread *t, uint32_t pid)
-{
-    struct pt_thread *child = t->vfork_child;
-    if (!child) {
-        child = t->vfork_child = pt_thread_new_slow();
-        if (!child)
-            return NULL;
-        child->tid = 0; /* not entered yet */
-    }
-    if (child->tid != pid) {
-        child->next = child->end = 0;
-        child->sequence = 0;
-        child->tid = pid;
-        child->gate = t->gate & PT_GATE_SUPPRESSED;
-        child->epoch = pt.epoch;
-        child->parent = t->parent;
-        child->link = t->link;
-        child->borrowed_memory = true;
-        pt_process_enter(PT_START_VFORK, t->forking, pid, pt.process_id, &child->process, &child->process_id);
-    }
-    return child;
-}
+/* ---- what is known of it ------------------------------------------------- */
 
 /* A child that posix_spawn made: known by its pid and arguments only. */
 void pt_spawned(uint32_t pid, const struct pt_call *call, const char *path, char *const *argv, bool awaited)

@@ -151,7 +151,7 @@ PT_COLD struct pt_thread *pt_enter_slow(void)
             struct pt_thread *child = pt_vfork_child_slow(t, pid);
             return (child && child->gate & PT_GATE_SUPPRESSED) || pt.gate ? NULL : child;
         }
-        t->gate &= ~(uint32_t)PT_GATE_VFORK; /* back in the parent */
+        pt_vfork_parent_slow(t);
     }
     if (t->gate & PT_GATE_PENDING)
         open_pending(t);

@@ -16,7 +16,7 @@ static uint32_t path_of_bytes(const char *bytes, size_t n)
         bytes += 7, n -= 7;
     else if (strstr(bytes, "://"))
         return pt_string(bytes, n, 0); /* nothing that the system knows */
-    struct pt_named name = pt_name(bytes);
+    struct pt_named name = pt_name_opened(bytes);
     return name.left_out ? PT_LEFT_OUT_PATH : name.id;
 }
 

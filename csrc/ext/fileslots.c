@@ -20,7 +20,7 @@ static objobjargproc original_mmap_set;
 
 static uint32_t named(PyObject *bytes)
 {
-    struct pt_named name = pt_name(PyBytes_AS_STRING(bytes));
+    struct pt_named name = pt_name_opened(PyBytes_AS_STRING(bytes));
     return name.left_out ? UINT32_MAX : name.id; /* counted beneath */
 }
 
@@ -50,6 +50,8 @@ static uint32_t path_argument(PyObject *args, PyObject *kwargs)
     return id;
 }
 
+#define NAMELESS 020000000u /* the kernel's __O_TMPFILE: O_TMPFILE without O_DIRECTORY */
+
 static int file_init(PyObject *self, PyObject *args, PyObject *kwargs)
 {
     struct pt_thread *t = pt_enter();
@@ -77,6 +79,8 @@ static int file_init(PyObject *self, PyObject *args, PyObject *kwargs)
         uint32_t desc = pt_entry_id(pt_fd_get(t, fd));
         c.record->offset = desc;
         c.record->aux = desc ? ((struct pt_desc *)pt_at(desc))->open_flags : 0;
+        if (c.record->aux & NAMELESS) /* by an opener, as tempfile has one: what was named is the folder */
+            c.record->desc = ((struct pt_desc *)pt_at(desc))->path;
     }
     pt_end(&c, fd, result == 0 ? 0 : pt_error_number());
     return result;

@@ -252,12 +252,13 @@ def _core() -> ModuleType:
 
 def _explained(problem: OSError, live: str) -> CaptureError:
     """The user's words for what the core's errno means here."""
-    from errno import E2BIG, EFBIG, ENODEV, ENOMEM, ENOSPC, EPROTO, ESTALE
+    from errno import E2BIG, EEXIST, EFBIG, ENODEV, ENOMEM, ENOSPC, EPROTO, ESTALE
 
     elsewhere = "name another place with -o"
     not_mapped = f"the log {live!r} cannot be mapped here; {elsewhere} (a local disk, /dev/shm)"
     reasons = {
         E2BIG: ("too-many-rules", "more rules than there is room for (256, 16 KiB): use fewer, wider patterns"),
+        EEXIST: ("not-a-file", f"{live!r} is no regular file, and a log would replace it: name a file for the log"),
         EPROTO: ("not-a-log", f"{live!r} is not a live log of this version of pyio_trace"),
         ESTALE: ("run-ended", f"the run of {live!r} has ended"),
         ENOSPC: ("log-disk-full", f"no room for the log {live!r}: the disk is full; {elsewhere}"),

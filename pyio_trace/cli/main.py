@@ -105,5 +105,10 @@ def _command(name: str, arguments: list[str]) -> int:
     module = import_module(f"pyio_trace.cli.commands.{name}")
     parser = Parser(f"pyio-trace {name}", module.__doc__)
     module.arguments(parser)
-    status: int = module.run(parser.parse(arguments))
+    parsed = parser.parse(arguments)
+    if getattr(parsed, "output", None) is not None:
+        from pyio_trace.output import check_output
+
+        check_output(parsed.log, parsed.output)  # before anything is read or written
+    status: int = module.run(parsed)
     return status

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -86,7 +85,6 @@ def write_rows(batches: Iterable[pa.RecordBatch], schema: pa.Schema, arguments: 
         write_table(batches, schema, arguments.format, sys.stdout.buffer)
         sys.stdout.buffer.flush()
         return 0
-    check_output(arguments.output, arguments.log)
     try:
         with open(arguments.output, "wb") as file:
             write_table(batches, schema, arguments.format, file)
@@ -97,14 +95,6 @@ def write_rows(batches: Iterable[pa.RecordBatch], schema: pa.Schema, arguments: 
     return 0
 
 
-def check_output(output: str, log: str) -> None:
-    """Raise ConfigError where --output names the very log that is read."""
-    if os.path.exists(output) and os.path.samefile(output, log):
-        raise ConfigError(
-            "contradictory-options", f"{output}: that is the log itself; name another file for --output"
-        )
-
-
 def write_text(text: str, arguments: argparse.Namespace) -> int:
     """Write text to --output or standard output; returns the exit status."""
     output = arguments.output
@@ -112,7 +102,6 @@ def write_text(text: str, arguments: argparse.Namespace) -> int:
         sys.stdout.write(text)
         sys.stdout.flush()
         return 0
-    check_output(output, arguments.log)
     try:
         with open(output, "w", encoding="utf-8", errors="backslashreplace") as file:
             file.write(text)

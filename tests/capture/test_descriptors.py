@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import sys
@@ -232,3 +233,83 @@ def test_failed_calls_have_their_errno(program: Runner, tmp_path: Path) -> None:
         ("stat", f"{here}/missing", 2), ("rename", f"{here}/missing", 2), ("opendir", f"{here}/missing", 2),
         ("read", f"{here}/there", 9), ("open", f"{here}/there/below", 20), ("open", f"{here}/there", 17), ("close", None, 9),
     ]  # fmt: skip
+
+
+#: ways to open what a descriptor is already, and the mode of the opening
+REOPENINGS = {
+    "/dev/stdin": "os.dup2(fd, 0); f = os.open('/dev/stdin', os.O_RDONLY); os.read(f, 100)",
+    "/dev/fd": "f = os.open(f'/dev/fd/{fd}', os.O_RDONLY); os.read(f, 100)",
+    "/proc/self/fd": "f = os.open(f'/proc/self/fd/{fd}', os.O_RDONLY); os.read(f, 100)",
+    "/proc/PID/fd": "f = os.open(f'/proc/{os.getpid()}/fd/{fd}', os.O_RDONLY); os.read(f, 100)",
+    "openat": "f = os.open(f'/dev/fd/{fd}', os.O_RDONLY, dir_fd=os.open('.', 0)); os.read(f, 100)",
+    "a file object": "open(f'/dev/fd/{fd}', 'rb', buffering=0).read(100)",
+    "a number that another file had before": (
+        "os.read(os.open(f'/dev/fd/{fd}', 0), 5); os.dup2(os.open('other', os.O_RDONLY), fd); "
+        "os.read(os.open(f'/dev/fd/{fd}', 0), 5); os.dup2(os.open('data', os.O_RDONLY), fd); "
+        "f = os.open(f'/dev/fd/{fd}', os.O_RDONLY); os.read(f, 100)"
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("way", REOPENINGS)
+def test_a_file_opened_by_the_name_of_a_descriptor(program: Runner, tmp_path: Path, way: str) -> None:
+    # GIVEN a file that is open, WHEN a program opens it again by the name of its descriptor and reads from it
+    text = f"""\
+    import os
+    for name in ("data", "other"):
+        with open(name, "wb") as f: f.write(b"x" * 100)
+    fd = os.open("data", os.O_RDONLY)
+    {REOPENINGS[way]}
+    """
+    outcome = succeeded(program.traced(text))
+    # THEN opening and bytes are that file's, at a position of its own
+    reads = outcome.select(op="read", layer="posix", path=f"{tmp_path}/data", size=100)
+    assert [(row["offset"], row["moved"]) for row in reads] == [(0, 100)]
+    opens = outcome.select(op=("open", "openat"), layer="posix", path=f"{tmp_path}/data")
+    assert opens[-1]["fd"] == reads[0]["fd"]
+    if way == "a file object":
+        assert outcome.select(op="open", layer="app", path=f"{tmp_path}/data", fd=reads[0]["fd"])
+    if "another file" in way:
+        assert [row["moved"] for row in outcome.select(op="read", layer="posix", path=f"{tmp_path}/other")] == [5]
+
+
+def test_what_is_no_file_stays_left_out_however_it_is_opened(program: Runner) -> None:
+    outcome = succeeded(program.traced("""\
+        import os
+        r, w = os.pipe()
+        os.write(w, b"12345")
+        again = os.open(f"/dev/fd/{r}", os.O_RDONLY)
+        os.read(again, 5)
+        os.stat(f"/proc/self/fd/{r}"); os.readlink(f"/proc/self/fd/{r}"); open("/proc/self/status").read()
+        os.listdir("/proc/self/fd")
+    """))  # fmt: skip
+    assert not [row for row in outcome.rows if row["op"] in ("open", "openat", "read", "stat", "readlink", "opendir")
+                and (row["path"] or "").startswith(("/proc", "/dev", "pipe"))]  # fmt: skip
+
+
+@pytest.mark.parametrize("way", ["os.open", "tempfile"])
+def test_files_without_a_name_have_one_of_their_own(program: Runner, tmp_path: Path, way: str) -> None:
+    # GIVEN two files of one folder that have no name
+    if not hasattr(os, "O_TMPFILE"):
+        pytest.skip("no O_TMPFILE")
+    try:
+        os.close(os.open(tmp_path, os.O_TMPFILE | os.O_RDWR))
+    except OSError:
+        pytest.skip("a file system without O_TMPFILE")
+    made = {"os.open": "files = [os.open('.', os.O_TMPFILE | os.O_RDWR) for _ in range(2)]",
+            "tempfile": "keep = [tempfile.TemporaryFile(dir='.', buffering=0) for _ in range(2)]; "
+                        "files = [f.fileno() for f in keep]"}[way]  # fmt: skip
+    outcome = succeeded(program.traced(f"""\
+        import os, tempfile
+        {made}
+        for n, fd in enumerate(files):
+            print(os.readlink(f"/proc/self/fd/{{fd}}"))
+            os.write(fd, b"x" * (n + 1))
+    """))  # fmt: skip
+    # WHEN it is written to THEN its rows have the kernel's name for it, not the folder's
+    names = outcome.stdout.splitlines()
+    assert len(set(names)) == 2 and all(name.startswith(f"{tmp_path}/#") for name in names)
+    for n, name in enumerate(names):
+        assert [(row["offset"], row["moved"]) for row in outcome.select(op="write", path=name)] == [(0, n + 1)]
+        assert len(outcome.select(op=("open", "openat"), layer="posix", path=name)) == 1
+        assert way == "os.open" or len(outcome.select(op="open", layer="app", path=name)) == 1

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import platform
+import shutil
+import subprocess
 import sys
 from pathlib import Path
 
@@ -208,3 +211,30 @@ def test_descriptors_handed_to_a_child_share_their_position(program: Runner, dat
     child_rows = [row for row in rows if row["pid"] != outcome.pid]
     assert [row["offset"] for row in child_rows] == [50 + n * 100 for n in range(10)]
     assert {row["fd"] for row in child_rows} == {0}
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64" or not shutil.which("cc"), reason="a vfork in x86-64 assembly")
+def test_a_signal_just_before_a_vfork(program: Runner, tmp_path: Path) -> None:
+    # GIVEN a program that vforks, and a signal between the hook and the call, whose handler does I/O
+    source = Path(__file__).parents[1] / "csrc" / "vforks.c"
+    for name, flags in (("before.so", ["-DBEFORE"]), ("go.so", [])):
+        words = ["cc", "-shared", "-fPIC", "-O1", "-D_GNU_SOURCE", *flags, "-o", name, source, "-ldl"]
+        subprocess.run(words, check=True, cwd=tmp_path)
+    text = f"""\
+    import ctypes
+    go = ctypes.CDLL({str(tmp_path / "go.so")!r}).go
+    print(go(3))
+    """
+    # WHEN it is run traced
+    outcome = succeeded(program.traced(text, env={"LD_PRELOAD": str(tmp_path / "before.so")}))
+    assert outcome.stdout == "9\n"
+    # THEN what each process did is its own
+    mine = outcome.pid
+    for name, who in (("handled", {mine}), ("parent", {mine})):
+        rows = outcome.select(op=("open", "write", "close"), path=f"{tmp_path}/{name}")
+        assert [row["op"] for row in rows] == ["open", "write", "close"] * 3 and {row["pid"] for row in rows} == who
+    rows = outcome.select(op=("open", "write", "close"), path=f"{tmp_path}/child")
+    pids = [row["pid"] for row in rows if row["op"] == "write"]
+    assert len(rows) == 9 and len(pids) == 3 and mine not in {row["pid"] for row in rows}
+    children = [entry for entry in outcome.processes if entry["pid"] in pids]
+    assert [entry["ended"] for entry in children] == ["exit 3"] * len(pids)

@@ -13,7 +13,7 @@ import sys
 
 from pyio_trace.cli.parser import Parser, add_log, open_log, progress, up_to
 from pyio_trace.errors import ConfigError
-from pyio_trace.output import LIVE_SUFFIX, PACKED_SUFFIX, check_replaceable
+from pyio_trace.output import LIVE_SUFFIX, PACKED_SUFFIX, check_output, check_replaceable
 
 
 def arguments(parser: Parser) -> None:
@@ -42,8 +42,7 @@ def run(arguments: argparse.Namespace) -> int:
     output = _beside(source) if arguments.output is None else arguments.output
     if not output:
         raise ConfigError("missing-value", "pack: the name of the OUTPUT is empty")
-    if os.path.exists(output) and os.path.samefile(source, output):
-        raise ConfigError("contradictory-options", f"{output}: the log cannot be packed onto itself; name another file")
+    check_output(source, output)
     check_replaceable(output)
     running = "running" in log.processes()["ended"].to_pylist()
     with progress("pack", log.rows()) as bar:
