@@ -249,14 +249,14 @@ static uint32_t write_stack(struct _PyInterpreterFrame *f, uint64_t hash)
 
 /* ---- the usual path ---------------------------------------------------------------- */
 
-/* A thread remembers its last stack.  Hash and id are stored folded together,
+/* A thread remembers its last stacks.  Hash and id are stored folded together,
  * so that a signal handler between two stores makes a miss, never a mix-up. */
 #define FOLD(hash, id) ((hash) ^ (uint64_t)(id)*0x9e3779b97f4a7c15ull)
 
 uint32_t pt_frames_stack_no_gil(struct pt_thread *t)
 {
-    PyThreadState *ts = PyGILState_GetThisThreadState();
-    if (!ts)
+    PyThreadState *ts = t->depth ? t->call_thread : NULL;
+    if (!ts && !(ts = PyGILState_GetThisThreadState()))
         return 0;
     struct _PyInterpreterFrame *first = innermost(ts);
     /* Beneath a file object's method: while its caller is still innermost, the stack is its caller's. */
@@ -273,14 +273,15 @@ uint32_t pt_frames_stack_no_gil(struct pt_thread *t)
     }
     if (!hash)
         return 0;
-    uint32_t id = t->stack_id;
-    if (PT_LIKELY(t->stack_hash == FOLD(hash, id)))
+    unsigned place = hash % PT_STACKS;
+    uint32_t id = t->stack_id[place];
+    if (PT_LIKELY(t->stack_hash[place] == FOLD(hash, id)))
         return id;
     id = pt_intern_find(hash);
     if (PT_UNLIKELY(!id))
         id = write_stack(first, hash);
-    t->stack_id = id;
-    t->stack_hash = FOLD(hash, id);
+    t->stack_id[place] = id;
+    t->stack_hash[place] = FOLD(hash, id);
     return id;
 }
 
@@ -305,9 +306,11 @@ void pt_frames_site(const void *out[6])
     }
 }
 
-void pt_frames_innermost(const void *out[2])
+void pt_frames_call_from(struct pt_thread *t, bool recorded)
 {
-    struct _PyInterpreterFrame *f = innermost(CURRENT_THREAD());
-    out[0] = f;
-    out[1] = f ? instruction_of(f) : NULL;
+    PyThreadState *ts = CURRENT_THREAD();
+    struct _PyInterpreterFrame *f = innermost(ts);
+    t->call_thread = ts; /* it lives as long as the call */
+    t->call_site[0] = recorded ? f : NULL;
+    t->call_site[1] = f ? instruction_of(f) : NULL;
 }
