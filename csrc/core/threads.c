@@ -119,7 +119,6 @@ static void open_pending(struct pt_thread *t)
     run->link = t->link;
     run->opened = pt_ticks();
     t->call_site[0] = NULL;
-    t->call_thread = NULL;
     if (!run->record) /* tracing was stopped meanwhile */
         return;
     t->parent = pt_id_of(run->record);

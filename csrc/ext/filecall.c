@@ -169,7 +169,7 @@ static inline bool joins(struct pt_file_call *c, struct pt_thread *t, PyObject *
     struct pt_run *run = run_of(t, file, op);
     const struct pt_record *r = run->record;
     if (!r || run->object != file || run->op != op || run->parent != t->parent || r->begin != run->first || r->desc != desc ||
-        !pt_frames_same_site(run->site))
+        !pt_frames_same_site(t, run->site))
         return false;
     c->run = run;
     c->begin = 0;
