@@ -18,6 +18,7 @@
 #endif
 
 #define BEGINNING (64u * 1024u) /* of the log */
+#define LARGE (1024u * 1024u)
 
 /* What of it was reserved before the disk was full goes back: the program may need it, or a smaller chunk. */
 static bool give_back(char *at, uint64_t size)
@@ -64,11 +65,16 @@ static bool allocate(uint64_t at, uint64_t size)
     return done;
 }
 
-/* Reserves [at, at+size) of the mapping.  False: there is no room for it. */
+/* Reserves [at, at+size) of the mapping.  False: there is no room for it.
+ *
+ * At the touch of a hole the kernel reads ahead in it: on a disk that is set up for large files that is 2 ms for 8 MiB of
+ * zeros.  Who fills large chunks comes to use them, and they cost half as much so.  What is small is asked for as it is. */
 bool pt_blocks_reserve(char *at, uint64_t size)
 {
     uintptr_t page = pt_kernel_page(), low = (uintptr_t)at & ~(page - 1);
     uintptr_t high = ((uintptr_t)at + size + page - 1) & ~(page - 1);
+    if (size < LARGE)
+        pt_sys(SYS_madvise, low, high - low, MADV_WILLNEED);
     long r = pt_sys(SYS_madvise, low, high - low, MADV_POPULATE_WRITE);
     if (r == 0)
         return true;

@@ -65,6 +65,7 @@ struct pt_stream_run {
 };
 #define PT_RUNS 4
 #define PT_LATEST 8
+#define PT_STACKS 16
 
 /* Reasons for a thread to leave the usual path. */
 enum pt_gate_bits {
@@ -107,10 +108,11 @@ struct pt_thread {
     struct pt_thread *all_next;
     struct pt_chunk *ring_chunk; /* ring: the chunk it writes to, to be given back */
     uint32_t number; /* of this state: no two live threads of a process share one */
-    uint64_t stack_hash; /* of the last stack */
-    uint32_t stack_id;
+    uint64_t stack_hash[PT_STACKS]; /* of stacks met lately, by their lowest bits */
+    uint32_t stack_id[PT_STACKS];
     uint32_t call_stack; /* depth > 0: the stack that the method was called from ... */
     const void *call_site[2]; /* ... and its innermost frame and instruction; Borrowed, compared only */
+    void *call_thread; /* ... and the PyThreadState that makes the call; NULL: to be asked for; Borrowed */
     struct pt_run *pending; /* of a tiny call under way that had nothing beneath it so far; NULL once its span is open */
     uint32_t sums[PT_LATEST]; /* ids of the entries it added to last, by operation; 0: none */
     struct pt_run runs[PT_RUNS];

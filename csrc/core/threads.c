@@ -88,7 +88,8 @@ static void assign(struct pt_thread *t)
     memset(t->sums, 0, sizeof t->sums);
     memset(t->streams, 0, sizeof t->streams);
     t->ring_chunk = NULL;
-    t->stack_hash = 0;
+    memset(t->stack_hash, 0, sizeof t->stack_hash);
+    t->call_thread = NULL;
     t->borrowed_memory = false;
     t->all_next = next;
     t->vfork_child = child;
@@ -227,7 +228,7 @@ void pt_threads_forget_chunks(void)
         t->process_id = pt.process_id;
         t->sequence = 0;
         t->parent = 0;
-        t->stack_hash = 0;
+        memset(t->stack_hash, 0, sizeof t->stack_hash);
         memset(t->sums, 0, sizeof t->sums);
         for (int i = 0; i < PT_RUNS; i++)
             t->runs[i].record = t->streams[i].record = NULL;

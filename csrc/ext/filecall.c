@@ -169,7 +169,7 @@ static inline bool joins(struct pt_file_call *c, struct pt_thread *t, PyObject *
     struct pt_run *run = run_of(t, file, op);
     const struct pt_record *r = run->record;
     if (!r || run->object != file || run->op != op || run->parent != t->parent || r->begin != run->first || r->desc != desc ||
-        !pt_frames_same_site(run->site))
+        !pt_frames_same_site(t, run->site))
         return false;
     c->run = run;
     c->begin = 0;
@@ -299,8 +299,6 @@ static inline void end_joined(struct pt_file_call *c, int64_t moved, bool failed
 static inline void open_span(struct pt_file_call *c, struct pt_thread *t)
 {
     uint32_t id = pt_call_id(&c->call);
-    const void *site[2];
-    pt_frames_innermost(site);
     c->parent_before = t->parent;
     c->link_before = t->link;
     c->epoch = t->epoch;
@@ -309,8 +307,7 @@ static inline void open_span(struct pt_file_call *c, struct pt_thread *t)
         t->link = PT_LINK_THREAD;
         t->call_stack = c->call.record->stack;
     }
-    t->call_site[0] = id ? site[0] : NULL;
-    t->call_site[1] = site[1];
+    pt_frames_call_from(t, id != 0);
     t->depth++;
 }
 

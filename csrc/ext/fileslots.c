@@ -18,9 +18,9 @@ static objobjargproc original_mmap_set;
 
 /* ---- opening --------------------------------------------------------------------- */
 
-static uint32_t named(PyObject *bytes)
+static uint32_t named(const char *path)
 {
-    struct pt_named name = pt_name_opened(PyBytes_AS_STRING(bytes));
+    struct pt_named name = pt_name_opened(path);
     return name.left_out ? UINT32_MAX : name.id; /* counted beneath */
 }
 
@@ -31,14 +31,16 @@ static uint32_t path_argument(PyObject *args, PyObject *kwargs)
     if (!file && kwargs)
         file = PyDict_GetItemString(kwargs, "file"); /* Borrowed */
     uint32_t id = 0;
-    if (file && PyUnicode_CheckExact(file)) {
+    if (file && PyUnicode_CheckExact(file) && PyUnicode_IS_COMPACT_ASCII(file)) {
+        id = named(PyUnicode_DATA(file)); /* as it is in any encoding that a file system has */
+    } else if (file && PyUnicode_CheckExact(file)) {
         PyObject *bytes = PyUnicode_EncodeFSDefault(file);
         if (bytes)
-            id = named(bytes);
+            id = named(PyBytes_AS_STRING(bytes));
         Py_XDECREF(bytes);
         PyErr_Clear();
     } else if (file && PyBytes_CheckExact(file)) {
-        id = named(file);
+        id = named(PyBytes_AS_STRING(file));
     } else if (file && PyLong_CheckExact(file)) {
         int overflow;
         long fd = PyLong_AsLongAndOverflow(file, &overflow);
@@ -66,9 +68,7 @@ static int file_init(PyObject *self, PyObject *args, PyObject *kwargs)
         t->link = PT_LINK_THREAD;
     }
     t->call_stack = c.record->stack;
-    pt_frames_innermost(t->call_site);
-    if (!pt_call_id(&c))
-        t->call_site[0] = NULL; /* its stack was not asked for */
+    pt_frames_call_from(t, pt_call_id(&c) != 0); /* else its stack was not asked for */
     t->depth++;
     int result = original_init(self, args, kwargs);
     t->depth--;

@@ -249,19 +249,15 @@ static uint32_t write_stack(struct _PyInterpreterFrame *f, uint64_t hash)
 
 /* ---- the usual path ---------------------------------------------------------------- */
 
-/* A thread remembers its last stack.  Hash and id are stored folded together,
+/* A thread remembers its last stacks.  Hash and id are stored folded together,
  * so that a signal handler between two stores makes a miss, never a mix-up. */
 #define FOLD(hash, id) ((hash) ^ (uint64_t)(id)*0x9e3779b97f4a7c15ull)
 
-uint32_t pt_frames_stack_no_gil(struct pt_thread *t)
+static __attribute__((noinline)) uint32_t stack_of(struct pt_thread *t, PyThreadState *ts)
 {
-    PyThreadState *ts = PyGILState_GetThisThreadState();
-    if (!ts)
+    if (!ts && !(ts = PyGILState_GetThisThreadState()))
         return 0;
     struct _PyInterpreterFrame *first = innermost(ts);
-    /* Beneath a file object's method: while its caller is still innermost, the stack is its caller's. */
-    if (t->depth && first == t->call_site[0] && first && instruction_of(first) == t->call_site[1])
-        return t->call_stack;
     uint64_t hash = 0;
     unsigned left = depth_limit;
     for (struct _PyInterpreterFrame *f = first; f && left; f = f->previous) {
@@ -273,20 +269,35 @@ uint32_t pt_frames_stack_no_gil(struct pt_thread *t)
     }
     if (!hash)
         return 0;
-    uint32_t id = t->stack_id;
-    if (PT_LIKELY(t->stack_hash == FOLD(hash, id)))
+    unsigned place = hash % PT_STACKS;
+    uint32_t id = t->stack_id[place];
+    if (PT_LIKELY(t->stack_hash[place] == FOLD(hash, id)))
         return id;
     id = pt_intern_find(hash);
     if (PT_UNLIKELY(!id))
         id = write_stack(first, hash);
-    t->stack_id = id;
-    t->stack_hash = FOLD(hash, id);
+    t->stack_id[place] = id;
+    t->stack_hash[place] = FOLD(hash, id);
     return id;
 }
 
-bool pt_frames_same_site(const void *const site[6])
+uint32_t pt_frames_stack_no_gil(struct pt_thread *t)
 {
-    struct _PyInterpreterFrame *f = innermost(CURRENT_THREAD());
+    PyThreadState *ts = t->depth ? t->call_thread : NULL;
+    if (ts) {
+        /* Beneath a file object's method: while its caller is still innermost, the stack is its caller's. */
+        struct _PyInterpreterFrame *first = innermost(ts);
+        if (first == t->call_site[0] && first && instruction_of(first) == t->call_site[1])
+            return t->call_stack;
+    }
+    return stack_of(t, ts);
+}
+
+bool pt_frames_same_site(struct pt_thread *t, const void *const site[6])
+{
+    PyThreadState *ts = CURRENT_THREAD();
+    struct _PyInterpreterFrame *f = innermost(ts);
+    t->call_thread = ts; /* it lives as long as the call, should that come to open its span */
     for (int i = 0; i < 6; i += 2) {
         if (site[i] != f || (f && site[i + 1] != instruction_of(f)))
             return false;
@@ -305,9 +316,11 @@ void pt_frames_site(const void *out[6])
     }
 }
 
-void pt_frames_innermost(const void *out[2])
+void pt_frames_call_from(struct pt_thread *t, bool recorded)
 {
-    struct _PyInterpreterFrame *f = innermost(CURRENT_THREAD());
-    out[0] = f;
-    out[1] = f ? instruction_of(f) : NULL;
+    PyThreadState *ts = CURRENT_THREAD();
+    struct _PyInterpreterFrame *f = innermost(ts);
+    t->call_thread = ts; /* it lives as long as the call */
+    t->call_site[0] = recorded ? f : NULL;
+    t->call_site[1] = f ? instruction_of(f) : NULL;
 }

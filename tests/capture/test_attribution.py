@@ -148,6 +148,20 @@ def test_code_that_comes_and_goes(program: Runner, tmp_path: Path) -> None:
     assert [row["site"] for row in rows] == [f"/made/{n % 13}.py:{n % 977 + 2}:f{n}" for n in range(10000)]
 
 
+def test_more_lines_in_turn_than_a_thread_remembers(program: Runner, tmp_path: Path) -> None:
+    # GIVEN a program in which forty lines take turns, each of which opens and reads a file, by names of any letters
+    names = [f"{letter}{n}" for n, letter in enumerate("aé☃😀" * 10)]
+    lines = [f"    with open({name!r}, 'rb') as f: f.read(5)" for name in names]
+    text = "\n".join(["import pathlib", f"for name in {names!r}: pathlib.Path(name).touch()", "for _ in range(3):", *lines])
+    # WHEN it is run traced
+    outcome = succeeded(program.traced(text))
+    # THEN each call has its line, and so has what it did to the file
+    wanted = [(f"{tmp_path}/{name}", f"{program.folder}/program.py:{n}:<module>") for n, name in enumerate(names, 4)]
+    for op, layer in (("open", "app"), ("BufferedReader.read", "app"), ("read", "posix")):
+        rows = outcome.select(op=op, layer=layer, path=[path for path, _ in wanted])
+        assert [(row["path"], row["site"]) for row in rows] == wanted * 3, op
+
+
 def test_deep_recursion(program: Runner, tmp_path: Path) -> None:
     # GIVEN a read below 900 frames WHEN it is run traced
     text = """\

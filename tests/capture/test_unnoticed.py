@@ -124,3 +124,26 @@ sys.stderr.write(str(min(second - first, third - second)))  # 3.15 fills its own
     bare = succeeded(program.bare(text, tmp_path / "file"))
     traced = succeeded(program.traced(text, tmp_path / "file"))
     assert int(bare.stderr) < 300 and int(traced.stderr) < 300
+
+
+def test_a_small_log_is_not_read_ahead(program: Runner, data: Path) -> None:
+    # GIVEN a program with some hundred operations, so that its log goes on in blocks that were not there at its start
+    text = """\
+    import ctypes, mmap, os, sys
+    for _ in range(100):
+        os.close(os.open(sys.argv[1], os.O_RDONLY))
+    # WHEN it looks which pages of its log are in memory
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.mmap.restype, libc.mmap.argtypes = ctypes.c_void_p, [ctypes.c_void_p, *[ctypes.c_size_t] * 5]
+    libc.mincore.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void_p]
+    size = 4 << 20
+    log = os.open(sys.argv[2], os.O_RDONLY)
+    there = (ctypes.c_ubyte * (size // mmap.PAGESIZE))()
+    at = libc.mmap(None, size, mmap.PROT_READ, mmap.MAP_SHARED, log, 0)
+    assert libc.mincore(at, size, there) == 0, os.strerror(ctypes.get_errno())
+    print(sum(byte & 1 for byte in there) * mmap.PAGESIZE)
+    """
+    outcome = succeeded(program.traced(text, data, program.folder / "run.pyio"))
+    # THEN it is those that it uses, and the ones that every log begins with
+    assert len(outcome.select(op="close", path=data)) == 100
+    assert int(outcome.stdout) <= outcome.path.stat().st_size + (128 << 10)
