@@ -35,6 +35,8 @@ static inline void pt_begin_named(struct pt_call *c, struct pt_thread *t, unsign
 {
     if (PT_UNLIKELY(name.left_out) && pt_op_row(op)->klass == PT_OPEN)
         name = pt_name_behind_slow(path, name);
+    else if (PT_UNLIKELY(name.left_out) && pt_op_row(op)->klass == PT_PROCESS)
+        name.left_out = 0; /* rules about files: where processes come from is always recorded */
     if (PT_LIKELY(!name.left_out))
         pt_begin(c, t, op, name.id, aux, -1, PT_SIZE_NONE);
     else

@@ -218,8 +218,8 @@ def test_a_signal_just_before_a_vfork(program: Runner, tmp_path: Path) -> None:
     # GIVEN a program that vforks, and a signal between the hook and the call, whose handler does I/O
     source = Path(__file__).parents[1] / "csrc" / "vforks.c"
     for name, flags in (("before.so", ["-DBEFORE"]), ("go.so", [])):
-        words = ["cc", "-shared", "-fPIC", "-O1", "-D_GNU_SOURCE", *flags, "-o", str(tmp_path / name), str(source), "-ldl"]
-        subprocess.run(words, check=True)
+        words = ["cc", "-shared", "-fPIC", "-O1", "-D_GNU_SOURCE", *flags, "-o", name, source, "-ldl"]
+        subprocess.run(words, check=True, cwd=tmp_path)
     text = f"""\
     import ctypes
     go = ctypes.CDLL({str(tmp_path / "go.so")!r}).go
