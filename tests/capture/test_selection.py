@@ -366,5 +366,6 @@ def test_rules_about_paths_leave_processes_alone(program: Runner, way: str, rule
     """, env=rule))  # fmt: skip
     # THEN it is in the table as ever, with its command and its end
     entries = [entry for entry in outcome.processes if entry["argv"] == ["/bin/sh", "-c", "exit 3"]]
-    assert [(entry["parent"], entry["ended"]) for entry in entries] == [(outcome.process(outcome.pid)["index"], "exit 3")]
+    ours = outcome.process(outcome.pid)["index"]
+    assert [(entry["parent"], entry["ended"]) for entry in entries] == [(ours, "exit 3")]
     assert len(outcome.select(op=("execve", "posix_spawn"), path="/bin/sh")) == 1
