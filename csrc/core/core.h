@@ -311,6 +311,7 @@ typedef uint64_t pt_fd_entry;
 #define PT_FD_EXCLUDED (1ull << 63)
 #define PT_FD_IDENTIFIED (1ull << 62)
 #define PT_FD_GAP (1ull << 61) /* it moved while nothing was recorded: its position is to be looked up */
+#define PT_FD_STALE (1ull << 60) /* a program that had it too has ended: likewise, before the next call that moves it */
 static inline uint32_t pt_entry_id(pt_fd_entry e) { return (uint32_t)e; }
 static inline uint32_t pt_entry_kind(pt_fd_entry e) { return (uint32_t)(e >> 32) & 0xff; }
 
@@ -364,6 +365,7 @@ PT_API pt_fd_entry pt_passed_by(unsigned op, int fd);
 PT_API void pt_has_passed_by(pt_fd_entry left_out);
 PT_API void pt_position_gap(struct pt_thread *t, int fd);
 void pt_position_gap_ended(struct pt_thread *t, int fd);
+void pt_positions_stale(void);
 PT_API void pt_position_found_slow(struct pt_thread *t, int fd, pt_fd_entry e);
 bool pt_op_moves_position(unsigned op);
 void pt_profile_unplaced(int fd);

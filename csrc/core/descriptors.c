@@ -302,7 +302,7 @@ void pt_fd_identify(int fd, const struct stat *st)
     __atomic_store_n(&d->dev, (uint64_t)st->st_dev, __ATOMIC_RELEASE);
     pt_fd_entry *leaf = __atomic_load_n(&pt_fd_leaves[(uint32_t)fd >> PT_FD_LEAF_BITS], __ATOMIC_ACQUIRE);
     pt_fd_entry known = entry(pt_entry_id(e), kind == PT_DESC_ANON ? PT_DESC_UNKNOWN : kind) |
-                        PT_FD_IDENTIFIED | (e & PT_FD_GAP);
+                        PT_FD_IDENTIFIED | (e & (PT_FD_GAP | PT_FD_STALE));
     __atomic_compare_exchange_n(&leaf[(uint32_t)fd & (LEAF_ENTRIES - 1)], &e, known, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
 }
 
@@ -351,6 +351,21 @@ void pt_position_gap_ended(struct pt_thread *t, int fd)
     pt_position_gap(t, fd);
 }
 
+/* Another program that this process has started has ended.  It may have had any descriptor (close-on-exec is no sign: a
+ * copy goes on the same description), and have moved its position unseen. */
+void pt_positions_stale(void)
+{
+    for (uint32_t i = 0; i <= highest_leaf; i++) {
+        pt_fd_entry *leaf = __atomic_load_n(&pt_fd_leaves[i], __ATOMIC_ACQUIRE);
+        for (uint32_t n = 0; leaf && n < LEAF_ENTRIES; n++) {
+            pt_fd_entry e = __atomic_load_n(&leaf[n], __ATOMIC_RELAXED);
+            uint32_t kind = pt_entry_kind(e);
+            if (pt_entry_id(e) && !(e & PT_FD_EXCLUDED) && (kind == PT_DESC_REGULAR || kind == PT_DESC_UNKNOWN))
+                __atomic_compare_exchange_n(&leaf[n], &e, e | PT_FD_STALE, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+        }
+    }
+}
+
 /* The first call after a gap: where the position is now, once, from the kernel. */
 PT_COLD void pt_position_found_slow(struct pt_thread *t, int fd, pt_fd_entry e)
 {
@@ -367,6 +382,6 @@ PT_COLD void pt_position_found_slow(struct pt_thread *t, int fd, pt_fd_entry e)
     r->begin = now;
     __atomic_store_n(&r->flags, PT_DONE, __ATOMIC_RELEASE);
     pt_fd_entry *leaf = pt_fd_leaves[(uint32_t)fd >> PT_FD_LEAF_BITS];
-    __atomic_compare_exchange_n(&leaf[(uint32_t)fd & (LEAF_ENTRIES - 1)], &e, e & ~PT_FD_GAP, false, __ATOMIC_RELAXED,
+    __atomic_compare_exchange_n(&leaf[(uint32_t)fd & (LEAF_ENTRIES - 1)], &e, e & ~(PT_FD_GAP | PT_FD_STALE), false, __ATOMIC_RELAXED,
                                 __ATOMIC_RELAXED);
 }

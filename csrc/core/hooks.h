@@ -35,6 +35,8 @@ static inline void pt_begin_named(struct pt_call *c, struct pt_thread *t, unsign
 {
     if (PT_UNLIKELY(name.left_out) && pt_op_row(op)->klass == PT_OPEN)
         name = pt_name_behind_slow(path, name);
+    else if (PT_UNLIKELY(name.left_out) && pt_op_row(op)->klass == PT_PROCESS)
+        name.left_out = 0; /* rules about files: where processes come from is always recorded */
     if (PT_LIKELY(!name.left_out))
         pt_begin(c, t, op, name.id, aux, -1, PT_SIZE_NONE);
     else
@@ -80,10 +82,12 @@ static inline void pt_begin_paths_at(struct pt_call *c, unsigned op, int dir1, c
     }
 }
 
-/* The first recorded call after a gap finds out where the position is. */
+/* The first recorded call after a gap finds out where the position is; the first that moves it, where another program
+ * may have moved it. */
 static inline void pt_position_gap_over(struct pt_thread *t, unsigned op, int fd, pt_fd_entry e)
 {
-    if ((e & (PT_FD_GAP | PT_FD_EXCLUDED)) == PT_FD_GAP && (pt.apart[op] == PT_RECORDED || pt.apart[op] == PT_BY_SIZE))
+    bool due = (e & PT_FD_GAP) || ((e & PT_FD_STALE) && pt_op_moves_position(op));
+    if (due && !(e & PT_FD_EXCLUDED) && (pt.apart[op] == PT_RECORDED || pt.apart[op] == PT_BY_SIZE))
         pt_position_found_slow(t, fd, e);
 }
 
@@ -99,7 +103,7 @@ static inline void pt_begin_fd(struct pt_call *c, unsigned op, int fd, int64_t o
         return;
     }
     pt_fd_entry e = pt_fd_get(t, fd);
-    if (PT_UNLIKELY(e & (PT_FD_EXCLUDED | PT_FD_GAP))) {
+    if (PT_UNLIKELY(e & (PT_FD_EXCLUDED | PT_FD_GAP | PT_FD_STALE))) {
         if (e & PT_FD_EXCLUDED) {
             c->left_out = e;
             return;

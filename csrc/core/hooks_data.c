@@ -148,7 +148,7 @@ static void begin_copy(struct pt_call *c, unsigned op, int in, int out, const in
         c->left_out = from;
         return;
     }
-    if (PT_UNLIKELY((from | to) & PT_FD_GAP)) {
+    if (PT_UNLIKELY((from | to) & (PT_FD_GAP | PT_FD_STALE))) {
         pt_position_gap_over(t, op, in, from);
         pt_position_gap_over(t, op, out, to);
     }

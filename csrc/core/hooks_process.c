@@ -335,10 +335,18 @@ static void waited(pid_t pid, int status, const struct pt_waiting *w)
         pt_process_waited(pt_process_find((uint32_t)pid), status, w);
 }
 
+/* What a child did without exec is in the log, on the descriptions that it shares. */
+static bool was_another_program(const struct pt_process *p)
+{
+    return !p || p->start != PT_START_FORK || p->exec_by || p->end_kind == PT_END_EXEC;
+}
+
 void pt_process_waited(struct pt_process *p, int status, const struct pt_waiting *w)
 {
     if (!(WIFEXITED(status) || WIFSIGNALED(status)))
         return;
+    if (was_another_program(p))
+        pt_positions_stale();
     account_for(p, w);
     if (!p || p->end_kind == PT_END_EXIT || p->end_kind == PT_END_SIGNAL)
         return;

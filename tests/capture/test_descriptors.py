@@ -313,3 +313,68 @@ def test_files_without_a_name_have_one_of_their_own(program: Runner, tmp_path: P
         assert [(row["offset"], row["moved"]) for row in outcome.select(op="write", path=name)] == [(0, n + 1)]
         assert len(outcome.select(op=("open", "openat"), layer="posix", path=name)) == 1
         assert way == "os.open" or len(outcome.select(op="open", layer="app", path=name)) == 1
+
+
+#: how a program is run that has the descriptor fd too, and moves its position
+MOVERS = {
+    "subprocess": "subprocess.run(['sh', '-c', MOVE], stdout=fd, stdin=fd, check=True)",
+    "a copy": "subprocess.run(['sh', '-c', MOVE], stdout=os.dup(fd), stdin=fd, check=True)",
+    "posix_spawn": (
+        "os.waitpid(os.posix_spawn('/bin/sh', ['sh', '-c', MOVE], os.environ, "
+        "file_actions=[(os.POSIX_SPAWN_DUP2, fd, 0), (os.POSIX_SPAWN_DUP2, fd, 1)]), 0)"
+    ),
+    "fork and exec": (
+        "pid = os.fork()\n"
+        "if pid == 0: os.dup2(fd, 0); os.dup2(fd, 1); os.execv('/bin/sh', ['sh', '-c', MOVE])\n"
+        "os.waitid(os.P_PID, pid, os.WEXITED)"
+    ),
+    "system": "os.set_inheritable(fd, True); os.system(f'({MOVE}) <&{fd} >&{fd}')",
+    "Python": "subprocess.run([sys.executable, '-c', 'import os; os.read(0, 3); os.write(1, b\"12345\")'], stdin=fd, stdout=fd)",
+}  # fmt: skip
+MOVED = """\
+import os, subprocess, sys
+MOVE = "dd bs=3 count=1 of=/dev/null 2>/dev/null; echo 1234"
+def where():
+    with open(f"/proc/self/fdinfo/{fd}") as f: return int(f.readline().split()[1])
+with open("data", "wb") as f: f.write(b"x" * 1000)
+fd = os.open("data", os.O_RDWR | os.O_CLOEXEC)
+others = [os.open("data", os.O_RDONLY) for _ in range(3)]
+for n in range(2):
+    print(where()); os.write(fd, b"w" * 7)
+    print(where()); os.read(fd, 11)
+    MOVER
+for n in range(2):
+    print(where()); os.write(fd, b"w" * 7)
+for other in others: os.read(other, 20); os.close(other)
+"""
+
+
+@pytest.mark.parametrize("way", MOVERS)
+def test_positions_that_another_program_moved(program: Runner, tmp_path: Path, way: str) -> None:
+    # GIVEN a file at whose position another program reads and writes too, now and then
+    text = MOVED.replace("    MOVER\n", "".join(f"    {line}\n" for line in MOVERS[way].splitlines()))
+    # WHEN it is traced THEN each read and write has the offset that the kernel says
+    outcome = succeeded(program.traced(text))
+    true = [int(line) for line in outcome.stdout.split()]
+    assert true[2] - true[1] > 11  # it was moved
+    rows = outcome.select(op=("read", "write"), layer="posix", pid=outcome.pid, path=f"{tmp_path}/data")
+    assert [row["offset"] for row in rows if row["size"] in (7, 11)] == true
+    assert [row["offset"] for row in rows if row["size"] == 20] == [0] * 3
+
+
+def test_positions_shared_with_forked_children(program: Runner, tmp_path: Path) -> None:
+    # GIVEN children without exec that write at a shared position WHEN they are waited for
+    outcome = succeeded(program.traced("""\
+        import os
+        fd = os.open("data", os.O_CREAT | os.O_RDWR)
+        for n in range(3):
+            os.write(fd, b"parent")
+            if os.fork() == 0:
+                os.write(fd, b"child"); os._exit(0)
+            os.wait()
+    """))  # fmt: skip
+    # THEN all offsets follow from what they did
+    rows = outcome.select(op="write", layer="posix", path=f"{tmp_path}/data")
+    assert sorted((row["offset"], row["moved"]) for row in rows) == [
+        (offset, size) for offset, size in zip((0, 6, 11, 17, 22, 28), (6, 5) * 3, strict=True)
+    ]

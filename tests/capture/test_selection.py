@@ -406,3 +406,19 @@ def test_copies_note_where_positions_went(program: Runner) -> None:
     # THEN their places are the kernel's
     found = {row["size"]: row["offset"] for row in outcome.select(op=("read", "write", "sendfile"), layer="posix")}
     assert {size: found[size] for size in (11, 12, 1000, 13, 14)} == {11: 700, 12: 700, 1000: 811, 13: 1811, 14: 1712}
+
+
+@pytest.mark.parametrize("rule", [{"PYIO_TRACE_EXCLUDE": "/usr/bin/**,/bin/**"}, {"PYIO_TRACE_INCLUDE": "/nowhere/**"}])
+@pytest.mark.parametrize("way", ["subprocess.run(words)", "os.waitpid(os.posix_spawn(words[0], words, os.environ), 0)"])
+def test_rules_about_paths_leave_processes_alone(program: Runner, way: str, rule: dict[str, str]) -> None:
+    # GIVEN rules that leave out the folder of a program WHEN the program is started
+    outcome = succeeded(program.traced(f"""\
+        import os, subprocess
+        words = ["/bin/sh", "-c", "exit 3"]
+        {way}
+    """, env=rule))  # fmt: skip
+    # THEN it is in the table as ever, with its command and its end
+    entries = [entry for entry in outcome.processes if entry["argv"] == ["/bin/sh", "-c", "exit 3"]]
+    ours = outcome.process(outcome.pid)["index"]
+    assert [(entry["parent"], entry["ended"]) for entry in entries] == [(ours, "exit 3")]
+    assert len(outcome.select(op=("execve", "posix_spawn"), path="/bin/sh")) == 1
