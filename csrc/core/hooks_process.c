@@ -286,7 +286,8 @@ void hook_exit_now(int status)
 PT_HOOK_DECLARE(int, kill, pid_t, int);
 int hook_kill(pid_t pid, int number)
 {
-    if (pid > 0 && (uint32_t)pid == (uint32_t)pt_sys6(SYS_getpid, 0, 0, 0, 0, 0, 0)) {
+    /* pt.pid is the parent's in a vfork child: that may end its parent, which is not its own end. */
+    if (pid > 0 && (uint32_t)pid == pt.pid && (uint32_t)pt_sys6(SYS_getpid, 0, 0, 0, 0, 0, 0) == pt.pid) {
         struct pt_thread *t = pt_table_owner();
         if (t && t->process_id)
             pt_signals_itself(t, number);
