@@ -15,6 +15,7 @@ from __future__ import annotations
 import sys
 
 from pyio_trace import native
+from pyio_trace.capture import threads
 from pyio_trace.capture.instrument import MARKS, Instrument, Target
 from pyio_trace.capture.remembered import address
 
@@ -138,9 +139,10 @@ def _end_with(task: Any, span: Span) -> None:
 
 
 def _asyncio_task() -> Any:
-    """The task of asyncio's own loop that runs here; other loops (uvloop) do not carry spans from step to step."""
+    """The task of asyncio's own loop, or uvloop's, that runs here; other loops do not carry spans from step to step."""
     loop = sys.modules["asyncio"]._get_running_loop()
-    if loop is None or not type(loop).__module__.startswith("asyncio."):
+    module = "" if loop is None else type(loop).__module__
+    if not module.startswith("asyncio.") and (module != "uvloop" or not threads.installed("uvloop.loop")):
         return None
     return sys.modules["asyncio"].current_task()
 
@@ -208,6 +210,13 @@ instrument = Instrument(
             module="asyncio.base_events",
             details=_generator_begins,
             hands_over=MARKS,
+        ),
+        Target(
+            "Loop._asyncgen_firstiter_hook",
+            module="uvloop.loop",
+            details=_generator_begins,
+            hands_over=MARKS,
+            optional=True,
         ),
         Target("ReadTask.__call__", module="ray.data.datasource.datasource", details=_read_task),
         Target("FileBasedDatasource._open_input_source", module=_FILES, path="path", details=_source),
