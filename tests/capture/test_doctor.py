@@ -213,6 +213,6 @@ def test_a_script_that_ends_without_pythons_exit(program: Runner) -> None:
 
 
 def test_objects_left_alone_are_those_of_the_core() -> None:
-    text = (ROOT / "csrc" / "core" / "got.c").read_text()
-    body = text[text.index("static bool left_alone") :].partition("};")[0]
+    text = (ROOT / "csrc" / "core" / "objects.c").read_text()
+    body = text[text.index("bool pt_object_is_systems(const char *path)\n{") :].partition("};")[0]
     assert re.findall(r'"([^"]+)"', body) == list(LEFT_ALONE)

@@ -154,6 +154,8 @@ class World:
             return
         if name in OPENS:
             flags = next((a for a in call.args[1:] if "O_" in a), "")
+            if "O_TMPFILE" in flags:  # the name that the kernel has for it, here and in the log
+                seen.path = call.returned.partition(">(deleted")[0] + " (deleted)"
             process.table[result] = Descriptor(Description(0, "O_APPEND" in flags), seen.path)
         elif name in ("chdir", "fchdir"):
             process.cwd = seen.path or process.cwd

@@ -15,20 +15,24 @@ from pyio_trace.cli.doctor.report import LoadedObject
 from pyio_trace.elf import Elf, ElfError, Slot, read_elf
 
 CORE = "libpyio_trace.so"
-#: As in left_alone() of csrc/core/got.c, and why.
+#: As in pt_object_is_systems() of csrc/core/objects.c, and why.
 LEFT_ALONE = {
     "libc.so": "libc: what it calls is its own",
     "libc-2.": "libc: what it calls is its own",
+    "libc.musl": "libc and the dynamic linker",
     "ld-linux": "the dynamic linker",
     "ld-musl": "libc and the dynamic linker",
     "ld-2.": "the dynamic linker",
     "libpthread": "a part of libc",
     "libdl.so": "a part of libc",
     "librt.so": "a part of libc",
+    "libutil.so": "a part of libc",
+    "libutil-2.": "a part of libc",
     "linux-vdso": "the kernel's",
     "libasan.so": "a sanitizer, which has hooks of its own",
     "libubsan.so": "a sanitizer, which has hooks of its own",
     "libtsan.so": "a sanitizer, which has hooks of its own",
+    "liblsan.so": "a sanitizer, which has hooks of its own",
 }
 _OURS = (CORE, "_capture.")
 _LATE = "not patched yet (loaded since the last pass: the next import or dlsym patches it)"
