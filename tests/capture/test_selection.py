@@ -258,7 +258,7 @@ def test_short_operations_are_left_out(program: Runner) -> None:
     for n in range(1000):
         os.pread(fd, 10, n % 90)
     """
-    # WHEN operations far below the time that the shell sleeps are left out THEN the slow one stays, the others are counted
+    # WHEN operations far below the time that the shell sleeps are left out THEN the slow one stays, others are counted
     outcome = succeeded(program.traced(text, env={"PYIO_TRACE_MIN_DURATION": "100ms"}))
     assert [row["moved"] for row in outcome.select(op="read", path=program.folder / "fifo")] == [5]
     kept = outcome.select(op="pread")

@@ -113,6 +113,6 @@ def calls_on(world: World, folder: Path) -> list[list[tuple[object, ...]]]:
             continue
         if not inside or site_of(call.frames).way is Way.OURS or call.name in ("mmap", "munmap", "getdents64"):
             continue
-        path = re.sub(r"\btmp[a-z0-9_]{8}", "tmpXXXXXXXX", str(seen.path)[len(str(folder)) :])
+        path = re.sub(r"\btmp[a-z0-9_]{8}|#\d+ ", "tmpXXXXXXXX", str(seen.path)[len(str(folder)) :])
         threads.setdefault(call.tid, []).append((call.name, path, seen.number, call.error or call.result))
     return list(threads.values())
