@@ -44,7 +44,7 @@ def test_auto_enable_into_a_pipe_is_an_untraced_program(pipe: Path, program: Run
 def test_the_name_of_a_device_is_refused() -> None:
     """Nothing here would write, should it not be."""
     for name in ("/dev/null", "/dev/stdout", "/dev/tty", "/proc/self/fd/1"):
-        if os.path.exists(name):
+        if os.path.exists(name) and (os.path.islink(name) or not os.path.isfile(name)):  # no stand-in of a container's
             with pytest.raises(ConfigError) as problem:
                 check_replaceable(name)
             assert problem.value.slug == "not-a-file" and "\n" not in str(problem.value)
@@ -115,6 +115,8 @@ def test_no_command_writes_over_what_it_reads(
 
 
 def test_a_table_can_be_written_to_a_pipe_or_to_a_device(tmp_path: Path) -> None:
+    if not os.path.exists("/dev/stdout"):
+        pytest.skip("a /dev without the names of descriptors")
     log = LogWriter().save(tmp_path / "run.pyio")
     words = [sys.executable, "-m", "pyio_trace", "files", str(log), "--format", "csv", "--output", "/dev/stdout"]
     done = subprocess.run(words, capture_output=True, text=True)
