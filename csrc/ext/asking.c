@@ -57,14 +57,23 @@ static void fault(struct pt_target *g, struct pt_raised *r)
     forget(r);
 }
 
+/* What is raised, taken away; false: nothing is. */
+static bool take(struct pt_raised *now)
+{
+    *now = (struct pt_raised){NULL, NULL, NULL, false};
+    PyErr_Fetch(&now->type, &now->value, &now->trace);
+    if (!now->type)
+        return false;
+    PyErr_NormalizeException(&now->type, &now->value, &now->trace);
+    now->theirs = is_theirs(now);
+    return true;
+}
+
 void pt_hold(struct pt_target *g, struct pt_raised *held, bool before)
 {
-    struct pt_raised now = {NULL, NULL, NULL, false};
-    PyErr_Fetch(&now.type, &now.value, &now.trace);
-    if (!now.type)
+    struct pt_raised now;
+    if (!take(&now))
         return;
-    PyErr_NormalizeException(&now.type, &now.value, &now.trace);
-    now.theirs = is_theirs(&now);
     if (now.theirs ? !held->theirs : before && !held->type) {
         if (held->type)
             fault(g, held);
@@ -78,12 +87,9 @@ void pt_hold(struct pt_target *g, struct pt_raised *held, bool before)
 
 void pt_hold_theirs(struct pt_raised *held)
 {
-    struct pt_raised now = {NULL, NULL, NULL, false};
-    PyErr_Fetch(&now.type, &now.value, &now.trace);
-    if (!now.type)
+    struct pt_raised now;
+    if (!take(&now))
         return;
-    PyErr_NormalizeException(&now.type, &now.value, &now.trace);
-    now.theirs = is_theirs(&now);
     if (now.theirs && !held->type)
         *held = now;
     else
