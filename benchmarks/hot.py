@@ -2,7 +2,8 @@
 
 A loop runs in a thread of its own, so that its Python stack is as deep as the
 row says and no deeper.  A round's records fill whole chunks of the log, so
-that each round pays for just the pages it uses.
+that each round pays for just the pages it uses, and its share of what the
+kernel reads ahead.
 """
 
 from __future__ import annotations
@@ -27,13 +28,15 @@ from pyio_trace.capture.instrument import Target
 ROUNDS = 31
 #: Records in a 1 MiB chunk of the log: (1 MiB - header) / 48 bytes.
 CHUNK = 21843
+#: Records of a round: the kernel reads ahead in the log by up to 8 MiB, and all chunks pay for it.
+ROUND = 8 * CHUNK
 NS = 1e-9
 #: Readings of the clock in a round.
 CLOCKS = 100_000
 #: Bytes of a round's file of bare records: a chunk of the log.
 FLOOR = 1 << 20
 #: More than a round's log takes.
-READY = 16 << 20
+READY = 32 << 20
 
 #: Does its work n times.
 Loop = Callable[[int], None]
@@ -247,17 +250,17 @@ def measure(name: str, folder: Path, logs: dict[str, Path]) -> list[Pair]:
 def _rows(name: str, folder: Path, fd: int, where: str, log: Path, *, small: str, data: str, lines: str) -> list[Pair]:
     if name == "c-pread":
         loop = c_loop(folder, fd)
-        return [pair("C, pread 4 KiB, no stacks", where, loop, log, n=CHUNK, limit=45, stacks="off")]
+        return [pair("C, pread 4 KiB, no stacks", where, loop, log, n=ROUND, limit=45, stacks="off")]
     if name == "os-pread":
         return [
             pair(f"Python, os.pread 4 KiB, stack of {depth}", where, lambda n: loop_os_pread(fd, n), log,
-                 n=CHUNK, limit=75, depth=depth)
+                 n=ROUND, limit=75, depth=depth)
             for depth in (3, 12)
         ]  # fmt: skip
     if name == "open":
-        return [pair("Python, open/read/close", where, lambda n: loop_open(small, n), log, n=CHUNK // 3, limit=500)]
+        return [pair("Python, open/read/close", where, lambda n: loop_open(small, n), log, n=ROUND // 11, limit=500)]
     if name == "stat":
-        return [pair("Python, os.stat", where, lambda n: loop_stat(small, n), log, n=CHUNK, limit=80)]
+        return [pair("Python, os.stat", where, lambda n: loop_stat(small, n), log, n=ROUND, limit=80)]
     if name == "read-16":
         return [pair("Python, f.read(16)", where, lambda n: loop_read_16(data, n), log, n=400_000, limit=20)]
     if name == "modes":
@@ -269,13 +272,13 @@ def _rows(name: str, folder: Path, fd: int, where: str, log: Path, *, small: str
             "left out by size": {"min_size": "1M"},
         }
         return [
-            pair(f"Python, os.pread, {what}", where, lambda n: loop_os_pread(fd, n), log, n=CHUNK, limit=None, **how)
+            pair(f"Python, os.pread, {what}", where, lambda n: loop_os_pread(fd, n), log, n=ROUND, limit=None, **how)
             for what, how in told.items()
         ]
     if name == "watched":
         told = {"path": watch_path, "path, three details, bytes": watch_details}
         return [
-            pair(f"Python, a library's function watched: {what}", where, lambda n: loop_asked(small, n), log, n=CHUNK,
+            pair(f"Python, a library's function watched: {what}", where, lambda n: loop_asked(small, n), log, n=ROUND,
                  limit=1000, arm=arm)
             for what, arm in told.items()
         ]  # fmt: skip

@@ -98,11 +98,11 @@ row is made of what there is; where that are fewer than {enough} rounds, of all 
 *middle half* lies the middle half of the differences. Times of operations are wall time less the time the thread stood
 ready while other programs had the processor (`/proc/thread-self/schedstat`). Before each round memory is taken and
 freed, so that the host of a virtual machine has backed what the log will take. Files read are in the page cache: the
-dearest case for a tracer. A round starts and stops tracing in the running process, its records fill whole chunks of a
-live log on the named file system, and reserving their blocks is in the figure. A stack of N is N Python frames. Sizes
-are blocks on the disk. Loading runs in a fresh interpreter, imports and the printed text included, three times at full
-speed. Limits are DESIGN's, which were set where a bare pread took 385 ns; that of a start with tracing switched off is
-our reading of "nothing measurable".
+dearest case for a tracer. A round starts and stops tracing in the running process, its records fill eight chunks of a
+live log on the named file system (1 MiB each; where the kernel reads ahead, it does so for several at once), and
+reserving their blocks is in the figure. A stack of N is N Python frames. Sizes are blocks on the disk. Loading runs in
+a fresh interpreter, imports and the printed text included, three times at full speed. Limits are DESIGN's, which were
+set where a bare pread took 385 ns; that of a start with tracing switched off is our reading of "nothing measurable".
 
 [Figures of another machine, and an earlier commit against this one, side by side](benchmarks-earlier.md).
 """
@@ -116,16 +116,19 @@ OVER = """\
   are in every operation. In a tight loop of tiny calls on a file object one in 32 of those that only copy memory is
   timed; with each of them timed, `f.read(16)` and a text line cost 45 and 48 ns more on the same machine.
 - **The log's pages.** The kernel finds, zeroes and maps each: some 2 us a page where the log is new, 20 to 30 ns a
-  record. Tried and not kept: writing the pages before they are mapped (half of that on ext4, but each chunk would
-  need a descriptor of the program's for a moment, its size limit could kill it, and NFS would flush at the close);
-  huge pages (dearer wherever the host of a virtual machine must first find one); chunks of 64 and 256 KiB (no
-  difference that could be measured) and of 4 MiB (dearer). /dev/shm zeroes its pages one by one, whatever one does.
-- **open/read/close** makes 11 records (3 of file objects, 8 of POSIX), which at the limit of one are 0.5 us already;
-  the clock alone is 0.2 us of it. Done: beneath a file object's method the stack is its caller's and is not walked
-  again; the next lines of the log are fetched ahead. Tried and not kept: smaller code (-O2, -Os: no faster, slower).
-- **os.pread from Python**: a stack of 3 takes some 17 ns, one of 12 some 38 ns, with a fingerprint of each code object.
-  Tried and not kept: comparing with the last stack instead of hashing, a shorter hash, keeping the thread's state at
-  hand: no difference could be measured.
+  record; the row of a record with two times and nothing else is that and the clock. At the touch of a hole the kernel
+  reads ahead in the file, here 8 MiB of zeros, 1 to 2.5 ms each time. Tried and not kept: writing the pages before
+  they are mapped (half of that on ext4, but each chunk would need a descriptor of the program's for a moment, its
+  size limit could kill it, and NFS would flush at the close); huge pages (dearer wherever the host of a virtual
+  machine must first find one); chunks of 64 and 256 KiB (no difference that could be measured) and of 4 MiB (dearer).
+  /dev/shm zeroes its pages one by one, whatever one does.
+- **open/read/close** makes 11 records (3 of file objects, 8 of POSIX), which at the limit of one are 0.5 us already:
+  eleven records with their times and nothing else are 0.3 to 0.4 us (above). Done: beneath a file object's method the
+  stack is its caller's and is not walked again; the next lines of the log are fetched ahead. Tried and not kept:
+  smaller code (-O2, -Os: no faster, slower).
+- **os.pread from Python**: a stack of 3 takes some 17 ns, one of 12 some 38 ns, with a fingerprint of each code
+  object. Tried and not kept: comparing with the last stack instead of hashing, a shorter hash, keeping the thread's
+  state at hand: no difference could be measured.
 - **Loading** 1 M operations: 0.2 s of it starts an interpreter and imports numpy, pyarrow and ourselves. Reading and
   summing overlap in two threads. What is left are passes of numpy over columns, at 1 to 2 ns a row each.
 """
