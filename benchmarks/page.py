@@ -112,7 +112,7 @@ set where a bare pread took 385 ns; that of a start with tracing switched off is
 OVER = """\
 ## Rows over their limit: where the time goes, what was tried
 
-- **The clock.** Two readings of the time-stamp counter (their row is above; 17 ns on the fastest machine that we had)
+- **The clock.** Two readings of the time-stamp counter (their row is above; 15 to 21 ns on the machines that we had)
   are in every operation. In a tight loop of tiny calls on a file object one in 32 of those that only copy memory is
   timed; with each of them timed, `f.read(16)` and a text line cost 45 and 48 ns more on the same machine.
 - **The log's pages.** The kernel finds, zeroes and maps each: some 2 us a page where the log is new, 20 to 30 ns a

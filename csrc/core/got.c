@@ -100,8 +100,7 @@ static bool left_alone(const struct dl_phdr_info *info, const struct pt_object *
     uintptr_t here = (uintptr_t)&patch_count;
     if (here >= o->low && here < o->high)
         return true;
-    const char *slash = strrchr(info->dlpi_name, '/');
-    return strncmp(slash ? slash + 1 : info->dlpi_name, "_capture.", 9) == 0 || /* our extension */
+    return strncmp(pt_object_file(info->dlpi_name), "_capture.", 9) == 0 || /* our extension */
            pt_object_is_systems(info->dlpi_name);
 }
 

@@ -72,8 +72,8 @@ static bool intercepts(const struct pt_object *o)
 
 static bool is_preloaded(const char *path)
 {
-    const char *list = getenv("LD_PRELOAD"), *slash = strrchr(path, '/');
-    return list && *path && strstr(list, slash ? slash + 1 : path);
+    const char *list = getenv("LD_PRELOAD");
+    return list && *path && strstr(list, pt_object_file(path));
 }
 
 static enum owner owner_of_object(const struct dl_phdr_info *info, const struct pt_object *o)

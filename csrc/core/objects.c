@@ -71,13 +71,19 @@ bool pt_object_read(const struct dl_phdr_info *info, struct pt_object *o)
     return o->strings && o->symbols;
 }
 
+const char *pt_object_file(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
 /* libc, what belongs to it, and the sanitizers, whose functions stand before libc's for all of a program. */
 bool pt_object_is_systems(const char *path)
 {
     static const char *const names[] = {"libc.so", "libc-2.", "libc.musl", "ld-linux", "ld-musl", "ld-2.", "libpthread",
                                         "libdl.so", "librt.so", "libutil.so", "libutil-2.", "linux-vdso",
                                         "libasan.so", "libubsan.so", "libtsan.so", "liblsan.so"};
-    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+    const char *name = pt_object_file(path);
     for (unsigned i = 0; i < sizeof names / sizeof *names; i++)
         if (strncmp(name, names[i], strlen(names[i])) == 0)
             return true;

@@ -31,6 +31,7 @@ struct pt_object {
 };
 
 bool pt_object_read(const struct dl_phdr_info *info, struct pt_object *o);
+const char *pt_object_file(const char *path); /* its name, without the folder */
 bool pt_object_is_systems(const char *path); /* libc's, or a sanitizer's */
 void *pt_object_symbol(const struct pt_object *o, const char *name); /* a function that it defines; NULL: it does not */
 
