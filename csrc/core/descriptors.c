@@ -9,7 +9,6 @@
 
 #include <fcntl.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <errno.h>
@@ -26,16 +25,16 @@ static pt_fd_entry *leaf_slow(int fd)
     pt_fd_entry *leaf = __atomic_load_n(top, __ATOMIC_ACQUIRE);
     if (leaf)
         return leaf;
-    long at = pt_sys(SYS_mmap, 0, LEAF_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (at < 0 && at > -4096)
+    pt_fd_entry *fresh = pt_memory(LEAF_BYTES);
+    if (!fresh)
         return NULL;
     uint32_t index = (uint32_t)fd >> PT_FD_LEAF_BITS, seen = __atomic_load_n(&highest_leaf, __ATOMIC_RELAXED);
     while (index > seen &&
            !__atomic_compare_exchange_n(&highest_leaf, &seen, index, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
         continue;
-    if (__atomic_compare_exchange_n(top, &leaf, (pt_fd_entry *)at, false, __ATOMIC_RELEASE, __ATOMIC_ACQUIRE))
-        return (pt_fd_entry *)at;
-    pt_sys(SYS_munmap, at, LEAF_BYTES);
+    if (__atomic_compare_exchange_n(top, &leaf, fresh, false, __ATOMIC_RELEASE, __ATOMIC_ACQUIRE))
+        return fresh;
+    pt_memory_back(fresh, LEAF_BYTES);
     return leaf;
 }
 
@@ -238,16 +237,12 @@ static int raw_fstat(int fd, struct stat *st)
 pt_fd_entry pt_fd_resolve_slow(struct pt_thread *t, int fd)
 {
     struct stat st;
-    char name[32], none[1] = "", *path = none;
+    char name[32], none[1] = "";
     if (fd < 0 || !in_range(fd) || raw_fstat(fd, &st) != 0)
         return 0;
     fd_link_name(name, fd);
-    /* Not on the stack: this may be a signal handler's, of 8 KiB. */
-    long page = pt_sys(SYS_mmap, 0, PT_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0), n = 0;
-    if (!(page < 0 && page > -4096)) {
-        path = (char *)page;
-        n = pt_sys(SYS_readlinkat, AT_FDCWD, name, path, PT_PAGE - 1);
-    }
+    char *page = pt_memory(PT_PAGE), *path = page ? page : none;
+    long n = page ? pt_sys(SYS_readlinkat, AT_FDCWD, name, path, PT_PAGE - 1) : 0;
     uint32_t kind = kind_of(&st, path);
     pt_fd_entry e = entry(0, kind);
     if (!(e & PT_FD_EXCLUDED) && n > 0 && *path == '/') {
@@ -271,8 +266,8 @@ pt_fd_entry pt_fd_resolve_slow(struct pt_thread *t, int fd)
     }
     e |= PT_FD_IDENTIFIED;
     pt_fd_set(t, fd, e);
-    if (path != none)
-        pt_sys(SYS_munmap, path, PT_PAGE);
+    if (page)
+        pt_memory_back(page, PT_PAGE);
     return e;
 }
 
@@ -280,12 +275,12 @@ uint32_t pt_fd_path_slow(int fd)
 {
     char name[32];
     fd_link_name(name, fd);
-    long page = pt_sys(SYS_mmap, 0, PT_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (page < 0 && page > -4096)
+    char *page = pt_memory(PT_PAGE);
+    if (!page)
         return 0;
     long n = pt_sys(SYS_readlinkat, AT_FDCWD, name, page, PT_PAGE - 1);
-    uint32_t id = n > 0 ? pt_string((char *)page, (size_t)n, 0) : 0;
-    pt_sys(SYS_munmap, page, PT_PAGE);
+    uint32_t id = n > 0 ? pt_string(page, (size_t)n, 0) : 0;
+    pt_memory_back(page, PT_PAGE);
     return id;
 }
 

@@ -13,7 +13,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/time.h>
 #include <sys/wait.h>
@@ -47,10 +46,9 @@ static char **environment_without_us(void)
     while (environ && environ[n])
         n++;
     /* Not malloc: _exit may have been called by a signal handler that interrupted it. */
-    long at = pt_sys(SYS_mmap, 0, (n + 2) * sizeof(char *), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (at < 0 && at > -4096)
+    char **clean = pt_memory((n + 2) * sizeof *clean);
+    if (!clean)
         return NULL;
-    char **clean = (char **)at;
     clean[kept++] = off;
     for (size_t i = 0; i < n; i++)
         if (kept_for_finisher(environ[i]))

@@ -13,7 +13,6 @@
 
 #include <errno.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <fcntl.h>
 
 struct slot {
@@ -74,13 +73,12 @@ static struct slot *table_at_slow(int i)
     if (table)
         return table;
     size_t bytes = sizeof(struct slot) << table_bits(i);
-    long at = pt_sys(SYS_mmap, 0, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (at < 0 && at > -4096)
+    struct slot *fresh = pt_memory(bytes), *none = NULL;
+    if (!fresh)
         return NULL;
-    struct slot *none = NULL;
-    if (__atomic_compare_exchange_n(&tables[i], &none, (struct slot *)at, false, __ATOMIC_RELEASE, __ATOMIC_ACQUIRE))
-        return (struct slot *)at;
-    pt_sys(SYS_munmap, at, bytes);
+    if (__atomic_compare_exchange_n(&tables[i], &none, fresh, false, __ATOMIC_RELEASE, __ATOMIC_ACQUIRE))
+        return fresh;
+    pt_memory_back(fresh, bytes);
     return none;
 }
 

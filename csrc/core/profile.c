@@ -8,7 +8,6 @@
 
 #include <fcntl.h>
 #include <string.h>
-#include <sys/mman.h>
 
 static inline void add(uint64_t *to, uint64_t n)
 {
@@ -54,20 +53,20 @@ static int64_t *position_slow(int fd, bool make)
     int64_t **top = &position_leaves[(uint32_t)fd >> PT_FD_LEAF_BITS], *leaf = __atomic_load_n(top, __ATOMIC_ACQUIRE);
     if (!leaf && make) {
         size_t bytes = sizeof *leaf << PT_FD_LEAF_BITS;
-        long at = pt_sys(SYS_mmap, 0, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-        if (at < 0 && at > -4096)
+        int64_t *fresh = pt_memory(bytes);
+        if (!fresh)
             return NULL;
         if (pt_ever_forked) /* what was open before is shared with a child */
-            memset((void *)at, SHARED_BYTE, bytes);
+            memset(fresh, SHARED_BYTE, bytes);
         __atomic_store_n(&pt_positions_followed, true, __ATOMIC_RELAXED);
         uint32_t index = (uint32_t)fd >> PT_FD_LEAF_BITS, seen = __atomic_load_n(&highest_leaf, __ATOMIC_RELAXED);
         while (index > seen &&
                !__atomic_compare_exchange_n(&highest_leaf, &seen, index, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
             continue;
-        if (__atomic_compare_exchange_n(top, &leaf, (int64_t *)at, false, __ATOMIC_RELEASE, __ATOMIC_ACQUIRE))
-            leaf = (int64_t *)at;
+        if (__atomic_compare_exchange_n(top, &leaf, fresh, false, __ATOMIC_RELEASE, __ATOMIC_ACQUIRE))
+            leaf = fresh;
         else
-            pt_sys(SYS_munmap, at, bytes);
+            pt_memory_back(fresh, bytes);
     }
     return leaf ? &leaf[(uint32_t)fd & ((1u << PT_FD_LEAF_BITS) - 1)] : NULL;
 }

@@ -7,7 +7,6 @@
 
 #include <fcntl.h>
 #include <string.h>
-#include <sys/mman.h>
 
 static const char *after(const char *text, const char *start)
 {
@@ -61,11 +60,9 @@ PT_COLD struct pt_named pt_name_behind_slow(const char *path, struct pt_named na
     const char *link = path && (name.left_out == PT_DESC_PROC || name.left_out == PT_DESC_DEVICE) ? link_behind(path, room) : NULL;
     if (!link)
         return name;
-    /* Not on the stack: this may be a signal handler's, of 8 KiB. */
-    long page = pt_sys(SYS_mmap, 0, PT_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (page < 0 && page > -4096)
+    char *text = pt_memory(PT_PAGE);
+    if (!text)
         return name;
-    char *text = (char *)page;
     long n = pt_sys(SYS_readlinkat, AT_FDCWD, link, text, PT_PAGE - 1);
     if (n > 0 && *text == '/' && !after(text, "/memfd:")) {
         name = pt_name(text);
@@ -74,7 +71,7 @@ PT_COLD struct pt_named pt_name_behind_slow(const char *path, struct pt_named na
         bool left_out = pt.left_out_kinds >> kind & 1;
         name = (struct pt_named){left_out ? name.id : pt_string(text, (size_t)n, 0), left_out ? kind : 0};
     }
-    pt_sys(SYS_munmap, page, PT_PAGE);
+    pt_memory_back(text, PT_PAGE);
     return name;
 }
 

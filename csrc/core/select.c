@@ -7,12 +7,8 @@
  * it does not apply. */
 #include "core.h"
 
-#ifdef __SANITIZE_THREAD__
-#include <sanitizer/tsan_interface.h>
-#endif
 #include <errno.h>
 #include <string.h>
-#include <sys/mman.h>
 
 #define TEXT_ROOM 16384
 #define RULES 256
@@ -228,20 +224,12 @@ uint32_t pt_select_path_slow(const char *path, size_t length, uint32_t base)
     if (!any_path && folder && !folder_base && folder_length > 1 && plain(folder, folder_length) && plain(path, length) &&
         !pseudo(folder, folder_length))
         return 0; /* nothing below an ordinary folder */
-    /* Not on the stack: this may be a signal handler's, of 8 KiB. */
-    long page = pt_sys(SYS_mmap, 0, JOINED_ROOM, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (page < 0 && page > -4096)
+    char *joined = pt_memory(JOINED_ROOM);
+    if (!joined)
         return 0;
-    char *joined = (char *)page;
-#ifdef __SANITIZE_THREAD__
-    __tsan_acquire(joined); /* it cannot see that the kernel has taken the page from whoever gave it back */
-#endif
     size_t n = join(joined, JOINED_ROOM, path, length, base, 0);
     uint32_t kind = judged(joined, n && *joined == '/' ? normal(joined, n) : n);
-#ifdef __SANITIZE_THREAD__
-    __tsan_release(joined);
-#endif
-    pt_sys(SYS_munmap, page, JOINED_ROOM);
+    pt_memory_back(joined, JOINED_ROOM);
     return kind;
 }
 

@@ -7,6 +7,7 @@
 
 #include <stdint.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 
 /* Younger than the headers of manylinux2014 (Linux 3.10). */
@@ -84,5 +85,31 @@ static inline int pt_atfork(void (*before)(void), void (*parent)(void), void (*c
 #define pt_sys_5(n, a, b, c, d, e) pt_sys6(n, (long)(a), (long)(b), (long)(c), (long)(d), (long)(e), 0)
 #define pt_sys_6(n, a, b, c, d, e, f) \
     pt_sys6(n, (long)(a), (long)(b), (long)(c), (long)(d), (long)(e), (long)(f))
+
+/* Memory of the core's own, zeroed, of which no more is taken than is touched; NULL: there is none.  For what is too
+ * large for a stack, which may be a signal handler's of 8 KiB, where malloc may be what the signal interrupted.
+ *
+ * ThreadSanitizer is told by libc's mmap: it sees no system calls, and would take a page that the kernel gives first
+ * to one thread and then to another for one that both use at once. */
+static inline void *pt_memory(size_t bytes)
+{
+    const int protection = PROT_READ | PROT_WRITE, flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+#ifdef __SANITIZE_THREAD__
+    void *at = mmap(NULL, bytes, protection, flags, -1, 0);
+    return at == MAP_FAILED ? NULL : at;
+#else
+    long at = pt_sys(SYS_mmap, 0, bytes, protection, flags, -1, 0);
+    return at < 0 && at > -4096 ? NULL : (void *)at;
+#endif
+}
+
+static inline void pt_memory_back(void *at, size_t bytes)
+{
+#ifdef __SANITIZE_THREAD__
+    munmap(at, bytes);
+#else
+    pt_sys(SYS_munmap, at, bytes);
+#endif
+}
 
 #endif

@@ -7,7 +7,6 @@
 
 #include <pthread.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <errno.h>
 
 PT_THREAD_LOCAL struct pt_thread *pt_self;
@@ -64,10 +63,9 @@ static void add_to_list(struct pt_thread *first, struct pt_thread *last)
 
 static struct pt_thread *take_new(void)
 {
-    long at = pt_sys(SYS_mmap, 0, SLAB_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (at < 0 && at > -4096)
+    struct pt_thread *slab = pt_memory(SLAB_BYTES);
+    if (!slab)
         return NULL;
-    struct pt_thread *slab = (struct pt_thread *)at;
     size_t count = SLAB_BYTES / sizeof *slab;
     uint32_t number = __atomic_fetch_add(&states, (uint32_t)count, __ATOMIC_RELAXED);
     for (size_t i = 0; i < count; i++) {
