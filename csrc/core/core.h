@@ -101,7 +101,8 @@ struct pt_thread {
     uint32_t process_id;
     uint32_t epoch;    /* pt.epoch when its chunk was claimed */
     uint32_t in_use;   /* atomic */
-    bool borrowed_memory; /* a vfork child: the descriptor table is the parent's */
+    bool borrowed_memory; /* a vfork child: the descriptor table is the parent's ... */
+    struct pt_own_fds *own_fds; /* ... and this what it has made itself; Owned; NULL for others */
     struct pt_thread *vfork_child; /* Owned; made on the first vfork */
     bool vfork_seen; /* the child of the latest vfork has been in a hook */
     uint16_t vfork_doubts; /* hooks of this process since then, until that */
@@ -330,7 +331,7 @@ static inline pt_fd_entry pt_fd_peek(int fd)
 static inline pt_fd_entry pt_fd_get(struct pt_thread *t, int fd)
 {
     pt_fd_entry e = pt_fd_peek(fd);
-    return PT_LIKELY(e != 0) ? e : pt_fd_resolve_slow(t, fd);
+    return PT_LIKELY(e != 0 && !t->borrowed_memory) ? e : pt_fd_resolve_slow(t, fd);
 }
 void pt_fd_set(struct pt_thread *t, int fd, pt_fd_entry e);
 void pt_fd_forget(struct pt_thread *t, int fd);
@@ -392,6 +393,9 @@ void pt_process_end(struct pt_process *p, uint32_t kind, int status);
 void pt_process_setup_once(void);
 struct pt_thread *pt_vfork_child_slow(struct pt_thread *t, uint32_t pid);
 void pt_vfork_parent_slow(struct pt_thread *t);
+void pt_vfork_fd_set(struct pt_thread *t, int fd, uint64_t entry);
+bool pt_vfork_fd_get(const struct pt_thread *t, int fd, uint64_t *entry);
+void pt_vfork_fd_forget_range(struct pt_thread *t, unsigned first, unsigned last);
 
 /* ---- GOT patching (got.c, objects.c) ------------------------------------------ */
 

@@ -45,7 +45,11 @@ static bool in_range(int fd)
 
 void pt_fd_set(struct pt_thread *t, int fd, pt_fd_entry e)
 {
-    if (t->borrowed_memory || !in_range(fd))
+    if (PT_UNLIKELY(t->borrowed_memory)) {
+        pt_vfork_fd_set(t, fd, e);
+        return;
+    }
+    if (!in_range(fd))
         return;
     if (PT_UNLIKELY(__atomic_load_n(&pt_positions_followed, __ATOMIC_RELAXED) || pt_ever_forked))
         pt_profile_new(fd);
@@ -56,12 +60,18 @@ void pt_fd_set(struct pt_thread *t, int fd, pt_fd_entry e)
 
 void pt_fd_forget(struct pt_thread *t, int fd)
 {
-    if (pt_fd_peek(fd))
+    if (t->borrowed_memory)
+        pt_vfork_fd_forget_range(t, (unsigned)fd, (unsigned)fd);
+    else if (pt_fd_peek(fd))
         pt_fd_set(t, fd, 0);
 }
 
 void pt_fd_forget_range(struct pt_thread *t, unsigned first, unsigned last)
 {
+    if (t->borrowed_memory) {
+        pt_vfork_fd_forget_range(t, first, last);
+        return;
+    }
     if (last >= 1u << (PT_FD_LEAF_BITS + PT_FD_TOP_BITS))
         last = (1u << (PT_FD_LEAF_BITS + PT_FD_TOP_BITS)) - 1;
     if (last >> PT_FD_LEAF_BITS > highest_leaf)
@@ -238,6 +248,9 @@ pt_fd_entry pt_fd_resolve_slow(struct pt_thread *t, int fd)
 {
     struct stat st;
     char name[32], none[1] = "";
+    pt_fd_entry known;
+    if (t->borrowed_memory && pt_vfork_fd_get(t, fd, &known))
+        return known;
     if (fd < 0 || !in_range(fd) || raw_fstat(fd, &st) != 0)
         return 0;
     fd_link_name(name, fd);

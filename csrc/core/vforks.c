@@ -1,11 +1,20 @@
 /* The children of vfork, until they exec.
  *
  * Such a child shares its parent's memory: its records go to a state of its own
- * and the parent's tables are left alone.  Which of the two a hook runs in is
- * told by the process id. */
+ * and the parent's tables are left alone; descriptors that it makes are in a
+ * small one of its own.  Which of the two a hook runs in is told by the process
+ * id. */
 #include "process.h"
 
 #include <signal.h>
+
+/* What a child has under numbers that in its parent's table are something else, or nothing. */
+#define OWN_FDS 64
+struct pt_own_fds {
+    uint32_t count; /* beyond OWN_FDS: some had no room */
+    int fd[OWN_FDS];
+    pt_fd_entry entry[OWN_FDS]; /* 0: to be found out */
+};
 
 /* Runs in the parent just before the real vfork, which is then jumped to. */
 void pt_before_vfork(void)
@@ -55,6 +64,10 @@ static struct pt_thread *vfork_child(struct pt_thread *t, uint32_t pid)
         child->parent = t->parent;
         child->link = t->link;
         child->borrowed_memory = true;
+        if (!child->own_fds)
+            child->own_fds = pt_memory(sizeof *child->own_fds);
+        if (child->own_fds)
+            child->own_fds->count = 0;
         pt_process_enter(PT_START_VFORK, t->forking, pid, pt.process_id, &child->process, &child->process_id);
     }
     t->vfork_seen = true;
@@ -70,4 +83,44 @@ PT_COLD struct pt_thread *pt_vfork_child_slow(struct pt_thread *t, uint32_t pid)
     struct pt_thread *child = vfork_child(t, pid);
     pt_sys(SYS_rt_sigprocmask, SIG_SETMASK, &before, 0, sizeof before);
     return child;
+}
+
+static pt_fd_entry *own(const struct pt_thread *t, int fd)
+{
+    struct pt_own_fds *o = t->own_fds;
+    for (uint32_t i = 0; o && i < o->count && i < OWN_FDS; i++)
+        if (o->fd[i] == fd)
+            return &o->entry[i];
+    return NULL;
+}
+
+void pt_vfork_fd_set(struct pt_thread *t, int fd, pt_fd_entry e)
+{
+    struct pt_own_fds *o = t->own_fds;
+    pt_fd_entry *there = own(t, fd);
+    if (there)
+        *there = e;
+    else if (o && o->count < OWN_FDS) {
+        o->fd[o->count] = fd;
+        o->entry[o->count++] = e;
+    } else if (o)
+        o->count = OWN_FDS + 1;
+}
+
+/* False: the kernel is to be asked. */
+bool pt_vfork_fd_get(const struct pt_thread *t, int fd, pt_fd_entry *e)
+{
+    const pt_fd_entry *there = own(t, fd);
+    bool whole = t->own_fds && t->own_fds->count <= OWN_FDS;
+    *e = there ? *there : whole ? pt_fd_peek(fd) : 0;
+    return *e != 0;
+}
+
+/* What was the parent's is forgotten by being something else later. */
+void pt_vfork_fd_forget_range(struct pt_thread *t, unsigned first, unsigned last)
+{
+    struct pt_own_fds *o = t->own_fds;
+    for (uint32_t i = 0; o && i < o->count && i < OWN_FDS; i++)
+        if ((unsigned)o->fd[i] >= first && (unsigned)o->fd[i] <= last)
+            o->entry[i] = 0;
 }

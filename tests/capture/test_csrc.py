@@ -217,7 +217,11 @@ def test_vfork_and_exec(program: Runner, data: Path, build: Build) -> None:
     outcome = call(program, build([]), "vfork_and_exec", data, 40, env={"PYIO_TRACE_INCLUDE": "dev"})
     # WHEN they are made THEN the parent's descriptors are what they were, and nothing is lost
     rows = outcome.select(op="pread", path=data)
-    assert [(row["offset"], row["pid"]) for row in rows] == [(n, outcome.pid) for n in range(40)]
+    ours = [row for row in rows if row["pid"] == outcome.pid]
+    assert [(row["offset"], row["moved"]) for row in ours] == [(n, 100) for n in range(40)]
+    # AND what a child opened under the number of its parent's pipe is its own
+    assert sorted((row["offset"], row["moved"]) for row in rows if row not in ours) == [(1000 + n, 50) for n in range(40)]
+    assert len(outcome.select(op="close", path=data)) == 40 + 1
     children = {row["pid"] for row in outcome.select(op="open", path="/dev/null")} - {outcome.pid}
     assert len(children) == 40
     ended = Counter(outcome.process(pid)["ended"] for pid in children)

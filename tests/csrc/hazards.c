@@ -241,7 +241,8 @@ int threads_without_python(const char *path, size_t stack_size)
 int vfork_and_exec(const char *path, int times)
 {
     char block[100];
-    int fd = open(path, O_RDONLY);
+    int fd = open(path, O_RDONLY), ends[2];
+    EXPECT(pipe(ends) == 0);
     for (int n = 0; n < times; n++) {
         pid_t pid = vfork();
         if (pid == 0) {
@@ -249,6 +250,9 @@ int vfork_and_exec(const char *path, int times)
             dup2(out, 1);
             dup2(out, fd); /* in the child's table only */
             close(out);
+            close(ends[0]);
+            if (open(path, O_RDONLY) != ends[0] || pread(ends[0], block, 50, 1000 + n) != 50 || close(ends[0]) != 0)
+                _exit(99);
             execl(n % 2 ? "/nonexistent" : "/bin/true", "true", NULL);
             _exit(100 + n % 50);
         }
