@@ -100,7 +100,8 @@ class Collector:
         self.op_errors: dict[tuple[int, int, int], int] = {}  # (op, layer, errno) -> calls
         self.op_class: dict[int, int] = {}  # op * NLAYERS + layer -> class
         self.by_file = Sums()  # file, role; time: of outermost calls
-        self.file_path = np.zeros(0, np.int64)  # file -> the last path it went by
+        self.file_path = np.zeros(0, np.int64)  # file -> the path it went by last
+        self.file_end = np.zeros(0, np.int64)  # file -> the end of the last operation by that path
         self.by_site = Sums()  # site + 1, role; outermost calls
         self.busy = BusyTime(NLAYERS + 1, self.processes, wall)  # channels: each layer, then all outermost calls
         self.coalesced = np.zeros((self.processes, NLAYERS), np.int64)  # time in rows that stand for many calls
@@ -177,12 +178,21 @@ class Collector:
         keys += _FILE_ROLES.take(rows.where_and_what)
         self.by_file.add(keys, self.reader.files.size * NROLES, count, time, rows.moved)
         if self.reader.files.size > len(self.file_path):
-            grown = np.full(self.reader.files.size * 3 // 2, -1, np.int64)
-            grown[: len(self.file_path)] = self.file_path
-            self.file_path = grown
-        last = np.append((file[1:] != file[:-1]) | (rows.path[1:] != rows.path[:-1]), True)  # of those alike in a row
-        at = np.flatnonzero(last)
-        self.file_path[file.take(at)] = rows.path.take(at)
+            self.file_path = _grown(self.file_path, self.reader.files.size)
+            self.file_end = _grown(self.file_end, self.reader.files.size)
+        self._names(file, rows)
+
+    def _names(self, file: Ints, rows: Rows) -> None:
+        """Which name a file went by last; rows are in the order of their threads, not of time."""
+        first = np.append(True, (file[1:] != file[:-1]) | (rows.path[1:] != rows.path[:-1]))  # of those alike in a row
+        at = np.flatnonzero(first)
+        end = np.maximum.reduceat(rows.time + rows.duration, at)
+        file, path = file.take(at), rows.path.take(at)
+        known = np.flatnonzero(path >= 0)
+        file, path, end = file.take(known), path.take(known), end.take(known)
+        np.maximum.at(self.file_end, file, end)
+        latest = end == self.file_end.take(file)
+        self.file_path[file[latest]] = path[latest]
 
     def _time(self, rows: Rows, count: Ints | None) -> None:
         single = rows.kind != PROCESS
@@ -255,6 +265,12 @@ class Collector:
             for i in at[: IN_FLIGHT_SHOWN - len(self.pending)].tolist():
                 fields = (rows.process, rows.layer, rows.op, rows.path, rows.site, rows.time)
                 self.pending.append(Pending(*(int(field[i]) for field in fields)))
+
+
+def _grown(values: Ints, size: int) -> Ints:
+    grown = np.full(size * 3 // 2, -1, np.int64)
+    grown[: len(values)] = values
+    return grown
 
 
 def roles(kind: NDArray[np.int8]) -> Ints:

@@ -27,18 +27,18 @@ _MANY = 1 << 20
 def by_file(log: Log, imports: bool = False, progress: Progress | None = None) -> pa.Table:
     """One row a file, the one with the most time first.
 
-    path; time: ns in outermost calls; opens, reads, writes, metadata: calls
+    path: the last it went by; time: ns in outermost calls; opens, reads, writes, metadata: calls
     of POSIX and of C streams; read, written: bytes they moved; calls: at all layers; errors;
     first, last: ns since the epoch; processes: how many touched it; names: how
     many paths it went by.  imports: also what Python's imports did.
     """
     sums, paths, start = _summed(log, ("file", "path", "process", "role"), imports, progress, _file_keys)
-    # The name that stands for a file is the one it went by in most calls.
-    named = sums.group_by(["file", "path"]).aggregate([("calls_sum", "sum")])
-    named = named.sort_by([("file", "ascending"), ("calls_sum_sum", "ascending")])
+    # The name that stands for a file is the one it went by last.
+    named = sums.group_by(["file", "path"]).aggregate([("last_max", "max")])
     file_of_name, path_of_name = named["file"].to_numpy(), named["path"].to_numpy()
-    files, last_name = np.unique(file_of_name[::-1], return_index=True)
-    path = path_of_name[::-1][last_name]
+    order = np.lexsort((named["last_max_max"].to_numpy(), path_of_name >= 0, file_of_name))[::-1]
+    files, last_name = np.unique(file_of_name[order], return_index=True)
+    path = path_of_name[order][last_name]
     at = np.searchsorted(files, sums["file"].to_numpy())
     role = sums["role"].to_numpy()
     columns: dict[str, pa.Array] = {"path": paths.take(pa.array(path, mask=path < 0))}

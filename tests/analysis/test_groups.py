@@ -10,6 +10,7 @@ import pytest
 from pyio_trace.analysis.ahead import read_ahead
 from pyio_trace.analysis.groups import by_file, by_stack
 from pyio_trace.analysis.select import Filter, check, matching, select
+from pyio_trace.analysis.summary import summarize
 from pyio_trace.errors import ConfigError
 from pyio_trace.join.facade import Log
 from pyio_trace.join.opening import open_log
@@ -49,14 +50,18 @@ def test_by_stack(log: Log) -> None:
 
 
 def test_a_file_under_two_names(tmp_path: Path) -> None:
+    # GIVEN a file that one thread wrote as part, often, and another read under its last name, whose rows stand first
     writer = LogWriter()
-    thread = writer.thread(writer.process(1), 1)
-    for name, count in (("/d/old", 1), ("/d/new", 2)):
-        desc = writer.desc(3, name, kind=1, dev=1, ino=5)
+    process = writer.process(1)
+    for tid, name, count, begin in ((1, "/d/whole", 1, 9_000), (2, "/d/part", 5, 2_000)):
+        thread, desc = writer.thread(process, tid), writer.desc(3, name, kind=1, dev=1, ino=5)
         for i in range(count):
-            thread.record("PREAD", begin=2_000 + i, desc=desc, aux=3, offset=0, size=1, result=1)
-    (row,) = by_file(open_log(writer.save(tmp_path / "x.pyio"))).to_pylist()
-    assert (row["path"], row["names"], row["reads"]) == ("/d/new", 2, 3)
+            thread.record("PREAD", begin=begin + i, desc=desc, aux=3, offset=0, size=1, result=1)
+    log = open_log(writer.save(tmp_path / "x.pyio"))
+    # WHEN it is asked what it is called THEN the table and the summary say its last name
+    (row,) = by_file(log).to_pylist()
+    assert (row["path"], row["names"], row["reads"]) == ("/d/whole", 2, 6)
+    assert [file.path for file in summarize(log).files] == ["/d/whole"]
 
 
 def test_empty_log(tmp_path: Path) -> None:

@@ -220,7 +220,8 @@ def test_vfork_and_exec(program: Runner, data: Path, build: Build) -> None:
     ours = [row for row in rows if row["pid"] == outcome.pid]
     assert [(row["offset"], row["moved"]) for row in ours] == [(n, 100) for n in range(40)]
     # AND what a child opened under the number of its parent's pipe is its own
-    assert sorted((row["offset"], row["moved"]) for row in rows if row not in ours) == [(1000 + n, 50) for n in range(40)]
+    theirs = sorted((row["offset"], row["moved"]) for row in rows if row not in ours)
+    assert theirs == [(1000 + n, 50) for n in range(40)]
     assert len(outcome.select(op="close", path=data)) == 40 + 1
     children = {row["pid"] for row in outcome.select(op="open", path="/dev/null")} - {outcome.pid}
     assert len(children) == 40

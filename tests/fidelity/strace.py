@@ -30,6 +30,7 @@ CALLS = """
 LINE = re.compile(r"^(?P<tid>\d+) +(?P<name>\w+)\((?P<args>.*)\) += (?P<result>0x[0-9a-f]+|-?\d+|\?)(?P<rest>.*)$")
 UNFINISHED = re.compile(r"^(?P<tid>\d+) +(?P<start>\w+\(.*) ?<unfinished \.\.\.>$")
 RESUMED = re.compile(r"^(?P<tid>\d+) +<\.\.\. \w+ resumed>(?P<rest>.*)$")
+EXITED = re.compile(r"(\d+) \+\+\+ exited with ")
 FRAME = re.compile(r"^ > (?P<object>.*?)\((?P<symbol>[^()+]*)(?:\+0x[0-9a-f]+)?\) \[0x[0-9a-f]+\]$")
 RESTARTED = re.compile(r" (ERESTART\w+) ")
 #: An argument: a string, a structure or an array, a descriptor with its file, or a plain word.
@@ -59,9 +60,10 @@ class Call:
 
 @dataclass
 class Recording:
-    """What strace wrote of a program: its calls by the line they began at, and the end of each process."""
+    """What strace wrote of a program: its calls by the line they began at; exited: threads that no signal ended."""
 
     calls: list[Call] = field(default_factory=list)
+    exited: set[int] = field(default_factory=set)
     unread: list[str] = field(default_factory=list)
 
 
@@ -82,7 +84,7 @@ def command(output: Path, stacks: bool = True) -> tuple[list[str], dict[str, str
     """(the words before the program's, variables for strace alone)."""
     calls = ",".join(f"?{name}" for name in CALLS)
     vectors = "!readv,writev,preadv,pwritev,preadv2,pwritev2"  # all their lengths are wanted
-    words = ["strace", "-f", "-qq", "-y", "-s", "64", "-e", f"abbrev={vectors}", "-e", "signal=none"]
+    words = ["strace", "-f", "-q", "-y", "-s", "64", "-e", f"abbrev={vectors}", "-e", "signal=none"]
     words += ["-e", f"trace={calls}", "-o", str(output)]
     cache = _stack_cache() if stacks else None
     if stacks:
@@ -138,6 +140,8 @@ def read(output: Path) -> Recording:
             last = _call(line, start, number)
             if last is not None:
                 found.calls.append(last)
+            elif match := EXITED.match(line):
+                found.exited.add(int(match[1]))
             elif " +++ " not in line and " --- " not in line and "???" not in line:
                 found.unread.append(line)
         close()

@@ -76,6 +76,7 @@ FORGERIES = {
     "another path": altered("truncate", path="/elsewhere"),
     "another descriptor": altered("fdatasync", fd=99),
     "another error": altered("fchmod", errno=5),
+    "no end": altered("fchmod", duration=None),
     "another order": exchanged("ftruncate", "truncate"),
 }
 

@@ -70,7 +70,8 @@ class Seen:
 class World:
     """Goes over a recording once.
 
-    everything: what is no file is recorded as well.  argv: by image, the file executed and then its arguments.
+    everything: what is no file is recorded as well.  argv: by image, the file executed and then its arguments;
+    exited: threads that no signal ended.
     """
 
     def __init__(self, recording: Recording, folder: str, everything: bool = False) -> None:
@@ -82,6 +83,7 @@ class World:
         self._process_of: dict[int, Process] = {}
         self.argv: dict[int, list[str]] = {0: []}
         self.seen: list[Seen] = []
+        self.exited = recording.exited
         self._go(recording)
 
     def _go(self, recording: Recording) -> None:

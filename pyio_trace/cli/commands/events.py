@@ -4,6 +4,9 @@ Text shows the columns people look at first, time in seconds since the run
 began; csv, json and parquet have all columns, time in ns since the epoch.
 --columns chooses others.  Options combine: a row must pass them all.
 
+Rows come as they stand in the log: stretches of a thread, each in the order of
+time.  --sort time puts all of them in that order.
+
   pyio-trace events LOG --layer posix --path '*.csv' --sort duration --limit 20
   pyio-trace events LOG --op 'pread*' --min-duration 1ms --format csv
   pyio-trace events LOG --errors
