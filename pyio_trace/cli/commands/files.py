@@ -2,10 +2,9 @@
 
 Columns: path; time (of outermost calls; in text, seconds); opens, reads,
 writes, metadata (calls of POSIX and of C streams); read, written (bytes they
-moved); calls (at all layers); errors; first, last (begin of the first and end of the last call; in
-text, seconds since the run began); processes (how many touched the file);
-names (how many paths it went by; path is
-the last).
+moved); calls (at all layers); errors; first, last (begin of the first and end
+of the last call; in text, seconds since the run began); processes (how many
+touched the file); names (how many paths it went by; path is the last of them).
 """
 
 from __future__ import annotations
