@@ -393,8 +393,8 @@ void pt_process_end(struct pt_process *p, uint32_t kind, int status);
 void pt_process_setup_once(void);
 struct pt_thread *pt_vfork_child_slow(struct pt_thread *t, uint32_t pid);
 void pt_vfork_parent_slow(struct pt_thread *t);
-void pt_vfork_fd_set(struct pt_thread *t, int fd, uint64_t entry);
-bool pt_vfork_fd_get(const struct pt_thread *t, int fd, uint64_t *entry);
+void pt_vfork_fd_set(struct pt_thread *t, int fd, pt_fd_entry e);
+bool pt_vfork_fd_get(const struct pt_thread *t, int fd, pt_fd_entry *e);
 void pt_vfork_fd_forget_range(struct pt_thread *t, unsigned first, unsigned last);
 
 /* ---- GOT patching (got.c, objects.c) ------------------------------------------ */

@@ -303,6 +303,8 @@ void pt_fd_identify(int fd, const struct stat *st)
     pt_fd_entry e = pt_fd_peek(fd);
     if (!pt_entry_id(e) || (e & PT_FD_IDENTIFIED))
         return;
+    if (pt_self && (pt_self->gate & PT_GATE_VFORK))
+        return; /* the table is the parent's, the descriptors are not: the child may have put another file there */
     struct pt_desc *d = pt_at(pt_entry_id(e));
     uint32_t kind = kind_of(st, "/");
     __atomic_store_n(&d->ino, (uint64_t)st->st_ino, __ATOMIC_RELAXED); /* several threads may, all the same */
@@ -318,8 +320,6 @@ void pt_fd_identify_before_close(int fd)
 {
     struct stat st;
     pt_fd_entry e = pt_fd_peek(fd);
-    if (pt_self && (pt_self->gate & PT_GATE_VFORK))
-        return; /* the table is the parent's, the descriptors are not: the child may have put another file there */
     if (pt_entry_id(e) && !(e & PT_FD_IDENTIFIED) && raw_fstat(fd, &st) == 0)
         pt_fd_identify(fd, &st);
 }

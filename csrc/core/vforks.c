@@ -116,7 +116,7 @@ bool pt_vfork_fd_get(const struct pt_thread *t, int fd, pt_fd_entry *e)
     return *e != 0;
 }
 
-/* What was the parent's is forgotten by being something else later. */
+/* Of what the child made itself: a number of its parent's that it closed is found here once it is something else. */
 void pt_vfork_fd_forget_range(struct pt_thread *t, unsigned first, unsigned last)
 {
     struct pt_own_fds *o = t->own_fds;

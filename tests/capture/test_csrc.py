@@ -219,6 +219,7 @@ def test_vfork_and_exec(program: Runner, data: Path, build: Build) -> None:
     rows = outcome.select(op="pread", path=data)
     ours = [row for row in rows if row["pid"] == outcome.pid]
     assert [(row["offset"], row["moved"]) for row in ours] == [(n, 100) for n in range(40)]
+    assert not {row["file"] for row in ours} & {row["file"] for row in outcome.select(op="open", path="/dev/null")}
     # AND what a child opened under the number of its parent's pipe is its own
     theirs = sorted((row["offset"], row["moved"]) for row in rows if row not in ours)
     assert theirs == [(1000 + n, 50) for n in range(40)]

@@ -241,6 +241,7 @@ int threads_without_python(const char *path, size_t stack_size)
 int vfork_and_exec(const char *path, int times)
 {
     char block[100];
+    struct stat st;
     int fd = open(path, O_RDONLY), ends[2];
     EXPECT(pipe(ends) == 0);
     for (int n = 0; n < times; n++) {
@@ -249,6 +250,7 @@ int vfork_and_exec(const char *path, int times)
             int out = open("/dev/null", O_WRONLY);
             dup2(out, 1);
             dup2(out, fd); /* in the child's table only */
+            fstat(fd, &st);
             close(out);
             close(ends[0]);
             if (open(path, O_RDONLY) != ends[0] || pread(ends[0], block, 50, 1000 + n) != 50 || close(ends[0]) != 0)

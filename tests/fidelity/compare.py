@@ -242,9 +242,8 @@ class _Thread:
             self._result.same += 1
             difference = _difference(seen, self._rows[row])
             last = at + 1 == len(calls) and row + 1 == len(self._rows)
-            if last and self._killed and self._rows[row]["duration"] is None:
-                pass  # a signal ended it on the way back from the kernel
-            elif difference:
+            ended = last and self._killed and self._rows[row]["duration"] is None  # by a signal, on the way back
+            if difference and not ended:
                 self._result.wrong(f"{_words(seen)}: {difference}")
             return at + 1, row + 1
         # A run of such calls and a run of such rows: which of them made how many is not told, their number is not.
