@@ -1,7 +1,7 @@
-"""The cost of pyio_trace, bare against traced: `python -m benchmarks` (DESIGN section 8, docs/benchmarks.md).
+"""The cost of pyio_trace, bare against traced: `python -m benchmarks` (docs/evidence/benchmarks.md).
 
-What is measured is the installed package: the folder this is started from
-would hide it behind the source tree, which has no compiled core.
+The installed package is measured.  The source tree has no compiled core, so it
+goes to the end of sys.path, where it hides nothing.
 """
 
 import sys

@@ -1,11 +1,11 @@
-"""Whether the machine runs at its full speed right now.
+"""Whether the machine runs at full speed right now.
 
-A virtual machine shares its cores with others: for seconds or minutes it runs
-at half its speed, and what tracing adds, in ns, doubles with everything else.
-The gauge is a fixed piece of arithmetic that has nothing to do with what is
-measured.  A round before or after which it took clearly longer than at its
-fastest is left out, whatever the round itself found; and each row is measured
-on the processor that is less disturbed.
+A virtual machine shares its cores with others.  It may run at half speed for
+seconds or minutes, and then every time doubles, the cost of tracing included.
+The gauge times a fixed piece of arithmetic that is independent of what is
+measured.  A round is dropped if the gauge read clearly slower than its fastest
+just before or after it, whatever the round itself found.  Each row runs on the
+processor that is disturbed least.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ import statistics
 from dataclasses import dataclass, field
 from time import monotonic, perf_counter, sleep
 
-#: Full speed: a reading at most this much above the least of the run.
+#: A reading counts as full speed up to this multiple of the fastest of the run.
 TOLERANCE = 1.12
-#: How long the processors are watched: before the first row, to know what full speed is, and before each.  Seconds.
+#: Seconds to watch the processors: before the first row, to learn what full speed is, and before each row.
 WATCH, LOOK = 10.0, 1.0
-#: ... each for so long at a time.
+#: Seconds on one processor at a time.
 TURN = 0.1
-#: What this process may run on.
+#: The processors that this process may run on.
 PROCESSORS = os.sched_getaffinity(0)
-#: Between two looks at a slow machine, seconds.
+#: Seconds between two readings of a slow machine.
 PAUSE = 0.02
 
 
@@ -36,7 +36,7 @@ class Gauge:
     least: float = math.inf
 
     def choose(self, seconds: float = LOOK) -> None:
-        """Watches the processors in turn, and takes the one that is at full speed for most of the time."""
+        """Watches the processors in turn, and moves to the one that is at full speed most often."""
         readings: dict[int, list[float]] = {processor: [] for processor in sorted(PROCESSORS)}
         end = monotonic() + seconds
         while monotonic() < end:
@@ -49,28 +49,28 @@ class Gauge:
         os.sched_setaffinity(0, {best})
 
     def release(self) -> None:
-        """For what runs in several threads: all processors again."""
+        """Allows all processors again, for work with several threads."""
         os.sched_setaffinity(0, PROCESSORS)
 
     def read(self) -> float:
-        """Takes a reading, about 0.2 ms: the best of three, since an interrupt is not the machine's speed."""
+        """Takes a reading, in about 0.2 ms: the best of three, so that an interrupt does not count."""
         reading = min(_work() for _ in range(3))
         self.readings.append(reading)
         self.least = min(self.least, reading)
         return reading
 
     def full(self, reading: float) -> bool:
-        """Whether a reading was taken at full speed, as far as it is known by now."""
+        """Whether a reading shows full speed, judged by the fastest so far."""
         return reading <= TOLERANCE * self.least
 
     def wait(self, deadline: float) -> float:
-        """Waits until the machine runs at full speed, or the deadline (of time.monotonic()); gives the last reading."""
+        """Waits for full speed, at most until the deadline (of time.monotonic()); returns the last reading."""
         while not self.full(reading := self.read()) and monotonic() < deadline:
             sleep(PAUSE)
         return reading
 
     def describe(self) -> str:
-        """One line for the page: how fast the machine was, and for how much of the time."""
+        """One line for the page: how fast the machine was, and how much of the time."""
         full = sum(self.full(reading) for reading in self.readings) / len(self.readings)
         least, middle = self.least * 1e6, statistics.median(self.readings) * 1e6
         return (

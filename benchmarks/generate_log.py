@@ -1,11 +1,11 @@
-"""Writes a synthetic live log of N operations, fast: for load and pack figures without a long capture.
+"""Writes a synthetic live log of N operations quickly, to measure loading and packing without a long capture.
 
     python benchmarks/generate_log.py out.pyio [--operations 10000000] [--preads]
 
-A plausible mix: processes of several threads work on files, each an open,
-reads and writes (plain and positioned), seeks, stats and a close, from a few
-thousand stacks, half of it inside application spans.  --preads: one thread
-reading one file with pread, the log of DESIGN section 8's size row.
+The mix is plausible.  Processes with several threads open, read, write, seek,
+stat and close files, from a few thousand stacks; half of the operations happen
+inside application spans.  With --preads, one thread reads one file with pread,
+as in the log of the size row.
 """
 
 from __future__ import annotations
@@ -25,25 +25,25 @@ from tests.support.logwriter import OP, LogWriter
 
 CHUNK = 1 << 20
 PER_CHUNK = (CHUNK - layout.OPS_START) // layout.RECORD.itemsize
-#: One file's life: what follows what. Repeated with other files, sizes and stacks.
+#: The operations on one file, in order.  Repeated with other files, sizes and stacks.
 LIFE = ["A_OPEN", "OPEN", "FSTAT", "LSEEK", *["A_BUF_READ", "READ"] * 8, *["PREAD"] * 8, *["WRITE"] * 4, "LSEEK",
         *["READ"] * 3, "STAT", "A_BUF_CLOSE", "CLOSE"]  # fmt: skip
-RATE = 2.1  # ticks a ns
+RATE = 2.1  # ticks per ns
 
 
 @dataclass(frozen=True)
 class Cast:
-    """The heap objects and threads the operations are about; ids by number."""
+    """The heap objects and threads that operations refer to, by id."""
 
     paths: NDArray[np.uint32]
-    first_desc: int  # one for each open, of each thread in turn; see bulk_descs
-    lives: int  # opens of a thread
+    first_desc: int  # of one per open, thread by thread; see bulk_descs
+    lives: int  # opens per thread
     stacks: NDArray[np.uint32]
     threads: list[tuple[int, int]]
 
 
 def bulk_descs(writer: LogWriter, paths: NDArray[np.uint32], count: int, lives: int) -> int:
-    """count descriptors, each of one open; returns the id of the first, the others follow it."""
+    """Writes count descriptors, one per open, and returns the id of the first; the others follow it."""
     size = layout.DESC.itemsize * count
     at = writer.allocate(size)
     rows = np.zeros(count, layout.DESC)
@@ -57,7 +57,7 @@ def bulk_descs(writer: LogWriter, paths: NDArray[np.uint32], count: int, lives: 
 
 
 def file_of(thread: NDArray[np.int64] | int, life: NDArray[np.int64], files: int) -> NDArray[np.int64]:
-    """Which file a thread opens for the life-th time."""
+    """The file of a thread's life-th open."""
     return np.asarray((life * 7919 + np.asarray(thread) * 613) % files)
 
 
@@ -85,7 +85,7 @@ def cast_of(writer: LogWriter, rng: np.random.Generator, operations: int, files:
 
 
 def records(thread: int, first: int, count: int, at: int, cast: Cast, rng: np.random.Generator) -> NDArray[np.void]:
-    """count records of a thread, the first-th on; at: offset of the first in the file."""
+    """Makes count records of a thread, from its first-th on; at: file offset of the first one."""
     rows = np.zeros(count, layout.RECORD)
     number = first + np.arange(count)
     life = np.array([OP[name] for name in LIFE], np.uint8)
@@ -123,7 +123,7 @@ def records(thread: int, first: int, count: int, at: int, cast: Cast, rng: np.ra
 
 
 def pread_records(first: int, count: int, cast: Cast, rng: np.random.Generator) -> NDArray[np.void]:
-    """count records of a loop of pread calls."""
+    """Makes count records of a loop that calls pread."""
     rows = np.zeros(count, layout.RECORD)
     number = first + np.arange(count)
     rows["op"], rows["flags"] = OP["PREAD"], layout.DONE

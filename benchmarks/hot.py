@@ -1,9 +1,8 @@
-"""The cost of one operation: loops over one kind of call, bare and traced in one process.
+"""The cost of one operation: loops over one kind of call, bare and traced, in one process.
 
-A loop runs in a thread of its own, so that its Python stack is as deep as the
-row says and no deeper.  A round's records fill whole chunks of the log, so
-that each round pays for just the pages it uses, and its share of what the
-kernel reads ahead.
+Each loop runs in a thread of its own, so its Python stack is exactly as deep as
+the row says.  The records of a round fill whole chunks of the log: a round pays
+for the pages that it uses, and for its share of the kernel's read-ahead.
 """
 
 from __future__ import annotations
@@ -22,23 +21,23 @@ from time import perf_counter_ns
 import pyio_trace
 from benchmarks.measure import Figure, Pair, alternate
 from benchmarks.measure import repeat as repeat_work
-from pyio_trace.capture import engine
-from pyio_trace.capture.instrument import Target
+from pyio_trace.capture.instrumentation import watching
+from pyio_trace.capture.instrumentation.instrument import Target
 
 ROUNDS = 31
 #: Records in a 1 MiB chunk of the log: (1 MiB - header) / 48 bytes.
 CHUNK = 21843
-#: Records of a round: the kernel reads ahead in the log by up to 8 MiB, and all chunks pay for it.
+#: Records per round.  The kernel reads up to 8 MiB ahead in the log, and the chunks share that cost.
 ROUND = 8 * CHUNK
 NS = 1e-9
-#: Readings of the clock in a round.
+#: Clock readings per round.
 CLOCKS = 100_000
-#: Bytes of a round's file of bare records: a chunk of the log.
+#: Bytes of records in a round of the row `floor`: one chunk of the log.
 FLOOR = 1 << 20
-#: More than a round's log takes.
+#: Bytes of memory made ready before each round: more than its log takes.
 READY = 32 << 20
 
-#: Does its work n times.
+#: A function that does its work n times.
 Loop = Callable[[int], None]
 
 
@@ -72,33 +71,33 @@ def loop_lines(path: str, n: int) -> None:
             pass
 
 
-def asked(path: str, number: int, where: slice) -> int:
-    """Stands for a library's function."""
+def library_call(path: str, number: int, where: slice) -> int:
+    """Stands for a function of a library."""
     return number
 
 
-def loop_asked(path: str, n: int) -> None:
+def loop_library_call(path: str, n: int) -> None:
     where = slice(3, 9)
     for number in range(n):
-        asked(path, number, where)
+        library_call(path, number, where)
 
 
 def watch_path() -> None:
-    """What an instrument does that shows the path alone."""
-    engine.watch(Target("asked", path="path"), sys.modules[__name__])
+    """Watches it as an instrument does that reports the path only."""
+    watching.watch(Target("library_call", path="path"), sys.modules[__name__])
 
 
 def watch_details() -> None:
-    """... and one that shows three details that differ from call to call, and the bytes."""
+    """Watches it as an instrument does that reports bytes, and three details that differ from call to call."""
 
     def details(path: str, number: int, where: slice) -> dict[str, object]:
         return {"number": number, "where": where, "dtype": "float64"}
 
-    engine.watch(Target("asked", path="path", details=details, moved="result"), sys.modules[__name__])
+    watching.watch(Target("library_call", path="path", details=details, moved="result"), sys.modules[__name__])
 
 
 def at_depth(depth: int, loop: Loop, n: int) -> None:
-    """Calls the loop as the depth-th frame of the stack, this being the first."""
+    """Calls the loop in the depth-th frame of the stack; this call is the first."""
     if depth <= 2:
         loop(n)
     else:
@@ -106,16 +105,17 @@ def at_depth(depth: int, loop: Loop, n: int) -> None:
 
 
 def ready_but_waiting() -> int:
-    """The ns this thread has waited for a processor that others had."""
+    """Nanoseconds that this thread was ready to run but had no processor."""
     with open("/proc/thread-self/schedstat", "rb") as file:
         return int(file.read().split()[1])
 
 
 def have_memory_ready() -> None:
-    """Frees pages that the host of a virtual machine has backed with memory of its own.
+    """Makes the host of a virtual machine back enough free pages with memory.
 
-    It takes back what is free for a while, and giving it again costs several us
-    a page: what a round then measures is the host, not the tracer.
+    The host takes pages back once they have been free for a while, and giving
+    one again costs several us.  A round would then measure the host, not the
+    tracer.
     """
     with mmap.mmap(-1, READY) as pages:
         if hasattr(mmap, "MADV_NOHUGEPAGE"):
@@ -125,7 +125,7 @@ def have_memory_ready() -> None:
 
 
 def in_thread(depth: int, loop: Loop, n: int) -> int:
-    """The ns a loop takes as the depth-th frame of a thread's stack, other programs' turns left out."""
+    """Nanoseconds that a loop takes in the depth-th frame of a new thread, without the time it waited to run."""
     result: list[int] = []
     done = _thread.allocate_lock()
     done.acquire()
@@ -146,11 +146,19 @@ def in_thread(depth: int, loop: Loop, n: int) -> int:
 
 
 def pair(
-    work: str, where: str, loop: Loop, log: Path, *, n: int, limit: float | None, depth: int = 3,
-    arm: Callable[[], None] = lambda: None, **options: str,
+    work: str,
+    where: str,
+    loop: Loop,
+    log: Path,
+    *,
+    n: int,
+    limit: float | None,
+    depth: int = 3,
+    arm: Callable[[], None] = lambda: None,
+    **options: str,
 ) -> Pair:
-    """Measures a loop of n calls.  log: the live log's path; limit: ns added; arm: done once it is traced; options:
-    of trace()."""
+    """Measures a loop of n calls.  log: path of the live log; limit: of the added ns; arm: called once tracing has
+    begun; options: those of trace()."""
     warm = max(n // 8, 1)
 
     def bare() -> float:
@@ -172,7 +180,7 @@ def pair(
 
 
 def c_library(folder: Path) -> ctypes.PyDLL:
-    """loops.c, compiled; its functions keep the GIL."""
+    """Compiles and loads loops.c.  Calls of its functions hold the GIL."""
     library = folder / "loops.so"
     source = Path(__file__).with_name("loops.c")
     subprocess.run([os.environ.get("CC", "cc"), "-O2", "-shared", "-fPIC", "-o", library, source], check=True)
@@ -180,7 +188,7 @@ def c_library(folder: Path) -> ctypes.PyDLL:
 
 
 def c_loop(folder: Path, fd: int) -> Loop:
-    """The loop of preads in C, as a function."""
+    """The loop over pread in C."""
     function = c_library(folder).loop_pread
     function.argtypes, function.restype = (ctypes.c_int, ctypes.c_long), ctypes.c_int
 
@@ -192,7 +200,7 @@ def c_loop(folder: Path, fd: int) -> Loop:
 
 
 def clock(folder: Path) -> list[Figure]:
-    """What the clock alone costs in every call that is timed."""
+    """The cost of the clock in every call that is timed."""
     function = c_library(folder).loop_clock
     function.argtypes, function.restype = (ctypes.c_long,), ctypes.c_uint64
 
@@ -206,8 +214,9 @@ def clock(folder: Path) -> list[Figure]:
 
 
 def floor(folder: Path, logs: dict[str, Path]) -> list[Figure]:
-    """What any tracer pays that keeps a record of 48 bytes and two times of a call in a mapped file, whatever else it
-    does: what our rows have above this is ours."""
+    """The least that any tracer pays to write a record of 48 bytes with two times of each call to a mapped file.
+
+    What our rows take beyond this is our own cost."""
     function = c_library(folder).loop_floor
     function.argtypes, function.restype = (ctypes.c_char_p, ctypes.c_uint64), ctypes.c_int64
     figures = []
@@ -229,7 +238,7 @@ def floor(folder: Path, logs: dict[str, Path]) -> list[Figure]:
 
 
 def measure(name: str, folder: Path, logs: dict[str, Path]) -> list[Pair]:
-    """A row by its name; folder: for the data; logs: where live logs go, by what to call the place."""
+    """Measures the row of that name.  folder: for the data; logs: folders for live logs, by the name of the place."""
     data, lines = folder / "data.bin", folder / "lines.txt"
     if not data.exists():
         data.write_bytes(os.urandom(8 << 20))
@@ -264,7 +273,7 @@ def _rows(name: str, folder: Path, fd: int, where: str, log: Path, *, small: str
     if name == "read-16":
         return [pair("Python, f.read(16)", where, lambda n: loop_read_16(data, n), log, n=400_000, limit=20)]
     if name == "modes":
-        told = {
+        variants = {
             "mode profile": {"mode": "profile"},
             "mode ring": {"mode": "ring"},
             "left out by path": {"exclude": "*.bin"},
@@ -273,14 +282,14 @@ def _rows(name: str, folder: Path, fd: int, where: str, log: Path, *, small: str
         }
         return [
             pair(f"Python, os.pread, {what}", where, lambda n: loop_os_pread(fd, n), log, n=ROUND, limit=None, **how)
-            for what, how in told.items()
+            for what, how in variants.items()
         ]
     if name == "watched":
-        told = {"path": watch_path, "path, three details, bytes": watch_details}
+        variants = {"path": watch_path, "path, three details, bytes": watch_details}
         return [
-            pair(f"Python, a library's function watched: {what}", where, lambda n: loop_asked(small, n), log, n=ROUND,
-                 limit=1000, arm=arm)
-            for what, arm in told.items()
+            pair(f"Python, a library's function watched: {what}", where, lambda n: loop_library_call(small, n), log,
+                 n=ROUND, limit=1000, arm=arm)
+            for what, arm in variants.items()
         ]  # fmt: skip
     assert name == "lines", name
     return [pair("Python, a text line iterated", where, lambda n: loop_lines(lines, n), log, n=300_000, limit=15)]

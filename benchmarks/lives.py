@@ -1,4 +1,4 @@
-"""The cost of a process's life: interpreter start-up, fork, spawn."""
+"""The cost of starting and ending processes: interpreter start-up, fork, spawn."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from benchmarks.measure import Pair, alternate
 ROUNDS = 41
 MS = 1e-3
 NS = 1e-9
-#: What a start with nothing to do may cost an installed package that is switched off: far under its own spread.
+#: Limit for a start-up with the package installed but switched off: far below what start-ups differ by anyway.
 UNNOTICED = 0.1 * MS
 
 
 def run(words: list[str], environment: Mapping[str, str]) -> float:
-    """The seconds from the start to the end of a program, other programs' turns on the processor left out."""
+    """Seconds from the start to the end of a program, without the time it waited for a processor."""
     begin = perf_counter()
     pid = os.posix_spawn(words[0], words, environment)
     os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
@@ -39,7 +39,7 @@ def clean_environment() -> dict[str, str]:
 
 
 def start_up(folder: Path) -> list[Pair]:
-    """`python -c pass`, four ways.  The launch begins with an interpreter of its own, which it then becomes."""
+    """`python -c pass`: installed but switched off, traced by a variable, and launched by pyio_trace."""
     log = str(folder / "start.pyio")
     bare = clean_environment()
     on = {**bare, "PYIO_TRACE": "1", "PYIO_TRACE_OUTPUT": log, "PYIO_TRACE_QUIET": "1"}
@@ -53,7 +53,7 @@ def start_up(folder: Path) -> list[Pair]:
             [with_, "-c", "pass"],
             bare,
             UNNOTICED,
-            4 * ROUNDS,  # to find nothing takes a closer look
+            4 * ROUNDS,  # it takes more rounds to show that there is no difference
         ),
         _pair("start-up, PYIO_TRACE=1", pass_, pass_, on, 20 * MS),
         _pair("start-up, python -m pyio_trace", pass_, launch, bare, 20 * MS),
@@ -68,7 +68,7 @@ def _pair(
 
 
 def twins(folder: Path) -> tuple[str, str]:
-    """Two interpreters with nothing installed, but that the second has what starts pyio_trace."""
+    """Two interpreters with nothing installed, except that the second has the files that start pyio_trace."""
     found = []
     site = Path(pyio_trace.__file__).parents[1]
     for name in ("without", "with"):
@@ -83,7 +83,7 @@ def twins(folder: Path) -> tuple[str, str]:
 
 
 def fork(folder: Path) -> list[Pair]:
-    """A child that ends at once: forked, and spawned (not Python: not followed, and followed)."""
+    """A child that exits at once: forked; spawned, not Python, and not followed; the same, followed."""
     return [
         _in_process("os.fork, os._exit, wait", fork_one, 200, folder),
         _in_process("posix_spawn of /bin/true, wait", spawn_one, 50, folder),

@@ -1,4 +1,4 @@
-/* The work of the C rows: compiled by benchmarks/hot.py, called through ctypes. */
+/* The work of the C rows.  benchmarks/hot.py compiles it and calls it through ctypes. */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <stdint.h>
@@ -10,7 +10,7 @@
 #define MADV_POPULATE_WRITE 23
 #endif
 
-/* n reads of 4 KiB; -1: one of them failed. */
+/* Reads 4 KiB n times.  Returns -1 if a read fails. */
 int loop_pread(int fd, long n)
 {
     static char buffer[4096];
@@ -31,7 +31,7 @@ static inline uint64_t ticks(void)
     return now;
 }
 
-/* n readings of the processor's clock, as the core takes them. */
+/* Reads the processor's clock n times, as the core does. */
 uint64_t loop_clock(long n)
 {
     uint64_t sum = 0;
@@ -40,8 +40,8 @@ uint64_t loop_clock(long n)
     return sum;
 }
 
-/* The ns that it takes to fill size bytes of a new file with records of 48 bytes and two readings of the clock, and to
- * do nothing else: reserved and mapped as the log is (csrc/core/blocks.c). -1: it cannot be done. */
+/* Fills size bytes of a new file, reserved and mapped as the log is (csrc/core/log/blocks.c), with records of 48 bytes, and
+ * reads the clock twice for each.  Returns the ns that this takes; -1: the file cannot be mapped or reserved. */
 int64_t loop_floor(const char *path, uint64_t size)
 {
     struct timespec begin, end;

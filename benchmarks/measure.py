@@ -1,8 +1,8 @@
-"""How everything here is measured: bare and traced in turn, in one run, medians of the rounds' differences.
+"""How everything here is measured: bare and traced alternate in one run, and the median of their differences counts.
 
-A machine's speed drifts by more in a minute than tracing costs; between a
-round and the one right after it, it hardly does.  Rounds in which it ran slow
-are left out and made again (gauge.py).
+The speed of a machine drifts by more in a minute than tracing costs, but hardly
+from one round to the next.  Rounds on a slow machine are dropped and repeated
+(gauge.py).
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from time import monotonic
 
 from benchmarks.gauge import gauge
 
-#: Seconds of a name that figures are written in.
+#: Seconds per unit that figures are written in.
 SCALES = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0}
-#: For this long, in seconds, a row waits for a machine that runs slow.
+#: Seconds that a row waits for a slow machine.
 PATIENCE = 20.0
-#: As many rounds at full speed are enough where its patience ended.
+#: Rounds at full speed that are enough once that time is over.
 ENOUGH = 9
 
 
 @dataclass(frozen=True)
 class Rounds:
-    """Seconds, of the rounds that count: those at full speed, or, where these were too few, all."""
+    """Seconds of each round that counts: of those at full speed, or of all where those were too few."""
 
     bare: list[float]
     traced: list[float]
@@ -33,7 +33,7 @@ class Rounds:
 
 @dataclass(frozen=True)
 class Pair:
-    """One work, bare against traced: seconds an operation, round by round.  added_limit: seconds, None: no limit."""
+    """One piece of work, bare and traced: seconds per operation, by round.  added_limit: seconds; None: no limit."""
 
     work: str
     where: str
@@ -63,7 +63,7 @@ class Pair:
 
     @property
     def quartiles(self) -> tuple[float, float]:
-        """Between them lies the middle half of the rounds' differences."""
+        """The bounds of the middle half of the rounds' differences."""
         low, _, high = statistics.quantiles(self.added, n=4)
         return low, high
 
@@ -74,7 +74,7 @@ class Pair:
 
 @dataclass(frozen=True)
 class Figure:
-    """One number: a size, a time, a memory peak; the median of its repetitions.  full_speed: None: not a time."""
+    """One number (a size, a time, a memory peak): the median of its repetitions.  full_speed: None if it is no time."""
 
     work: str
     unit: str
@@ -93,7 +93,7 @@ class Figure:
 
 @dataclass
 class Results:
-    """What a run of the benchmarks found; problems: rows that could not be measured, and why."""
+    """What a run of the benchmarks found.  problems: rows that could not be measured, and why."""
 
     pairs: list[Pair] = field(default_factory=list)
     figures: list[Figure] = field(default_factory=list)
@@ -101,7 +101,7 @@ class Results:
 
 
 def alternate(bare: Callable[[], float], traced: Callable[[], float], rounds: int) -> Rounds:
-    """Runs both in turn, which of them goes first in turn too, until there are enough rounds at full speed."""
+    """Alternates both, and which of them goes first, until there are enough rounds at full speed."""
     gauge.choose()
     bare(), traced()
     every: list[tuple[float, float]] = []
@@ -120,14 +120,14 @@ def alternate(bare: Callable[[], float], traced: Callable[[], float], rounds: in
             first, second = traced(), bare()
             every.append((second, first))
         speeds.append(max(before, gauge.read()))
-    kept = at_full_speed()
-    enough = len(kept) >= ENOUGH
-    return Rounds(*(list(times) for times in zip(*(kept if enough else every), strict=True)), full_speed=enough)
+    fast = at_full_speed()
+    enough = len(fast) >= ENOUGH
+    return Rounds(*(list(times) for times in zip(*(fast if enough else every), strict=True)), full_speed=enough)
 
 
 def repeat(work: Callable[[], dict[str, float]], times: int) -> tuple[list[dict[str, float]], bool]:
-    """Runs long work until it has run so many times at full speed; gives what these runs returned, and True, or, if
-    there was none, what all did, and False."""
+    """Runs long work until it has run often enough at full speed.  Returns the results of those runs and True, or the
+    results of all runs and False if none was at full speed."""
     gauge.release()
     every: list[tuple[dict[str, float], float]] = []
     deadline = monotonic() + PATIENCE
@@ -135,5 +135,5 @@ def repeat(work: Callable[[], dict[str, float]], times: int) -> tuple[list[dict[
         before = gauge.wait(deadline)
         found = work()
         every.append((found, max(before, gauge.read())))
-    kept = [found for found, speed in every if gauge.full(speed)]
-    return kept or [found for found, _ in every], bool(kept)
+    fast = [found for found, speed in every if gauge.full(speed)]
+    return fast or [found for found, _ in every], bool(fast)

@@ -1,4 +1,4 @@
-"""The results as a table of text, and as docs/benchmarks.md."""
+"""The results as a table of text, and as docs/evidence/benchmarks.md."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from pathlib import Path
 from benchmarks.gauge import TOLERANCE
 from benchmarks.measure import ENOUGH, PATIENCE, SCALES, Figure, Pair, Results
 
-PAGE = Path(__file__).resolve().parents[1] / "docs" / "benchmarks.md"
+PAGE = Path(__file__).resolve().parents[1] / "docs" / "evidence" / "benchmarks.md"
 PAIR_HEAD = ("work", "log on", "bare", "traced", "added", "middle half", "ratio", "limit", "met", "rounds")
 FIGURE_HEAD = ("figure", "measured", "limit", "met", "runs")
 
 
 def pair_row(pair: Pair) -> tuple[str, ...]:
-    """One line of the table of costs; times in the pair's unit."""
+    """One line of the table of costs, with times in the pair's unit."""
 
     def text(seconds: float, sign: str = "") -> str:
         value = seconds / SCALES[pair.unit]
@@ -48,7 +48,7 @@ def figure_row(figure: Figure) -> tuple[str, ...]:
 
 
 def counted(values: list[float], full_speed: bool | None) -> str:
-    """How many rounds or runs a row is made of, and whether they were made on a slow machine."""
+    """How many rounds or runs a row is made of, and whether the machine was slow."""
     return f"{len(values)}, SLOW" if full_speed is False else f"{len(values)}"
 
 
@@ -57,7 +57,7 @@ def yes_no(met: bool | None) -> str:
 
 
 def table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> list[str]:
-    """Lines of a Markdown table, aligned for reading as text too."""
+    """Lines of a Markdown table, aligned so that it reads well as text too."""
     widths = [max(len(row[column]) for row in [head, *rows]) for column in range(len(head))]
     lines = [head, tuple("-" * width for width in widths), *rows]
     padded = [[cell.ljust(width) for cell, width in zip(line, widths, strict=True)] for line in lines]
@@ -74,7 +74,7 @@ def tables(results: Results) -> list[str]:
 
 
 def machine() -> list[str]:
-    """What the figures were taken on."""
+    """What the figures were measured on."""
     cpuinfo = Path("/proc/cpuinfo").read_text()
     models = {line.partition(":")[2].strip() for line in cpuinfo.splitlines() if line.startswith("model name")}
     virtual = ", virtual" if " hypervisor " in cpuinfo else ""
@@ -88,54 +88,47 @@ def machine() -> list[str]:
 
 
 METHOD = """\
-Bare and traced run in turn in one run of `python -m benchmarks`, {hot} rounds of each for the cost of an operation
-and {lives} or more for that of a process. A round before or after which the machine ran slow is left out and made
-again: a gauge says so, a fixed piece of arithmetic that knows nothing of the round ([gauge.py](../benchmarks/gauge.py);
-slow: over {tolerance:.2f} of its fastest), on the processor that is at full speed for longer. After {patience:.0f} s a
-row is made of what there is; where that are fewer than {enough} rounds, of all of them, and it says SLOW.
+`python -m benchmarks` alternates bare and traced rounds: {hot} of each for the cost of an operation, {lives} or
+more for the cost of a process. Before and after each round it times a fixed piece of arithmetic
+(`benchmarks/gauge.py`). If that takes more than {tolerance:.2f} times its fastest time, the machine is slow, and the
+round is repeated on the processor that has been at full speed for longer. A row stops after {patience:.0f} s and uses
+the rounds it has. With fewer than {enough} rounds at full speed, it uses the slow ones too and is marked SLOW.
 
-*added* is the median of the rounds' differences, *ratio* the median of their ratios, and between the two ends of
-*middle half* lies the middle half of the differences. Times of operations are wall time less the time the thread stood
-ready while other programs had the processor (`/proc/thread-self/schedstat`). Before each round memory is taken and
-freed, so that the host of a virtual machine has backed what the log will take. Files read are in the page cache: the
-dearest case for a tracer. A round starts and stops tracing in the running process, its records fill eight chunks of a
-live log on the named file system (1 MiB each; where the kernel reads ahead, it does so for several at once), and
-reserving their blocks is in the figure. A stack of N is N Python frames. Sizes are blocks on the disk. Loading runs in
-a fresh interpreter, imports and the printed text included, three times at full speed. Limits are DESIGN's, which were
-set where a bare pread took 385 ns; that of a start with tracing switched off is our reading of "nothing measurable".
-
-[Figures of another machine, and an earlier commit against this one, side by side](benchmarks-earlier.md).
+*added* is the median of the rounds' differences, *ratio* the median of their ratios, and *middle half* the
+interquartile range of the differences. The time of an operation is wall time less the time its thread waited for a
+processor (`/proc/thread-self/schedstat`). Memory is allocated and freed before each round, so that the host of a
+virtual machine has already backed the pages that the log will use. All files read are in the page cache, which is
+the worst case for a tracer. A round starts and stops tracing in the running process; its records fill eight chunks
+(1 MiB each) of a live log on the named file system, and reserving their blocks is included. A stack of N is N Python
+frames. Sizes are blocks on disk. Loading runs in a fresh interpreter, imports and printed text included, three times
+at full speed. The limits are this project's goals, set on a machine where a bare pread took 385 ns.
 """
 
 
-#: Reasons, not figures: where rows over their limit spend their time, and what was tried.
+#: Reasons, not figures: where the time of an operation goes.
 OVER = """\
-## Rows over their limit: where the time goes, what was tried
+## Where the time goes
 
-- **The clock.** Two readings of the time-stamp counter (their row is above; 15 to 21 ns on the machines that we had)
-  are in every operation. In a tight loop of tiny calls on a file object one in 32 of those that only copy memory is
-  timed; with each of them timed, `f.read(16)` and a text line cost 45 and 48 ns more on the same machine.
-- **The log's pages.** The kernel finds, zeroes and maps each: some 2 us a page where the log is new, 20 to 30 ns a
-  record; the row of a record with two times and nothing else is that and the clock. At the touch of a hole the kernel
-  reads ahead in the file, here 8 MiB of zeros, 1 to 2.5 ms each time. Tried and not kept: writing the pages before
-  they are mapped (half of that on ext4, but each chunk would need a descriptor of the program's for a moment, its
-  size limit could kill it, and NFS would flush at the close); huge pages (dearer wherever the host of a virtual
-  machine must first find one); chunks of 64 and 256 KiB (no difference that could be measured) and of 4 MiB (dearer).
-  /dev/shm zeroes its pages one by one, whatever one does.
-- **open/read/close** makes 11 records (3 of file objects, 8 of POSIX), which at the limit of one are 0.5 us already:
-  eleven records with their times and nothing else are 0.3 to 0.4 us (above). Done: beneath a file object's method the
-  stack is its caller's and is not walked again; the next lines of the log are fetched ahead. Tried and not kept:
-  smaller code (-O2, -Os: no faster, slower).
-- **os.pread from Python**: a stack of 3 takes some 17 ns, one of 12 some 38 ns, with a fingerprint of each code
-  object. Tried and not kept: comparing with the last stack instead of hashing, a shorter hash, keeping the thread's
-  state at hand: no difference could be measured.
-- **Loading** 1 M operations: 0.2 s of it starts an interpreter and imports numpy, pyarrow and ourselves. Reading and
-  summing overlap in two threads. What is left are passes of numpy over columns, at 1 to 2 ns a row each.
+- **The clock.** Every operation has two readings of the time-stamp counter, 15 to 21 ns. In a tight loop of tiny
+  calls on a file object one call in 32 that only copies memory is timed. If each were timed, `f.read(16)` and a text
+  line would cost 45 and 48 ns more on the same machine.
+- **The log's pages.** The kernel finds, zeroes and maps each page of a new log: some 2 us a page, 20 to 30 ns a
+  record. On the first touch of a hole the kernel reads ahead, here 8 MiB of zeros, 1 to 2.5 ms each time. Writing
+  the pages before they are mapped takes half of that on ext4, but needs one of the program's descriptors for each
+  chunk, could end the program by its file-size limit, and makes NFS flush at the close. Huge pages are slower where
+  the host of a virtual machine must find one first. Chunks of 64 and 256 KiB make no difference; chunks of 4 MiB are
+  slower.
+- **open/read/close** makes 11 records: 3 of file objects and 8 of POSIX. Beneath a file object's method the stack is
+  its caller's and is not walked again.
+- **os.pread from Python**: a stack of 3 takes some 17 ns, one of 12 some 38 ns, including a fingerprint of each code
+  object.
+- **Loading** 1 M operations: 0.2 s of it starts an interpreter and imports numpy, pyarrow and pyio_trace. Reading
+  and summing overlap in two threads. The rest is passes of numpy over columns, 1 to 2 ns a row each.
 """
 
 
 def write(results: Results, described: list[str], hot: int, lives: int) -> None:
-    """Writes docs/benchmarks.md: every figure in it comes from this run."""
+    """Writes docs/evidence/benchmarks.md.  Every figure in it comes from this run."""
     lines = [
         "# Benchmarks",
         "",

@@ -1,11 +1,11 @@
-"""Where an epoch's time goes: each batch's wait and compute, and the fetch in the worker that it waited for.
+"""Where the time of an epoch goes: the wait and compute of each batch, and the fetch in a worker that it waited for.
 
-    python -m pyio_trace -o epoch.pyio examples/dataloader.py       # trains: two workers, files in a temporary folder
-    python examples/dataloader.py epoch.pyio                        # what the log says of it
+    python -m pyio_trace -o epoch.pyio examples/dataloader.py       # trains with two workers, on temporary files
+    python examples/dataloader.py epoch.pyio                        # prints what the log says
 
-Waits are the trainer's, fetches the workers'; both rows say loader, epoch and batch, so a join finds which is whose.
-Between a fetch's end and the end of its wait a batch is in the queue.  What the trainer does between two waits is
-compute: waits and compute add up to the epoch.
+The trainer waits and the workers fetch.  Both kinds of rows have loader, epoch and batch, so a join pairs them.  From
+the end of its fetch to the end of its wait a batch is in the queue.  The trainer computes between two waits: waits and
+compute add up to the epoch.
 """
 
 import json
@@ -48,8 +48,8 @@ def train() -> None:
     print(f"trained on {FILES} files: {total}")
 
 
-def told(log: str) -> None:
-    """A line a batch: milliseconds of the wait, of the fetch, in the queue, and of the compute that follows."""
+def report(log: str) -> None:
+    """Prints a line per batch: milliseconds of its wait, fetch and queue, and of the compute that follows."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -83,6 +83,6 @@ def _key(row: dict[str, Any]) -> tuple[str, int, int]:
 
 if __name__ == "__main__":
     if len(sys.argv) > 1:
-        told(sys.argv[1])
+        report(sys.argv[1])
     else:
         train()

@@ -2,9 +2,9 @@
 
     python -m pyio_trace examples/quickstart.py
 
-It writes weather readings as text, turns each station's file into binary in a
-pool of processes, lets a child sum them up as JSON, and reads that back.
-Everything happens in a temporary folder; it takes about a second.
+It writes weather readings as text, converts each station's file to binary in a
+pool of processes, has a child process sum them up as JSON, and reads that back.
+It works in a temporary folder and takes about a second.
 """
 
 import json
@@ -37,7 +37,7 @@ with open(f"{folder}/means.json", "w") as file:
 
 
 def write_text(folder: Path, name: str) -> None:
-    """One station's readings, a line each."""
+    """Writes the readings of one station, one per line."""
     weather = random.Random(name)
     with open(folder / f"{name}.csv", "w") as file:
         file.write("minute,temperature\n")
@@ -46,7 +46,7 @@ def write_text(folder: Path, name: str) -> None:
 
 
 def to_binary(path: Path) -> int:
-    """The text file as fixed-size records beside it; returns how many there are."""
+    """Writes the readings of a text file as fixed-size records beside it; returns how many there are."""
     count = 0
     with open(path) as lines, open(path.with_suffix(".bin"), "wb") as records:
         next(lines)

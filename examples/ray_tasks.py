@@ -1,10 +1,10 @@
-"""A local Ray job, traced: four tasks write, an actor reads what they wrote, one task's worker is killed.
+"""Traces a local Ray job: four tasks write, an actor reads what they wrote, and the worker of one task is killed.
 
     pip install 'pyio_trace[ray]'
     python examples/ray_tasks.py [LOGS]
 
-Each worker writes a log of its own into the folder LOGS (default: ray-logs).
-They are read as one, and what each task and method did is printed.
+Each worker writes its own log into the folder LOGS (default: ray-logs).  The
+logs are read as one, and the bytes of each task and method are printed.
 """
 
 import json
@@ -24,7 +24,7 @@ SIZE = 1 << 20
 
 @ray.remote
 def write_part(folder: str, n: int) -> int:
-    """A task: a part of the data, in blocks of 64 KiB."""
+    """A task that writes one part of the data, in blocks of 64 KiB."""
     with open(f"{folder}/part-{n}.bin", "wb") as file:
         for _ in range(SIZE >> 16):
             file.write(bytes([n]) * (1 << 16))
@@ -41,7 +41,7 @@ def write_and_die(folder: str) -> None:
 
 @ray.remote(max_restarts=1, max_task_retries=0)
 class Reader:
-    """An actor; Ray starts it again in a new worker when its own has died."""
+    """An actor.  When its worker has died, Ray restarts it in a new one."""
 
     def __init__(self, folder: str) -> None:
         self.folder = folder
@@ -54,7 +54,7 @@ class Reader:
 
 
 def job(folder: str) -> None:
-    """What is traced."""
+    """The work that is traced."""
     ray.get([write_part.remote(folder, n) for n in range(4)])
     reader = Reader.remote(folder)
     assert ray.get(reader.total.remote(4)) == 4 * SIZE
@@ -63,7 +63,7 @@ def job(folder: str) -> None:
             ray.get(dying)
         except (ray.exceptions.WorkerCrashedError, ray.exceptions.RayActorError):
             pass
-    while True:  # until it is there again
+    while True:  # until the actor is back
         try:
             assert ray.get(reader.total.remote(4)) == 4 * SIZE
             break
@@ -72,7 +72,7 @@ def job(folder: str) -> None:
 
 
 def show(logs: str, folder: str) -> None:
-    """Bytes that each task and method moved, from the logs."""
+    """Prints the bytes that each task and method moved, from the logs."""
     rows = pyio_trace.open(logs).operations().to_pylist()
     by_id = {row["id"]: row for row in rows}
     moved: dict[tuple[str, str, str], int] = {}
@@ -84,7 +84,7 @@ def show(logs: str, folder: str) -> None:
             span = by_id.get(span["parent"])
         known = json.loads(span["detail"]) if span else {"name": "(no task)", "task": ""}
         key = known["name"], known["task"], row["op"]
-        moved[key] = moved.get(key, 0) + (row["moved"] or 0)
+        moved[key] = moved.get(key, 0) + (row["bytes_moved"] or 0)
     for (name, task, op), size in sorted(moved.items()):
         print(f"{name:16} {task[:16]:16} {op:5} {size:9,d} bytes")
 

@@ -10,28 +10,29 @@ or, around a part of a running program::
 
 Names are looked up on first use: importing the package costs a traced program
 nothing, and the capture half pulls in none of the reading half.
-"""
 
-from __future__ import annotations
+PYTEST_DONT_REWRITE: a traced pytest has imported the package before it loads
+plugins, and would warn that it cannot rewrite its assertions.
+"""
 
 TYPE_CHECKING = False  # typing itself would cost every traced process milliseconds
 if TYPE_CHECKING:
-    from pyio_trace.capture.session import Run, Trace, current_run, trace
-    from pyio_trace.capture.spans import span, suppress
+    from pyio_trace.capture.runtime.user_spans import span, suppress
     from pyio_trace.errors import PyioTraceError
-    from pyio_trace.join.opening import open_log as open
+    from pyio_trace.join.sources.opening import open_log as open
+    from pyio_trace.session import Run, Trace, current_run, trace
 
 __all__ = ["PyioTraceError", "Run", "Trace", "current_run", "open", "span", "suppress", "trace"]
 
 _HOMES = {
     "PyioTraceError": ("pyio_trace.errors", "PyioTraceError"),
-    "Run": ("pyio_trace.capture.session", "Run"),
-    "Trace": ("pyio_trace.capture.session", "Trace"),
-    "current_run": ("pyio_trace.capture.session", "current_run"),
-    "open": ("pyio_trace.join.opening", "open_log"),
-    "span": ("pyio_trace.capture.spans", "span"),
-    "suppress": ("pyio_trace.capture.spans", "suppress"),
-    "trace": ("pyio_trace.capture.session", "trace"),
+    "Run": ("pyio_trace.session", "Run"),
+    "Trace": ("pyio_trace.session", "Trace"),
+    "current_run": ("pyio_trace.session", "current_run"),
+    "open": ("pyio_trace.join.sources.opening", "open_log"),
+    "span": ("pyio_trace.capture.runtime.user_spans", "span"),
+    "suppress": ("pyio_trace.capture.runtime.user_spans", "suppress"),
+    "trace": ("pyio_trace.session", "trace"),
 }
 
 
@@ -46,5 +47,5 @@ def __getattr__(name: str) -> object:
     return value
 
 
-def __dir__() -> list[str]:
+def __dir__() -> "list[str]":
     return sorted({*globals(), *__all__})

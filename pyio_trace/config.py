@@ -1,70 +1,84 @@
-"""What a run was told: ONE frozen Config, from three spellings.
+"""The options of a run: one table, one frozen Config, three ways to set it.
 
-The command line, the PYIO_TRACE_* environment and [tool.pyio_trace] in
-pyproject.toml are all derived from OPTIONS, the one table of what can be
-said; values.py has what the words after each mean.  Precedence: command line,
-environment, the nearest pyproject.toml upward from the current folder,
-defaults.
+OPTIONS is the one table.  The command line, the PYIO_TRACE_* environment
+variables, [tool.pyio_trace] in pyproject.toml, the help text and the settings
+that children inherit all derive from it; values.py parses what the user wrote.
+Precedence: command line, environment, the nearest pyproject.toml at or above
+the current folder, defaults.
 
-This module is imported inside traced programs before their first line, so it
-imports os only: no dataclasses (it pulls in inspect), no re, no argparse; and
-tomllib only when a pyproject.toml that mentions us is really read.
+Traced programs import this module before their first line, so it imports only
+os, stat and sys: no dataclasses (they import inspect), no re, no argparse.  In
+such modules annotations other than plain names are strings, because evaluating
+them takes time, and so does importing __future__.  project.py, which needs
+tomllib, is imported only when a pyproject.toml mentions pyio_trace.
 """
 
-from __future__ import annotations
-
 import os
+import stat
+import sys
 
 from pyio_trace.errors import ConfigError
 from pyio_trace.values import (
+    MAXIMUM_LOG,
+    MINIMUM_LOG,
+    MODES,
+    STACK_STATES,
+    choice,
     did_you_mean,
     parse_bytes,
-    parse_choice,
     parse_duration,
     parse_flag,
+    parse_mode,
     parse_names,
     parse_output,
-    parse_ring,
+    parse_redact,
     parse_rules,
     parse_signal,
-    parse_size,
+    size_between,
 )
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Container, Mapping
 
 ENABLE_VARIABLE = "PYIO_TRACE"
 PREFIX = "PYIO_TRACE_"
-# Set by us, never by a user: the live log to join; the log that it becomes; the pipes to `pyio-trace doctor SCRIPT`
-# (capture/hold.py); third parties' instruments, as they were found (capture/engine.py); the script, for workers whose
-# command line does not tell (capture/online.py).
+# Set by pyio_trace, never by a user: the live log to join; the Parquet log it becomes; the pipes to `pyio-trace doctor
+# SCRIPT` (doctor_wait.py); the third-party instruments already found (instrument_registry.py); the script, for
+# workers whose command line does not name it (tracer.py).
 INTERNAL_VARIABLES = (
-    "PYIO_TRACE_LOG", "PYIO_TRACE_FINAL", "PYIO_TRACE_HOLD", "PYIO_TRACE_FOUND", "PYIO_TRACE_SCRIPT",
+    "PYIO_TRACE_LOG", "PYIO_TRACE_FINAL", "PYIO_TRACE_DOCTOR", "PYIO_TRACE_FOUND", "PYIO_TRACE_SCRIPT",
 )  # fmt: skip
-LOG_VARIABLE, FINAL_VARIABLE, HOLD_VARIABLE, FOUND_VARIABLE, SCRIPT_VARIABLE = INTERNAL_VARIABLES
+LOG_VARIABLE, FINAL_VARIABLE, DOCTOR_VARIABLE, FOUND_VARIABLE, SCRIPT_VARIABLE = INTERNAL_VARIABLES
+
+# Types of options.
+SWITCH, CHOICE, LIST, SIZE, DURATION = "switch", "choice", "list", "size", "duration"
+PATH, SIGNAL, PERMISSIONS = "path", "signal", "permissions"
 
 
 class Option:
-    """One thing a user can say, in whichever spelling.
+    """One row of the table.
 
-    name: the field of Config; flags: on the command line; metavar: what
-    follows the flag, empty for a switch; parse: from the words of the user and
-    the spelling to blame in an error; default: where nobody says anything.
+    name: the field of Config, and the key in pyproject.toml.  type: one of the
+    constants above.  flags: on the command line.  metavar: what follows the
+    flag; empty for a switch.  parse: takes the user's text and the spelling to
+    name in an error, returns the value.  default: as a user would write it.
     """
 
-    __slots__ = ("default", "flags", "help", "metavar", "name", "parse")
+    __slots__ = ("default", "flags", "help", "metavar", "name", "parse", "type")
 
     def __init__(
         self,
         name: str,
-        flags: tuple[str, ...],
+        type: str,
+        flags: "tuple[str, ...]",
         metavar: str,
-        parse: Callable[[str, str], object],
-        default: object,
+        parse: "Callable[[str, str], object]",
+        default: str,
         help: str,
     ) -> None:
         self.name = name
+        self.type = type
         self.flags = flags
         self.metavar = metavar
         self.parse = parse
@@ -73,70 +87,80 @@ class Option:
 
     @property
     def variable(self) -> str:
+        """The environment variable."""
         return PREFIX + self.name.upper()
 
-    def value(self, words: str, blame: str) -> object:
-        """What the words mean; raises ConfigError."""
+    @property
+    def choices(self) -> "tuple[str, ...]":
+        """The words that a CHOICE accepts."""
+        words: tuple[str, ...] = getattr(self.parse, "words", ())
+        return words
+
+    def value(self, text: str, blame: str) -> object:
+        """Parse `text`.  Raises ConfigError, which names `blame`."""
         try:
-            named = b"\0" not in os.fsencode(words)
-        except UnicodeEncodeError:  # half a character
-            named = False
-        if not named:
-            raise ConfigError("bad-value", f"{blame}: {words!r} has a character in it that nothing can be named by")
-        return self.parse(words, blame)
+            encodable = b"\0" not in os.fsencode(text)
+        except UnicodeEncodeError:  # a lone surrogate
+            encodable = False
+        if not encodable:
+            raise ConfigError("bad-value", f"{blame}: {text!r} contains a character that no file name can contain")
+        return self.parse(text, blame)
 
 
-OPTIONS: tuple[Option, ...] = (
-    Option("output", ("-o", "--output"), "PATH", parse_output, None,
+OPTIONS: "tuple[Option, ...]" = (
+    Option("output", PATH, ("-o", "--output"), "PATH", parse_output, "",
            "the log: *.parquet (packed at the end of the run) or *.pyio (live); a folder; patterns "
-           "%h host, %p pid, %s script, %t time, %j job id. Default: pyio-%s-%t-%p.parquet"),
-    Option("quiet", ("-q", "--quiet"), "", parse_flag, False, "no summary and no messages of ours at the end"),
-    Option("mode", ("--mode",), "MODE", parse_choice(("trace", "profile", "ring"), (), ""), "trace",
+           "%h host, %p pid, %s script, %t time, %j job id, %r rank"),
+    Option("quiet", SWITCH, ("-q", "--quiet"), "", parse_flag, "0",
+           "print no summary and no messages at the end"),
+    Option("mode", CHOICE, ("--mode",), "MODE", choice(*MODES), "trace",
            "trace: every operation; profile: sums by file, operation and line, for always-on use; "
            "ring: the latest --ring-size of operations, a flight recorder"),
-    Option("stacks", ("--stacks",), "WHICH", parse_choice(("full", "site", "off"), (), ""), "full",
+    Option("stacks", CHOICE, ("--stacks",), "WHICH", choice(*STACK_STATES[1:]), "full",
            "the Python stack of each operation: full, site (the innermost line) or off"),
-    Option("follow", ("--follow",), "WHICH", parse_choice(("python", "none", "all"), (), ""), "python",
-           "children to trace as well: python (the Python ones), all or none"),
-    Option("instruments", ("--instruments",), "NAMES", parse_names, "all",
-           "libraries whose calls are shown: all, none, or names with commas (h5py,numpy; -torch for all but that)"),
-    Option("max_log_size", ("--max-log-size",), "SIZE", parse_size, 4 << 30,
-           "from this size of the live log on only sums are kept. Default: 4G"),
-    Option("include", ("--include",), "RULES", parse_rules, "",
-           "record only what matches: a pattern of paths ('*.h5', /scratch), layer:NAME, op:NAME, process:NAME; and "
-           "what is left out otherwise: imports, proc, sys, dev, pipes, sockets, anonymous, terminals. "
-           "Several: with commas, or several times"),
-    Option("exclude", ("--exclude",), "RULES", parse_rules, "",
+    Option("follow", CHOICE, ("--follow",), "WHICH", choice("python", "none", "all"), "python",
+           "child processes to trace as well: python (those that run Python), all or none"),
+    Option("instruments", LIST, ("--instruments",), "NAMES", parse_names, "all",
+           "libraries whose calls are shown: all, none, or names separated by commas (h5py,numpy; -torch for all but "
+           "that one)"),
+    Option("max_log_size", SIZE, ("--max-log-size",), "SIZE", size_between(MINIMUM_LOG, MAXIMUM_LOG, "a log has"), "4G",
+           "once the live log has this size, keep only sums"),
+    Option("include", LIST, ("--include",), "RULES", parse_rules, "",
+           "record only what matches: a pattern of paths ('*.h5', /scratch), layer:NAME, op:NAME, process:NAME; or "
+           "record what is left out by default: imports, proc, sys, dev, pipes, sockets, anonymous, terminals. "
+           "Separate several by commas, or repeat the option"),
+    Option("exclude", LIST, ("--exclude",), "RULES", parse_rules, "",
            "leave out what matches, and only count it; rules as for --include"),
-    Option("min_duration", ("--min-duration",), "TIME", parse_duration, 0,
+    Option("min_duration", DURATION, ("--min-duration",), "TIME", parse_duration, "0",
            "leave out shorter operations, such as 100us; a profile sums all"),
-    Option("min_size", ("--min-size",), "SIZE", parse_bytes, 0,
+    Option("min_size", SIZE, ("--min-size",), "SIZE", parse_bytes, "0",
            "leave out transfers of fewer bytes, such as 4K; a profile sums all"),
-    Option("ring_size", ("--ring-size",), "SIZE", parse_ring, 16 << 20,
-           "what --mode ring keeps. Default: 16M, some 350 000 operations"),
-    Option("dump_signal", ("--dump-signal",), "SIGNAL", parse_signal, "",
-           "write a copy of the log as it is, LOG-dump-1.pyio, at this signal, such as USR2"),
+    Option("ring_size", SIZE, ("--ring-size",), "SIZE", size_between(1 << 20, MAXIMUM_LOG // 2, "a ring has"), "16M",
+           "how much --mode ring keeps; 1M holds some 22,000 operations"),
+    Option("dump_signal", SIGNAL, ("--dump-signal",), "SIGNAL", parse_signal, "",
+           "at this signal, such as USR2, write a copy of the log as it is, LOG-dump-1.pyio"),
+    Option("log_mode", PERMISSIONS, ("--log-mode",), "MODE", parse_mode, "600",
+           "who may read the log of a run that has ended, as for chmod: 600, 640, 604 or 644"),
+    Option("redact", LIST, ("--redact",), "NAMES", parse_redact, "",
+           "more names whose values are secrets, besides password, token and the like: pin,*-pin. argv: of each "
+           "command, keep only the program and the script; code: also drop what follows -c"),
+    Option("max_memory", SIZE, ("--max-memory",), "SIZE", size_between(1 << 20, 64 << 30, "names take"), "32M",
+           "the most memory that the tables of names and stacks may take in each traced process; beyond it a name may "
+           "be written to the log more than once"),
 )  # fmt: skip
 BY_NAME = {option.name: option for option in OPTIONS}
-RULES = {"include", "exclude"}  # what may be said several times: all of it counts
+_LARGEST_PROJECT = 1 << 20  # of a pyproject.toml, in bytes
 
 
 class Config:
-    """What a run was told; frozen.
+    """The options of a run, by the names in OPTIONS; frozen.
 
-    output: name or pattern of the log, None for the default; quiet: nothing
-    of ours on stderr; mode: "trace", "profile" or "ring"; stacks: "full",
-    "site" or "off"; follow: "python", "all" or "none"; instruments: "all", "none", or
-    names of libraries with commas between them; max_log_size: bytes; include,
-    exclude: rules with commas between them; min_duration: ns; min_size: bytes;
-    ring_size: bytes; dump_signal: "SIGUSR2" or such, or empty.
+    Sizes are in bytes, min_duration is in nanoseconds, lists are texts separated
+    by commas, and output is None for the default name.
     """
 
-    __slots__ = (
-        "dump_signal", "exclude", "follow", "include", "instruments", "max_log_size", "min_duration", "min_size",
-        "mode", "output", "quiet", "ring_size", "stacks",
-    )  # fmt: skip
-    output: str | None
+    __slots__ = tuple(BY_NAME)
+    output: "str | None"
     quiet: bool
     mode: str
     stacks: str
@@ -149,32 +173,21 @@ class Config:
     min_size: int
     ring_size: int
     dump_signal: str
+    log_mode: str
+    redact: str
+    max_memory: int
 
-    def __init__(
-        self,
-        *,
-        output: str | None = None,
-        quiet: bool = False,
-        mode: str = "trace",
-        stacks: str = "full",
-        follow: str = "python",
-        instruments: str = "all",
-        max_log_size: int = 4 << 30,
-        include: str = "",
-        exclude: str = "",
-        min_duration: int = 0,
-        min_size: int = 0,
-        ring_size: int = 16 << 20,
-        dump_signal: str = "",
-    ) -> None:
-        values: dict[str, object] = {"output": output, "quiet": quiet, "mode": mode, "stacks": stacks}
-        values |= {"follow": follow, "instruments": instruments, "max_log_size": max_log_size}
-        values |= {"include": include, "exclude": exclude}
-        values |= {"min_duration": min_duration, "min_size": min_size, "ring_size": ring_size}
-        values |= {"dump_signal": dump_signal}
-        for name, value in values.items():
-            # A value given from Python is held to the same rules as one that was typed.
-            object.__setattr__(self, name, BY_NAME[name].value(_spelt(value), name))
+    def __init__(self, **values: object) -> None:
+        for name in values:
+            if name not in BY_NAME:
+                raise TypeError(f"Config has no option {name!r}{did_you_mean(name, BY_NAME)}")
+        self._parse({name: (_to_text(value), name) for name, value in values.items()})
+
+    def _parse(self, given: "_Given") -> None:
+        for option in OPTIONS:
+            said = given.get(option.name)
+            value = option.value(*said) if said else option.parse(option.default, option.name)
+            object.__setattr__(self, option.name, value)
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"Config is frozen: cannot set {name}")
@@ -182,8 +195,8 @@ class Config:
     def __delattr__(self, name: str) -> None:
         raise AttributeError(f"Config is frozen: cannot delete {name}")
 
-    def _key(self) -> tuple[object, ...]:
-        return tuple(getattr(self, option.name) for option in OPTIONS)
+    def _key(self) -> "tuple[object, ...]":
+        return tuple(getattr(self, name) for name in BY_NAME)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Config) and self._key() == other._key()
@@ -192,152 +205,196 @@ class Config:
         return hash(self._key())
 
     def __repr__(self) -> str:
-        return f"Config({', '.join(f'{option.name}={getattr(self, option.name)!r}' for option in OPTIONS)})"
+        return f"Config({', '.join(f'{name}={getattr(self, name)!r}' for name in BY_NAME)})"
 
-    def to_environment(self) -> dict[str, str]:
-        """The variables by which a child process gets this very Config.
+    @property
+    def has_names(self) -> bool:
+        """Whether instruments or operations are named: check_names() then has to look whether they exist."""
+        return self.instruments not in ("all", "none") or "op:" in self.include + self.exclude
 
-        Every option is named, also those at their default, so that no
-        pyproject.toml near the child has a say; PYIO_TRACE is switched on.
+    def to_environment(self) -> "dict[str, str]":
+        """The variables that give a child process this same Config, and switch PYIO_TRACE on.
+
+        They include options at their default, so that a pyproject.toml near the child changes nothing.
         """
-        variables = {option.variable: _spelt(getattr(self, option.name)) for option in OPTIONS}
+        variables = {option.variable: _to_text(getattr(self, option.name)) for option in OPTIONS}
         variables[ENABLE_VARIABLE] = "1"
         return variables
 
     @classmethod
-    def from_environment(cls, environ: Mapping[str, str] = os.environ) -> Config:
-        """The Config that PYIO_TRACE_* variables alone describe; raises ConfigError."""
+    def from_environment(cls, environ: "Mapping[str, str]" = os.environ) -> "Config":
+        """The Config that the PYIO_TRACE_* variables alone describe.  Raises ConfigError."""
         return _build(_from_variables(environ))
 
 
-def enabled(environ: Mapping[str, str] = os.environ) -> bool:
-    """Whether PYIO_TRACE switches tracing on; raises ConfigError for a word that is neither on nor off."""
+def enabled(environ: "Mapping[str, str]" = os.environ) -> bool:
+    """Whether PYIO_TRACE switches tracing on.  Raises ConfigError for a word that means neither on nor off."""
     return parse_flag(environ.get(ENABLE_VARIABLE, ""), ENABLE_VARIABLE)
 
 
+def isolated() -> bool:
+    """Whether this interpreter ignores its environment (-E, -I)."""
+    return bool(sys.flags.ignore_environment)
+
+
 def load(
-    options: Mapping[str, str] | None = None,
-    environ: Mapping[str, str] = os.environ,
-    folder: str | None = None,
+    options: "Mapping[str, str] | None" = None,
+    environ: "Mapping[str, str] | None" = None,
+    folder: "str | None" = None,
     *,
     typed: bool = True,
+    alone: bool = isolated(),
 ) -> Config:
-    """The Config of a run from all three spellings; raises ConfigError.
+    """The Config of a run, from all three sources.  Raises ConfigError.
 
-    options: field name to words, from the command line (see
-    cli/launch.py); folder: where the search for pyproject.toml starts, the
-    current one when None; typed: the options stood on a command line, so that
-    errors blame its flags, and not the names of the fields.
+    options: texts by name, from the command line (command_line.py).  folder:
+    where the search for pyproject.toml starts; None: the current one.  typed:
+    the options were typed on a command line, so errors name flags rather than
+    fields.  alone: ignore the environment and any pyproject.toml, as under -E
+    and -I.
     """
-    said = _from_project(folder)
-    said.update(_from_variables(environ))
-    for name, words in (options or {}).items():
-        said[name] = (words, BY_NAME[name].flags[-1] if typed else name)
-    return _build(said)
+    given = {} if alone else _from_variables(os.environ if environ is None else environ)
+    for name, text in (options or {}).items():
+        given[name] = (text, BY_NAME[name].flags[-1] if typed else name)
+    return _build(given if alone else _from_project(folder, given) | given)
 
 
-# Field name -> (the user's words, the spelling to blame in an error).
-_Said = dict[str, tuple[str, str]]
+# Option name -> (the user's text, the spelling to name in an error).
+_Given = dict[str, tuple[str, str]]
 
 
-def _build(said: _Said) -> Config:
-    values = {}
-    for name, (words, blame) in said.items():
-        values[name] = BY_NAME[name].value(words, blame)
-    return Config(**values)  # type: ignore[arg-type]  # each parser answers its field's type
+def _build(given: _Given) -> Config:
+    config = Config.__new__(Config)
+    config._parse(given)
+    return config
 
 
-def _from_variables(environ: Mapping[str, str]) -> _Said:
+def _from_variables(environ: "Mapping[str, str]") -> _Given:
     known = {option.variable: option.name for option in OPTIONS}
-    said: _Said = {}
+    given: _Given = {}
     for variable in environ:  # not items(), which would decode each value
         if not variable.startswith(PREFIX) or variable in INTERNAL_VARIABLES:
             continue
         if variable not in known:
             raise ConfigError("unknown-option", f"there is no variable {variable}{did_you_mean(variable, known)}")
-        words = environ[variable]
-        if words:  # set but empty is how a shell or a batch system says "not set"
-            said[known[variable]] = (words, variable)
-    return said
+        text = environ[variable]
+        if text:  # shells and batch systems set a variable to the empty string to mean "not set"
+            given[known[variable]] = (text, variable)
+    return given
 
 
-def _from_project(folder: str | None) -> _Said:
-    """What [tool.pyio_trace] of the nearest pyproject.toml says; its output is relative to that file."""
-    path = _find_project(folder)
-    if path is None:
+def _from_project(folder: "str | None", overridden: "Container[str]") -> _Given:
+    """What [tool.pyio_trace] of the nearest pyproject.toml says; relative paths in it start in that file's folder.
+
+    overridden: options that are set elsewhere.  They are not checked here, so
+    that an impossible output does not stop a run with -o.
+    """
+    path, content = find_project(folder)
+    if b"pyio_trace" not in content:  # spares every other project an import or two
         return {}
-    said: _Said = {}
-    for key, value in _table_of(path).items():
-        name = key.replace("-", "_")
+    from pyio_trace import project
+
+    given: _Given = {}
+    for key, value in project.table_of(content, path).items():
+        if key == "insights":  # a table of its own: insights/settings.py
+            continue
+        name, blame = key.replace("-", "_"), f"{path}: {key}"
         if name not in BY_NAME:
             raise ConfigError("unknown-option", f"{path}: there is no option {key!r}{did_you_mean(name, BY_NAME)}")
-        if name in said:
-            raise ConfigError("contradictory-options", f"{path}: {key} is given in two spellings; give it once")
-        if name in RULES and isinstance(value, list) and all(isinstance(word, str) for word in value):
+        if name in given:
+            raise ConfigError("contradictory-options", f"{blame} is given in two spellings; give it once")
+        kind = BY_NAME[name].type
+        if kind == LIST and isinstance(value, list) and all(isinstance(word, str) for word in value):
             value = ",".join(value)
         if not isinstance(value, (str, int, bool)):
-            raise ConfigError("bad-value", f"{path}: {key} is {value!r}; a string, a number or true/false is expected")
-        said[name] = (_spelt(value), f"{path}: {key}")
-    if said.get("output", ("", ""))[0]:
-        words, blame = said["output"]
-        said["output"] = (os.path.join(os.path.dirname(path), os.path.expanduser(words)), blame)
-    for name in RULES & said.keys():
-        words, blame = said[name]
-        said[name] = (",".join(_beside(word.strip(), os.path.dirname(path)) for word in words.split(",")), blame)
-    return said
+            raise ConfigError("bad-value", f"{blame} is {value!r}; a string, a number or true/false is expected")
+        text = _to_text(value)
+        project.check_text(text, blame)
+        if text and kind == LIST:
+            text = project.rules_beside(text, path)
+        elif text and kind == PATH and name not in overridden:
+            text = project.output_beneath(text, path)
+        given[name] = (text, blame)
+    return {name: what for name, what in given.items() if name not in overridden}
 
 
-def _table_of(path: str) -> dict[str, object]:
-    """[tool.pyio_trace] of a pyproject.toml.  Raises ConfigError."""
-    try:
-        with open(path, "rb") as file:
-            text = file.read()
-        if b"pyio_trace" not in text:  # spares every other project the import of tomllib
-            return {}
-        import tomllib
+def find_project(folder: "str | None") -> "tuple[str, bytes]":
+    """The nearest pyproject.toml that may be used, and its content; both empty if there is none.
 
-        table: object = tomllib.loads(text.decode())
-    except (ValueError, RecursionError, OSError) as error:
-        raise ConfigError("bad-pyproject", f"{path} cannot be read: {error}") from None
-    for name in ("tool", "pyio_trace"):
-        table = table.get(name, {}) if isinstance(table, dict) else None
-    if not isinstance(table, dict):
-        raise ConfigError("bad-pyproject", f"{path}: pyio_trace is no table; write [tool.pyio_trace], options below it")
-    return table
-
-
-def _beside(rule: str, folder: str) -> str:
-    """A rule of a pyproject.toml: a relative path in it starts where that file is."""
-    return os.path.join(folder, rule) if "/" in rule and rule[0] not in "/~*" else rule
-
-
-def _find_project(folder: str | None) -> str | None:
-    """The nearest pyproject.toml, or None; also None where the current folder is gone or unreadable."""
+    The search goes upward as far as the user's home, a repository's root or the
+    root of a file system: what lies above does not belong to this project.
+    """
     try:
         here = os.path.abspath(folder or os.getcwd())
+    except OSError:  # the current folder is gone
+        return "", b""
+    status, home = _status(here), _status(os.path.expanduser("~"))
+    device = 0 if status is None else status.st_dev
+    while status is not None and status.st_dev == device:
+        path = os.path.join(here, "pyproject.toml")
+        content = _project_content(path)
+        if content is not None:
+            return path, content
+        above = os.path.dirname(here)
+        is_home = home is not None and os.path.samestat(status, home)
+        if above == here or is_home or os.path.lexists(os.path.join(here, ".git")):
+            break
+        here, status = above, _status(above)
+    return "", b""
+
+
+def _status(path: str) -> "os.stat_result | None":
+    try:
+        return os.stat(path)
     except OSError:
         return None
-    while True:
-        path = os.path.join(here, "pyproject.toml")
-        if os.access(path, os.R_OK) and not os.path.isdir(path):
-            return path
-        above = os.path.dirname(here)
-        if above == here:
+
+
+def _project_content(path: str) -> "bytes | None":
+    """The bytes of a pyproject.toml; None if there is none that may be used.  Raises ConfigError."""
+    try:
+        content = trusted_content(path, _LARGEST_PROJECT, fail=True)
+    except OSError as error:
+        raise ConfigError("bad-pyproject", f"{path} cannot be read: {error.strerror}") from None
+    if content is not None and len(content) > _LARGEST_PROJECT:
+        raise ConfigError("bad-pyproject", f"{path} is larger than {_LARGEST_PROJECT} bytes; it is not read")
+    return content
+
+
+def trusted_content(path: str, most: int, fail: bool = False) -> "bytes | None":
+    """The bytes of a file; None unless it is a regular file that belongs to the user or to root.
+
+    Another user's file is not trusted, and a FIFO would block.  A file of more
+    than `most` bytes is None, or with `fail` its first most + 1 bytes; with
+    `fail`, a file that opens and cannot be read raises OSError.
+    """
+    try:
+        if not _is_trusted(os.stat(path)):  # before opening it: opening a device can have effects
             return None
-        here = above
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
+    except OSError:
+        return None
+    try:
+        status = os.fstat(fd)
+        if not _is_trusted(status) or (status.st_size > most and not fail):
+            return None
+        return os.read(fd, min(status.st_size, most + 1))
+    except OSError:
+        if fail:
+            raise
+        return None
+    finally:
+        os.close(fd)
 
 
-def _spelt(value: object) -> str:
-    """A value as a user would write it, for the parser and for the environment."""
+def _is_trusted(status: os.stat_result) -> bool:
+    return stat.S_ISREG(status.st_mode) and status.st_uid in (0, os.geteuid())
+
+
+def _to_text(value: object) -> str:
+    """A parsed value as a text that parses to it again."""
     if value is None:
         return ""
     if isinstance(value, bool):
         return "1" if value else "0"
     return str(value)
-
-
-def output_paths(config: Config, script: str) -> tuple[str, str | None]:
-    """(live log, Parquet log or None) of a run of `script`; see pyio_trace/output.py."""
-    from pyio_trace.output import log_paths
-
-    return log_paths(config.output, script)

@@ -1,83 +1,98 @@
-"""The vocabulary of the operations table: its columns, layers, classes, links.
+"""The columns of the operations table.
 
-Both halves of pyio_trace meet here and nowhere else: capture writes numbers
-(csrc/core/log_format.h), the reader turns them into these names, and every
-analysis, report and export speaks in them.  Nothing is imported but the
-standard library; pyarrow is imported by the one function that needs it.
+The capture half writes numbers (csrc/core/format/log_*.h); the reader turns them
+into these columns, which every analysis, report and export uses.  The words
+for layers, classes and links are in enums.py.  Only the standard library is
+imported here; the one function that needs pyarrow imports it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from pyio_trace.enums import LAYERS, LINKS, ROLES
+from pyio_trace.light_dataclass import dataclass
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-#: By number: enum pt_layer.
-LAYERS: tuple[str, ...] = ("app", "user", "hdf5", "mpiio", "stdio", "posix")
-
-#: By number: enum pt_class.  "internal" operations never reach the table.
-CLASSES: tuple[str, ...] = (
-    "meta", "read", "write", "sync", "copy", "map", "open", "close", "seek", "span", "internal", "process",
-)  # fmt: skip
-
-#: By number: enum pt_link, how sure a row's parent is.
-LINKS: tuple[str, ...] = ("none", "thread", "context", "descriptor", "inferred")
-
 
 @dataclass(frozen=True)
 class Column:
-    """One column: its name, type (int64, int32, bool or dictionary, which is
-    strings indexed by int32), whether it may be null, and what it means."""
+    """One column.
+
+    type: int64, int32, bool or dictionary (strings indexed by int32).
+    """
 
     name: str
     type: str
     nullable: bool
     meaning: str
+    later: bool = False  #: missing in Parquet logs of earlier versions; reads as null or false there
 
 
 #: The operations table, in the order of its columns.
 OPERATIONS: tuple[Column, ...] = (
     Column("id", "int64", False, "the operation; larger is later within a thread"),
-    Column("parent", "int64", True, "id of the span it happened in; null: none"),
-    Column("link", "dictionary", False, "how sure the parent is: thread, context, descriptor, inferred, none"),
+    Column("parent", "int64", True, "id of the span that it happened in; null: none"),
+    Column("link", "dictionary", False, f"how sure the parent is: {', '.join(LINKS)}"),
     Column("time", "int64", False, "begin, ns since the epoch (UTC)"),
     Column("duration", "int64", True, "ns; null: still in flight when its process ended"),
-    Column("layer", "dictionary", False, "app, user, hdf5, mpiio, stdio or posix"),
-    Column("op", "dictionary", False, "plain name of the call, whatever its spelling"),
+    Column("layer", "dictionary", False, ", ".join(LAYERS)),
+    Column("op", "dictionary", False, "plain name of the call, without variants such as 64 and _chk"),
+    Column("op_class", "dictionary", False, "read, write, meta, open, close, seek, ..."),
     Column("host", "dictionary", False, "where it ran"),
-    Column("pid", "int32", True, "process id; null: its process entry is missing"),
-    Column("tid", "int32", True, "thread id; null: several threads, one after the other"),
+    Column("pid", "int32", True, "process id; null: the process entry is missing"),
+    Column("tid", "int32", True, "thread id; null: several threads, one after another"),
     Column("process", "int32", True, "index into the process table"),
-    Column("path", "dictionary", True, "name as given, made absolute"),
+    Column("path", "dictionary", True, "the path as given, made absolute"),
     Column("file", "int64", True, "identity of the file: positive by device and inode, negative by path"),
     Column("fd", "int32", True, "descriptor"),
-    Column("offset", "int64", True, "bytes from the start of the file; null: none or not known"),
-    Column("size", "int64", True, "bytes asked for; null: none"),
-    Column("moved", "int64", True, "bytes moved; null: none can, or in flight"),
-    Column("errno", "int32", False, "0 or the error"),
+    Column("file_offset", "int64", True, "bytes from the start of the file; null: none, or unknown"),
+    Column("bytes_requested", "int64", True, "bytes that the call was to move; null: none"),
+    Column("bytes_moved", "int64", True, "bytes that the call moved; null: it moves none, or is in flight"),
+    Column("errno", "int32", False, "0, or the error number"),
     Column("site", "dictionary", True, "innermost Python line outside libraries, file:line:function"),
-    Column("stack", "dictionary", True, "the whole stack folded, outermost first, ; between"),
-    Column("count", "int32", False, "like calls this row stands for"),
-    Column("detail", "dictionary", True, "JSON: what else is known"),
+    Column("call_stack", "dictionary", True, "the whole stack, outermost frame first, separated by ;"),
+    Column("calls", "int32", False, "how many like calls this row stands for"),
+    Column("detail", "dictionary", True, "JSON: whatever else is known"),
+    Column("submitted", "bool", False, "whether site is the line that submitted the work to this thread", later=True),
+    Column("to_file", "int64", True, "for a copy: identity of the file written to", later=True),
+    Column("to_file_offset", "int64", True, "for a copy: the offset there; null: unknown", later=True),
+    Column("op_role", "dictionary", False, ", ".join(ROLES[1:]), later=True),
+    Column("request_id", "int64", True, "id of the outermost request around it in its process, or its own", later=True),
+    Column("task_id", "int64", True, "id of the innermost container around it in its process", later=True),
+    Column("global_rank", "int32", True, "rank of the process in its parallel job; null: none", later=True),
+    Column("file_kind", "dictionary", True, "regular, directory, fifo, device, ...; null: not known", later=True),
+    Column(
+        "command",
+        "dictionary",
+        True,
+        "what a lock, fcntl or wait was to do: LOCK_EX, ...; how an open writes: O_SYNC, O_DIRECT, ...",
+        later=True,
+    ),
+    Column("cpu_time", "int64", True, "ns of processor time of the thread in a span; null: not measured", later=True),
 )
 
-#: Further columns that batches() gives by name; operations() never has them.
+#: Further columns, which operations() and batches() give only by name.
 INTERNAL: tuple[Column, ...] = (
-    Column("op_class", "dictionary", False, "read, write, meta, open, close, seek, ..."),
-    Column("imported", "bool", False, "issued by Python's import machinery, or by the start of an interpreter"),
+    Column("imported", "bool", False, "issued by Python's import machinery, or by an interpreter that starts"),
+    Column("in_transfer", "bool", False, "a request around it in its process moves bytes", later=True),
+    Column("in_import", "bool", False, "made while a module of a library is imported, by whichever code", later=True),
 )
+#: The columns that pyio_trace.join.parents.enclosures makes.
+ENCLOSING: tuple[str, ...] = ("op_role", "request_id", "task_id", "in_transfer")
 
 OPERATION_COLUMNS: tuple[str, ...] = tuple(column.name for column in OPERATIONS)
 _BY_NAME: dict[str, Column] = {column.name: column for column in OPERATIONS + INTERNAL}
+ALL_COLUMNS: tuple[str, ...] = tuple(_BY_NAME)
 
 
 def columns_of(names: Iterable[str] | None = None) -> tuple[Column, ...]:
-    """The named columns in the order asked for; None: the operations table.
+    """The columns of these names, in this order; None: those of the operations table.
 
-    Raises KeyError for a name that is no column.
+    Raises KeyError for an unknown name.
     """
     if names is None:
         return OPERATIONS
@@ -85,7 +100,7 @@ def columns_of(names: Iterable[str] | None = None) -> tuple[Column, ...]:
 
 
 def arrow_schema(names: Iterable[str] | None = None) -> pa.Schema:
-    """The columns as an Arrow schema; None: the operations table."""
+    """The same columns as an Arrow schema."""
     import pyarrow as pa
 
     types = {

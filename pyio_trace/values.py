@@ -1,12 +1,11 @@
-"""What the words mean that a user gives an option: a size, a duration, rules, a signal.
+"""Parses the text that a user gives an option (a size, a duration, rules, a signal), and what a process was started as.
 
-Each parser takes the words and the spelling to blame, and answers the value or
-raises ConfigError.  Which option has which parser: OPTIONS in config.py.  Like
-that module this one is imported before a traced program's first line, and
-imports as little.
+Each parser of an option takes the text and the spelling to name in an error, and
+returns the value or raises ConfigError.  OPTIONS in config.py says which option
+has which parser.  At the end are those of a command line and of a launcher's
+variables.  Traced programs import this module before their first line, so it
+imports as little as config.py does, and defines no class.
 """
-
-from __future__ import annotations
 
 import os
 
@@ -14,20 +13,21 @@ from pyio_trace.errors import ConfigError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
 
-CATEGORIES = ("imports", "proc", "sys", "dev", "pipes", "sockets", "anonymous", "terminals")  # csrc/core/select.c
-_LAYERS = ("app", "user", "hdf5", "mpiio", "stdio", "posix")
+CATEGORIES = ("imports", "proc", "sys", "dev", "pipes", "sockets", "anonymous", "terminals")  # csrc/core/state/filter.c
+#: enum pt_mode, by number.
+MODES = ("trace", "profile", "ring")
+#: enum pt_stack_state, by number; "none": there are no stacks to record.
+STACK_STATES = ("none", "full", "site", "off")
 _DURATION_UNITS = {"": 1, "ns": 1, "us": 1_000, "ms": 1_000_000, "s": 1_000_000_000}
 _SIZE_UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
-# Options that may be given otherwise than as a text: words with commas in between, and numbers.
-SEVERAL = ("include", "exclude", "instruments")
-NUMBERS = ("max_log_size", "min_duration", "min_size", "ring_size")
 MINIMUM_LOG = 64 << 10  # the fixed region, a process entry and a chunk or two
-MAXIMUM_LOG = 64 << 30  # ids are 32 bits and count 16-byte units (csrc/core/log_format.h)
+MAXIMUM_LOG = 64 << 30  # ids have 32 bits and count units of 16 bytes (log_format.h)
+REDACT_MOST = 1024  # less than what csrc/core/redact/redact.c has room for
 
 
-def _bytes(text: str, name: str) -> int:
+def parse_bytes(text: str, name: str) -> int:
     """Bytes from ``"4G"``, ``"512MiB"``, ``"1000000"``; units are powers of 1024."""
     number = text.strip().upper()
     for ending in ("IB", "B"):
@@ -37,33 +37,25 @@ def _bytes(text: str, name: str) -> int:
     unit = number[-1:] if number[-1:] in ("K", "M", "G", "T") else ""
     number = number[: len(number) - len(unit)].strip()
     try:
-        return int(float(number) * _SIZE_UNITS[unit])
+        size = int(float(number) * _SIZE_UNITS[unit])
     except (ValueError, OverflowError):
         raise ConfigError("bad-size", f"{name}: {text!r} is not a size; write bytes or such as 500M or 4G") from None
-
-
-def parse_size(text: str, name: str) -> int:
-    """The size of a log, in bytes."""
-    size = _bytes(text, name)
-    if not MINIMUM_LOG <= size <= MAXIMUM_LOG:
-        raise ConfigError("bad-size", f"{name}: {text!r} is out of range; a log has between 64K and 64G")
-    return size
-
-
-def parse_ring(text: str, name: str) -> int:
-    """The size of a ring, in bytes."""
-    size = _bytes(text, name)
-    if not 1 << 20 <= size <= MAXIMUM_LOG // 2:
-        raise ConfigError("bad-size", f"{name}: {text!r} is out of range; a ring has between 1M and 32G")
-    return size
-
-
-def parse_bytes(text: str, name: str) -> int:
-    """A number of bytes, 0 and up."""
-    size = _bytes(text, name)
     if not 0 <= size < 1 << 62:
         raise ConfigError("bad-size", f"{name}: {text!r} is out of range")
     return size
+
+
+def size_between(minimum: int, maximum: int, what_has: str) -> "Callable[[str, str], int]":
+    """A parser of sizes within limits.  what_has: the subject and verb of its error, such as "a log has"."""
+
+    def parse(text: str, name: str) -> int:
+        size = parse_bytes(text, name)
+        if not minimum <= size <= maximum:
+            limits = f"{what_has} between {_size_text(minimum)} and {_size_text(maximum)}"
+            raise ConfigError("bad-size", f"{name}: {text!r} is out of range; {limits}")
+        return size
+
+    return parse
 
 
 def parse_duration(text: str, name: str) -> int:
@@ -80,7 +72,7 @@ def parse_duration(text: str, name: str) -> int:
 
 
 def parse_rules(text: str, name: str) -> str:
-    """Rules of --include or --exclude, with commas between them, in their canonical spelling.
+    """Rules of --include or --exclude, separated by commas, in their canonical spelling.
 
     A rule is a category (imports, pipes, ...), ``layer:NAME``, ``op:NAME``, ``process:NAME``, or a pattern of
     paths, of which relative ones with a slash start in the current folder.
@@ -95,20 +87,29 @@ def _rule(word: str, name: str) -> str:
     if colon and "/" not in kind:
         if kind not in ("layer", "op", "process") or not what:
             near = did_you_mean(kind, ("layer", "op", "process"))
-            raise ConfigError(
-                "bad-rule", f"{name}: {word!r} is no rule; write layer:NAME, op:NAME, process:NAME or a path{near}"
-            )
-        if kind == "layer" and not any(letter in what for letter in "*?[") and what not in _LAYERS:
-            known = ", ".join(_LAYERS)
-            raise ConfigError("bad-rule", f"{name}: there is no layer {what!r}{did_you_mean(what, _LAYERS)} ({known})")
+            kinds = "layer:NAME, op:NAME, process:NAME or a path"
+            raise ConfigError("bad-rule", f"{name}: {word!r} is not a rule; write {kinds}{near}")
+        if kind == "layer" and not any(letter in what for letter in "*?["):
+            _check_layer(what, name)
         return word
+    return parse_path_pattern(word, name)
+
+
+def _check_layer(layer: str, name: str) -> None:
+    from pyio_trace.enums import LAYERS  # seldom needed: see log_constants.py
+
+    if layer not in LAYERS:
+        known = ", ".join(LAYERS)
+        raise ConfigError("bad-rule", f"{name}: there is no layer {layer!r}{did_you_mean(layer, LAYERS)} ({known})")
+
+
+def parse_path_pattern(word: str, name: str) -> str:
+    """A pattern of paths (globs.py), of which ``~`` and relative ones with a slash become absolute."""
     if word.startswith("~"):
         word = os.path.expanduser(word)
-    if "/" not in word:
+    if ("/" not in word and word not in (".", "..")) or word.startswith(("/", "**/")) or "://" in word:
         return word
     folder = "/" if word.endswith("/") else ""
-    if word.startswith(("/", "**/")):
-        return word
     try:
         return os.path.abspath(word) + folder
     except OSError:
@@ -118,20 +119,40 @@ def _rule(word: str, name: str) -> str:
 
 
 def parse_signal(text: str, name: str) -> str:
-    """A signal's name (``"USR2"``, ``"SIGUSR2"``) as ``"SIGUSR2"``; empty: none."""
+    """A signal's name, ``"USR2"`` or ``"SIGRTMIN+1"``, as ``"SIGUSR2"`` or ``"SIGRTMIN+1"``; empty: no signal."""
     word = text.strip().upper()
     if not word:
         return ""
-    import signal  # only where one is named
-
     word = word if word.startswith("SIG") else f"SIG{word}"
-    if word not in signal.Signals.__members__ or word in ("SIGKILL", "SIGSTOP"):
-        raise ConfigError("bad-value", f"{name}: {text!r} is not a signal that can be caught; write such as USR2")
+    if not signal_number(word):
+        raise ConfigError(
+            "bad-value",
+            f"{name}: {text!r} cannot ask for a dump; write USR1, USR2, QUIT, RTMIN+n or RTMAX-n: "
+            "programs need the other signals, or the system sends them itself",
+        )
     return word
 
 
+def signal_number(word: str) -> int:
+    """The number of a signal that may request a dump, from its name as returned by parse_signal(); 0: it may not.
+
+    SEGV and the like may not: after each dump the faulting instruction would run again, for ever.
+    """
+    import signal  # only if a signal is named
+
+    if word in ("SIGUSR1", "SIGUSR2", "SIGQUIT"):
+        return int(signal.Signals[word])
+    base, sign, number = word[:8], word[8:9], word[9:]
+    if base not in ("SIGRTMIN", "SIGRTMAX") or (word[8:] and not (sign in "+-" and number.isdecimal())):
+        return 0
+    if len(number) > 2:
+        return 0
+    found = int(signal.Signals[base]) + int(sign + number if number else 0)
+    return found if signal.SIGRTMIN <= found <= signal.SIGRTMAX else 0
+
+
 def parse_flag(text: str, name: str) -> bool:
-    """True or False from the usual words, in any case; empty is False."""
+    """True or False from the usual words, in upper or lower case; empty is False."""
     word = text.strip().lower()
     if word in ("1", "true", "on", "yes", "y"):
         return True
@@ -140,60 +161,139 @@ def parse_flag(text: str, name: str) -> bool:
     raise ConfigError("bad-value", f"{name}: {text!r} is neither on nor off; write 1 or 0")
 
 
-def parse_output(text: str, name: str) -> str | None:
-    """The log's name or pattern; empty is the default name."""
+def parse_output(text: str, name: str) -> "str | None":
+    """The log's name or pattern; None, for empty text, is the default name."""
     if text == "-":
         raise ConfigError("bad-value", f"{name}: a log cannot be written to standard output; name a file")
     return text or None
 
 
+def parse_mode(text: str, name: str) -> str:
+    """A log's permissions as octal digits, such as ``"640"``: the owner may read and write, nobody may execute."""
+    digits = text.strip().lower().removeprefix("0o")
+    try:
+        mode = int(digits, 8)
+    except ValueError:
+        mode = -1
+    if mode < 0 or mode & ~0o644 or mode & 0o600 != 0o600:
+        raise ConfigError("bad-value", f"{name}: {text!r} is not a mode for a log; write 600, 640, 604 or 644")
+    return f"{mode:o}"
+
+
 def parse_names(text: str, name: str) -> str:
-    """Names of instruments, with commas between them, in one spelling."""
+    """Names of instruments, separated by commas, in lower case."""
     words = [word.strip().lower() for word in text.split(",") if word.strip()]
     for word in words:
         if not word.removeprefix("-").replace("_", "").replace(".", "").isalnum():
-            raise ConfigError("bad-value", f"{name}: {word!r} is no library's name; write all, none, h5py or -h5py")
+            names = "all, none, h5py or -h5py"
+            raise ConfigError("bad-value", f"{name}: {word!r} is not a library's name; write {names}")
     return ",".join(words)
 
 
-def parse_choice(choices: tuple[str, ...], later: tuple[str, ...], slug: str) -> Callable[[str, str], str]:
-    """A parser of one word out of `choices`; `later` are words that are planned but not built."""
+def parse_redact(text: str, name: str) -> str:
+    """Patterns of names and the words ``argv`` and ``code``, separated by commas."""
+    words = [word.strip().lower() for word in text.split(",") if word.strip()]
+    for word in words:
+        if not all(letter.isascii() and (letter.isalnum() or letter in "-_.*?") for letter in word):
+            raise ConfigError(
+                "bad-value", f"{name}: {word!r} is not a name; write argv, code, or names such as pin,*-pin"
+            )
+    said = ",".join(words)
+    if len(said) > REDACT_MOST:
+        raise ConfigError("bad-value", f"{name}: {len(said)} characters of names; there is room for {REDACT_MOST}")
+    return said
+
+
+def _size_text(size: int) -> str:
+    """64 << 10 as "64K"."""
+    unit = next(unit for unit in "TGMK" if size >= _SIZE_UNITS[unit])
+    return f"{size // _SIZE_UNITS[unit]}{unit}"
+
+
+def choice(*words: str) -> "Callable[[str, str], str]":
+    """A parser of one word out of several, which are its attribute `words`."""
 
     def parse(text: str, name: str) -> str:
         word = text.strip().lower()
-        if word in choices:
-            return word
-        if word in later:
-            raise ConfigError(slug, f"{name}: {word!r} is not built yet; use {' or '.join(map(repr, choices))}")
-        raise ConfigError(
-            "bad-value", f"{name}: {text!r} is not one of {', '.join(choices)}{did_you_mean(word, choices)}"
-        )
+        if word not in words:
+            near = did_you_mean(word, words)
+            raise ConfigError("bad-value", f"{name}: {text!r} is not one of {', '.join(words)}{near}")
+        return word
 
+    parse.words = words  # type: ignore[attr-defined]
     return parse
 
 
-def in_words(value: object, name: str) -> str:
-    """A value given in Python as the words that a user would type: a text, for the log a path, for what has commas in
-    between several of those too, for sizes and durations a number.  Raises ConfigError."""
-    if name in SEVERAL and isinstance(value, (list, tuple, set, frozenset)):
-        return ",".join(in_words(one, name) for one in value)
-    if name == "quiet" and isinstance(value, bool):
-        return "1" if value else "0"
-    try:
-        if name in NUMBERS and (isinstance(value, float) or hasattr(value, "__index__")):
-            return str(value)  # ValueError: more digits than Python writes
-        if isinstance(value, str) or name == "output" or (name in SEVERAL and hasattr(value, "__fspath__")):
-            return os.fsdecode(value)  # type: ignore[arg-type]  # TypeError: that is no path
-    except (TypeError, ValueError):
-        pass
-    ways = {"output": " or a path", **dict.fromkeys(NUMBERS, " or a number")}
-    ways |= dict.fromkeys(SEVERAL, " or a list of texts")
-    raise ConfigError("bad-value", f"{name}: this {type(value).__name__} cannot be it; give a text{ways.get(name, '')}")
-
-
-def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """``"; did you mean X?"`` where something known is near, else nothing."""
-    from difflib import get_close_matches  # imports re: on the way to an error only
+def did_you_mean(word: str, known: "Iterable[str]") -> str:
+    """``"; did you mean X?"`` if a known word is close, else an empty text."""
+    from difflib import get_close_matches  # imports re, so only when there is an error
 
     near = get_close_matches(word, list(known), 1, 0.6)
     return f"; did you mean {near[0]}?" if near else ""
+
+
+# ---- what a process was started as --------------------------------------------------------
+
+#: Variables of each launcher: rank, number of ranks, rank on this host; "": it has none.  The innermost launcher comes
+#: first: torchrun may run under srun, which then counts nodes, and mpirun may start its daemons by srun.
+_LAUNCHERS = (
+    ("RANK", "WORLD_SIZE", "LOCAL_RANK"),  # torchrun
+    ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK"),  # Open MPI
+    ("PMIX_RANK", "", ""),
+    ("PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID"),  # MPICH, Intel MPI
+    ("SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID"),  # srun
+)
+_MOST = 1 << 31
+
+
+def program_of(words: "list[str]") -> "tuple[str, str]":
+    """("c", code), ("m", module) or ("", script) from the words after `python`, parsed as Python parses them."""
+    at = 0
+    while at < len(words):
+        word = words[at]
+        at += 1
+        if word == "--":
+            break
+        if not word.startswith("-") or word == "-":
+            return "", word
+        if word.startswith("--"):
+            at += word == "--check-hash-based-pycs"
+            continue
+        # Letters may be joined (-Bum module); c, m, W and X take a value, in this word or the next.
+        valued = next((n for n in range(1, len(word)) if word[n] in "cmWX"), 0)
+        if valued:
+            value = word[valued + 1 :]
+            if not value:
+                value = words[at] if at < len(words) else ""
+                at += 1
+            if word[valued] in "cm":
+                return word[valued], value
+    return "", words[at] if at < len(words) else ""
+
+
+def rank_in(environ: "Mapping[str, str]") -> "tuple[int, int | None, int | None] | None":
+    """(rank, rank on this host, number of ranks) of a process with this environment; None: it is no rank.
+
+    The number and the rank on the host come from the first launcher that gives
+    this rank and has them, since PMIX has neither.
+    """
+    rank = local = size = None
+    for of_rank, of_size, of_local in _LAUNCHERS:
+        found = _number(environ, of_rank)
+        if found is None or (rank is not None and found != rank):
+            continue
+        ranks = _number(environ, of_size)
+        if (ranks is None and of_rank == "RANK") or (ranks is not None and found >= ranks):
+            continue  # RANK alone may be any program's; a rank beyond the last is none
+        rank = found
+        size = ranks if size is None else size
+        local = _number(environ, of_local) if local is None else local
+    return None if rank is None else (rank, local, size)
+
+
+def _number(environ: "Mapping[str, str]", name: str) -> "int | None":
+    text = environ.get(name, "")
+    if not text.isascii() or not text.isdigit() or len(text) > 10:
+        return None
+    number = int(text)
+    return number if number < _MOST else None

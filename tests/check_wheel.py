@@ -1,4 +1,4 @@
-"""Whether an installed wheel traces, told with the standard library alone.
+"""Checks that an installed wheel traces, using the standard library alone.
 
 For the containers that wheels are built in: manylinux2014's is too old for the wheels of numpy and pyarrow, which
 reading a log takes (.github/workflows/wheels.yml runs the suite elsewhere).  python tests/check_wheel.py

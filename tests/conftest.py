@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import signal
+from collections.abc import Generator
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
 
+from tests.support import frameworks, sanitizers, surroundings
 from tests.support.programs import Runner
 
-# A job in the background of a shell ignores Ctrl-C, and so would every program that the tests interrupt.
-if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+surroundings.reset()
 
 # How long an example takes says how busy the machine is.
 settings.register_profile("any speed", deadline=None)
@@ -23,3 +22,26 @@ settings.load_profile("any speed")
 def program(tmp_path: Path) -> Runner:
     """Runs programs, traced and bare, in a folder of their own."""
     return Runner(tmp_path)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--sanitized", action="store_true", help="skip what cannot run under the address sanitizer (sanitizers.toml)"
+    )
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    frameworks.check_skipped(item, report)
+    return report
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    for item in items:
+        if missing := frameworks.missing(item):
+            item.add_marker(pytest.mark.skip(reason=missing))
+    if config.getoption("--sanitized"):
+        for item in items:
+            if reason := sanitizers.reason(item.nodeid):
+                item.add_marker(pytest.mark.skip(reason=reason))

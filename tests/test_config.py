@@ -1,13 +1,15 @@
-"""One config, three spellings: what each says, who wins, and what is refused in which words."""
+"""One config, three spellings: what each means, which one wins, and what is refused with which message."""
 
 from __future__ import annotations
 
+import inspect
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from pyio_trace.cli.help_text import option_rows
 from pyio_trace.config import OPTIONS, Config, enabled, load
 from pyio_trace.errors import ConfigError
 
@@ -32,7 +34,43 @@ def test_defaults_are_those_of_the_table(nowhere: str) -> None:
     config = load({}, {}, nowhere)
     assert config == Config()
     for option in OPTIONS:
-        assert getattr(config, option.name) == option.default
+        assert getattr(config, option.name) == option.value(option.default, option.name)
+
+
+def test_the_table_is_told_in_rows() -> None:
+    # GIVEN the table WHEN its rows are asked for THEN each option has all its spellings and its default
+    rows = {row["name"]: row for row in option_rows()}
+    assert list(rows) == [option.name for option in OPTIONS]
+    assert rows["max_log_size"] == {
+        "name": "max_log_size",
+        "flags": "--max-log-size SIZE",
+        "variable": "PYIO_TRACE_MAX_LOG_SIZE",
+        "key": "max-log-size",
+        "type": "size",
+        "default": "4G",
+        "help": "once the live log has this size, keep only sums",
+    }
+    assert rows["stacks"]["type"] == "full | site | off"
+    assert rows["output"]["default"] == "pyio-%s-%h-%t-%p.parquet"
+
+
+def test_trace_takes_every_option() -> None:
+    # GIVEN the table WHEN a part of a program is traced THEN all options can be given, but for the command line's quiet
+    from pyio_trace.session import trace
+
+    parameters = inspect.signature(trace).parameters
+    assert set(parameters) == {option.name for option in OPTIONS} - {"quiet"}
+    assert {parameter.default for parameter in parameters.values()} == {None}
+    with pytest.raises(TypeError, match="did you mean stacks"):
+        Config(stack="off")
+
+
+def test_a_list_may_be_given_in_parts(nowhere: str) -> None:
+    # GIVEN options that are lists WHEN a pyproject.toml gives them as such THEN they are as if separated by commas
+    project(nowhere, 'instruments = ["h5py", "numpy"]\ninclude = ["*.h5", "data/x"]\n')
+    config = load({}, {}, nowhere)
+    assert config.instruments == "h5py,numpy"
+    assert config.include == f"*.h5,{nowhere}/data/x"
 
 
 def test_precedence(nowhere: str) -> None:
@@ -45,8 +83,20 @@ def test_precedence(nowhere: str) -> None:
 def test_the_nearest_pyproject_counts_and_its_output_is_relative_to_it(nowhere: str) -> None:
     above = str(Path(nowhere).parent)
     project(above, 'output = "logs/run.pyio"\n')
+    # no folder is made for its sake
+    with pytest.raises(ConfigError, match="make it first") as problem:
+        load({}, {}, nowhere)
+    assert problem.value.slug == "no-such-folder" and not (Path(above) / "logs").exists()
+    (Path(above) / "logs").mkdir()
     assert load({}, {}, nowhere).output == f"{above}/logs/run.pyio"
+    (Path(above) / "logs").rmdir()
     assert load({"output": "mine.pyio"}, {}, nowhere).output == "mine.pyio"
+
+
+def test_names_of_secrets(nowhere: str) -> None:
+    project(nowhere, 'redact = ["PIN", "*-key"]\nmax-memory = "64M"\n')
+    assert (load({}, {}, nowhere).redact, load({}, {}, nowhere).max_memory) == ("pin,*-key", 64 << 20)
+    assert load({}, {"PYIO_TRACE_REDACT": " argv, Code,"}, nowhere).redact == "argv,code"
 
 
 def test_environment_round_trip() -> None:
@@ -55,6 +105,14 @@ def test_environment_round_trip() -> None:
     assert Config.from_environment(environ) == config
     assert enabled(environ)
     assert Config.from_environment(Config().to_environment()) == Config()
+
+
+@pytest.mark.parametrize("words", ["640", "0640", "0o640", " 640 "])
+def test_a_mode_as_chmod_has_it(words: str, nowhere: str) -> None:
+    config = load({"log_mode": words}, {}, nowhere)
+    assert config.log_mode == "640" == Config.from_environment(config.to_environment()).log_mode
+    project(nowhere, "log-mode = 640\n")
+    assert load({}, {}, nowhere) == config
 
 
 def test_a_child_is_not_told_otherwise_by_a_pyproject(nowhere: str) -> None:
@@ -93,11 +151,18 @@ def test_the_switch_neither_on_nor_off() -> None:
         ({"PYIO_TRACE_EXCLUDE": "lyer:app"}, "bad-rule", "did you mean layer?"),
         ({"PYIO_TRACE_EXCLUDE": "layer:posx"}, "bad-rule", "did you mean posix?"),
         ({"PYIO_TRACE_MIN_DURATION": "1 hour"}, "bad-duration", "such as 20us"),
-        ({"PYIO_TRACE_DUMP_SIGNAL": "KILL"}, "bad-value", "can be caught"),
+        ({"PYIO_TRACE_DUMP_SIGNAL": "KILL"}, "bad-value", "write USR1, USR2, QUIT"),
         ({"PYIO_TRACE_FOLLOW": "al"}, "bad-value", "did you mean all?"),
         ({"PYIO_TRACE_STACKS": "ful"}, "bad-value", "did you mean full?"),
         ({"PYIO_TRACE_QUIET": "perhaps"}, "bad-value", "PYIO_TRACE_QUIET"),
         ({"PYIO_TRACE_OUTPUT": "-"}, "bad-value", "standard output"),
+        *(
+            ({"PYIO_TRACE_LOG_MODE": mode}, "bad-value", "write 600, 640")
+            for mode in ("666", "755", "4600", "440", "0", "-600", "u=rw", "648", "1e3")
+        ),
+        ({"PYIO_TRACE_REDACT": "pin,a b"}, "bad-value", "write argv, code, or names"),
+        ({"PYIO_TRACE_REDACT": "x" * 2000}, "bad-value", "room for 1024"),
+        ({"PYIO_TRACE_MAX_MEMORY": "10K"}, "bad-size", "between 1M and 64G"),
     ],
 )
 def test_wrong_variables(environ: dict[str, str], slug_expected: str, words: str, nowhere: str) -> None:
@@ -159,7 +224,8 @@ def test_nothing_heavy_on_the_way_to_a_traced_program(nowhere: str) -> None:
     heavy = ["argparse", "dataclasses", "inspect", "pathlib", "tomllib", "difflib", "numpy", "pyarrow", "rich"]
     program = (
         "import sys; before = set(sys.modules); import pyio_trace.cli.main, pyio_trace.config as c\n"
-        "from pyio_trace.cli.launch import parse; parse(['-q', '-c', 'pass']); c.output_paths(c.load(), 'x.py')\n"
+        "from pyio_trace.capture.startup.command_line import parse; parse(['-q', '-c', 'pass'])\n"
+        "from pyio_trace.output import log_paths; log_paths(c.load().output, 'x.py')\n"
         f"print([name for name in {heavy} if name in set(sys.modules) - before])"
     )
     environ = {"PYTHONPATH": str(Path(__file__).parents[1])}

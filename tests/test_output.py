@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import re
 import subprocess
@@ -12,11 +13,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pyio_trace.config import Config, output_paths
+from pyio_trace.config import Config
 from pyio_trace.errors import ConfigError
-from pyio_trace.join.pack import pack
+from pyio_trace.existing_files import BOOT_ID_AT, BUDGET_AT, NAMESPACE_AT, OWNER_PID_AT
+from pyio_trace.join.pack.packer import pack
 from pyio_trace.log import layout
-from pyio_trace.output import expand_pattern, log_paths, script_name
+from pyio_trace.output import expand_pattern, log_paths, numbered, script_name
 from tests.support.logwriter import LogWriter
 
 
@@ -27,9 +29,10 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_the_default_name(here: Path) -> None:
-    live, final = output_paths(Config(), "some/train.py")
+    live, final = log_paths(Config().output, "some/train.py")
     assert final is not None
-    assert re.fullmatch(rf"{here}/pyio-train-\d{{8}}T\d{{6}}-{os.getpid()}\.parquet", final)
+    host = re.escape(os.uname().nodename)
+    assert re.fullmatch(rf"{here}/pyio-train-{host}-\d{{8}}T\d{{6}}-{os.getpid()}\.parquet", final)
     assert live == final.removesuffix(".parquet") + ".pyio"
 
 
@@ -77,7 +80,7 @@ def test_only_logs_are_overwritten(here: Path) -> None:
     assert [refused(name) for name in ("thesis.txt", "theirs.parquet", "short.parquet")] == ["log-exists"] * 3
     (here / "other.pyio").write_text("not a log: where the live log of other.parquet would go")
     assert refused("other.parquet") == "log-exists"
-    assert refused("nowhere/run.pyio") == "no-such-folder"
+    assert refused("thesis.txt/run.pyio") == "no-such-folder"
 
 
 def test_places_where_no_log_can_be(here: Path) -> None:
@@ -85,6 +88,15 @@ def test_places_where_no_log_can_be(here: Path) -> None:
     assert refused("queue.pyio") == "not-a-file"
     assert refused("/dev/null") == "not-a-file"
     assert refused("x" * 5000) == "unwritable-log"
+
+
+def test_a_missing_folder_is_made(here: Path) -> None:
+    assert log_paths("logs/today/run.pyio", "x.py") == (f"{here}/logs/today/run.pyio", None)
+    live, final = log_paths("more/", "x.py")
+    assert final is not None and final.startswith(f"{here}/more/pyio-x-") and live.endswith(".pyio")
+    assert (here / "logs/today").is_dir() and (here / "more").is_dir()
+    log_paths("asked/run.pyio", "x.py", make_folder=False)
+    assert not (here / "asked").exists()
 
 
 def test_a_folder_that_is_gone(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -98,16 +110,57 @@ def test_a_folder_that_is_gone(here: Path, monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_a_log_that_is_being_written_is_refused(here: Path) -> None:
-    code = "import mmap, sys; f = open(sys.argv[1], 'r+b'); m = mmap.mmap(f.fileno(), 0); print('mapped', flush=True)"
+    boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    writer, other, namespace = LogWriter(boot_id=boot), LogWriter(boot_id=boot), os.stat("/proc/self/ns/pid")
+    writer.header["budget"] = other.header["budget"] = 1 << 12  # not more than the files' sizes: their runs go on
+    writer.header["namespace_device"], writer.header["namespace_inode"] = namespace.st_dev, namespace.st_ino
+    code = "import fcntl, sys; f = open(sys.argv[1], 'r+b'); fcntl.flock(f, fcntl.LOCK_SH); print('held', flush=True)"
     code += "; input()"
-    path = LogWriter().save(here / "run.pyio")
+    path = writer.save(here / "run.pyio")
+    other.save(here / "elsewhere.pyio")
     with subprocess.Popen(
         [sys.executable, "-c", code, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as owner:
-        assert owner.stdout is not None and owner.stdout.readline() == "mapped\n"
-        with path.open("r+b") as file:
-            file.seek(int(layout.HEADER.fields["owner_pid"][1]))
-            file.write(owner.pid.to_bytes(4, "little"))
-        assert refused("run.pyio") == "log-in-use"
+        assert owner.stdout is not None and owner.stdout.readline() == "held\n"
+        assert refused("run.pyio") == refused("run.parquet") == "log-in-use"
+        path.rename(here / f"run-{os.getpid()}.pyio")
+        assert log_paths("run-%p.pyio", "x.py")[0] == f"{here}/run-{os.getpid()}-2.pyio"
+        path.with_name(f"run-{os.getpid()}.pyio").rename(path)
+        # BUT not one of another container: two runs there may well have one name, and the second gets a number
+        with (here / "elsewhere.pyio").open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_SH)
+            log_paths("elsewhere.pyio", "x.py")
         owner.communicate("\n")
     log_paths("run.pyio", "x.py")
+
+
+@pytest.mark.parametrize("pattern", [None, "logs/", "run-%p.parquet", "%t.parquet", "run-%p.pyio"])
+def test_a_name_that_was_to_be_new_replaces_nothing(
+    here: Path, pattern: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # GIVEN a log of a container that had the same host, process id and second, and has ended
+    monkeypatch.setattr("time.strftime", lambda _: "20261125T120000")
+    live, final = log_paths(pattern, "x.py")
+    LogWriter().save(Path(live))
+    if final is not None:
+        pack(Path(live), Path(final))
+        os.unlink(live)
+    # WHEN the next one names its log THEN it is another name
+    names = log_paths(pattern, "x.py")
+    assert names == next(numbered(live, final)) and not {live, final} & set(names) - {None}
+
+
+def test_where_the_header_has_it() -> None:
+    names = ("budget", "owner_pid", "boot_id", "namespace_device", "namespace_inode")
+    places = [layout.HEADER.fields[name][1] for name in names]
+    assert places == [BUDGET_AT, OWNER_PID_AT, BOOT_ID_AT, NAMESPACE_AT, NAMESPACE_AT + 8]
+
+
+def test_numbers_for_names_that_are_taken(here: Path) -> None:
+    (here / "run-2.parquet").touch()
+    (here / "run-4.pyio").symlink_to("nowhere")
+    names = numbered(str(here / "run.pyio"), str(here / "run.parquet"))
+    assert [next(names) for _ in range(2)] == [
+        (f"{here}/run-{number}.pyio", f"{here}/run-{number}.parquet") for number in (3, 5)
+    ]
+    assert next(numbered(str(here / "run.pyio"), None)) == (f"{here}/run-2.pyio", None)

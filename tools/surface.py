@@ -1,11 +1,11 @@
-"""Every function that libc exports is hooked, or not for a reason: the check of that, and the page that says so.
+"""Checks that every function of libc is hooked, or is not for a stated reason; writes docs/reference/surface.md.
 
-    python -m tools.surface                write docs/surface.md
+    python -m tools.surface                write docs/reference/surface.md
     python -m tools.surface --learn LIBC   add the names of another libc.so to the lists beside this file
 
-The lists are checked in, so that neither check nor page depends on the machine: tools/libc/glibc.txt has each name with
-the version of glibc that brought it (PRIVATE: for other parts of glibc only), from the symbol versions of the newest
-glibc at hand, which still has all the old ones; tools/libc/musl.txt has musl's.
+The lists are under version control, so that check and page do not depend on the machine.  tools/libc/glibc.txt has each
+name with the version of glibc that introduced it (PRIVATE: for other parts of glibc only).  It comes from the symbol
+versions of the newest glibc at hand, which has all old ones too.  tools/libc/musl.txt has the names of musl.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 CORE = ROOT / "csrc" / "core"
 LISTS = Path(__file__).resolve().parent / "libc"
-PAGE = ROOT / "docs" / "surface.md"
+PAGE = ROOT / "docs" / "reference" / "surface.md"
 
-#: The libcs that the page tells of: glibc by version, and musl.
+#: The libcs on the page: glibc by version, and musl.
 GLIBCS = ("2.17", "2.36", "2.43")
 MUSL = "1.2.3"
 
-#: A name with one of these in it may be about files: no pattern covers it, it has to be looked at by itself.
+#: A name that contains one of these may be about files.  No pattern covers it: it needs a decision of its own.
 FILE_WORDS = re.compile(
     "open|close|read|write|file|dir|stat|link|seek|sync|trunc|rename|mount|chmod|chown|access|xattr|splice|mmap|aio|fts|"
     "ftw|glob|temp|tmp|print|scan|puts|flush|pipe|dup|fd|exec|spawn|fork|mkn|path|utime|fcntl|ioctl|lockf|flock"
 )
-#: A pattern has at least this many letters that are meant.
+#: The least number of literal letters in a pattern.
 LEAST_LITERAL = 3
 
 _HOOK = re.compile(r"\b(?:HOOK|THROUGH)\((\w+), (\w+)(?:, (\w+))?\)")
@@ -43,33 +43,33 @@ _BRACES = re.compile(r"\{([^{}]*)\}")
 
 @dataclass(frozen=True)
 class Group:
-    """Functions that are not hooked for one reason."""
+    """Functions that are not hooked, for one and the same reason."""
 
     title: str
     why: str
-    files: bool  #: is it about files at all?
+    files: bool  #: whether they are about files at all
     names: frozenset[str]
     patterns: tuple[str, ...]
 
     def covers(self, name: str) -> bool:
-        """Is it one of them?"""
+        """Whether a function is one of them."""
         return name in self.names or (not sounds_like_files(name) and any(fnmatchcase(name, p) for p in self.patterns))
 
 
 def sounds_like_files(name: str) -> bool:
-    """Has it a word in it that names of file functions have?  `thread` is none."""
+    """Whether a name contains a word that names of file functions have.  `thread` does not count as `read`."""
     return FILE_WORDS.search(name.replace("thread", "")) is not None
 
 
 def hooked() -> dict[str, str]:
-    """Name to family, of hooks.def."""
-    text = (CORE / "hooks.def").read_text().split("#endif", 1)[1]  # past the explanation
+    """Hooked names, from hooks.def: name -> family."""
+    text = (CORE / "hooks" / "hooks.def").read_text().split("#endif", 1)[1]  # past the explanation
     return {name: family for name, family, _ in _HOOK.findall(text)}
 
 
 def groups() -> list[Group]:
-    """The reasons of not_hooked.toml."""
-    raw = tomllib.loads((CORE / "not_hooked.toml").read_text())
+    """The groups of not_hooked.toml."""
+    raw = tomllib.loads((CORE / "hooks" / "not_hooked.toml").read_text())
     return [
         Group(
             each["title"], each["why"], each.get("files", False),
@@ -81,7 +81,7 @@ def groups() -> list[Group]:
 
 
 def expand(name: str) -> Iterator[str]:
-    """`a{b,c}d` is `abd` and `acd`."""
+    """Expands braces: `a{b,c}d` gives `abd` and `acd`."""
     match = _BRACES.search(name)
     if match is None:
         yield name
@@ -94,30 +94,30 @@ def expand(name: str) -> Iterator[str]:
 
 
 def version(text: str) -> tuple[int, ...]:
-    """2.17 < 2.4 it is not."""
+    """A version as numbers, which compare as versions do: 2.4 < 2.17."""
     return tuple(int(part) for part in text.split("."))
 
 
 def glibc() -> dict[str, str]:
-    """Name to the version that brought it, or PRIVATE."""
+    """The names of glibc: name -> the version that introduced it, or PRIVATE."""
     return dict(line.split() for line in (LISTS / "glibc.txt").read_text().splitlines())
 
 
 def musl() -> set[str]:
-    """musl's names."""
+    """The names of musl."""
     return set((LISTS / "musl.txt").read_text().split())
 
 
 def glibc_at(wanted: str) -> set[str]:
-    """The names that programs could use with that version; the ones that glibc keeps to itself are not among them."""
+    """The names that programs can use with that version of glibc: all but the private ones."""
     return {name for name, since in glibc().items() if since != "PRIVATE" and version(since) <= version(wanted)}
 
 
 def exported(libc: Path) -> dict[str, str]:
-    """Functions of a libc.so: name to version ("" where it has none), PRIVATE for those that are glibc's own only."""
-    told = subprocess.run(["nm", "-D", "--defined-only", str(libc)], check=True, capture_output=True, text=True)
+    """The functions of a libc.so: name -> version ("" for none), or PRIVATE where only glibc itself may use it."""
+    listing = subprocess.run(["nm", "-D", "--defined-only", str(libc)], check=True, capture_output=True, text=True)
     found: dict[str, str] = {}
-    for line in told.stdout.splitlines():
+    for line in listing.stdout.splitlines():
         _, kind, symbol = line.split()
         if kind not in "TtWwi":
             continue
@@ -130,7 +130,7 @@ def exported(libc: Path) -> dict[str, str]:
 
 
 def learn(libc: Path) -> None:
-    """Adds a libc's names to the lists."""
+    """Adds the names of a libc to the lists."""
     found = exported(libc)
     if any(found.values()):
         names = glibc()
@@ -150,13 +150,13 @@ def _private_last(since: str) -> tuple[int, ...]:
 
 
 def unaccounted(names: Iterable[str]) -> list[str]:
-    """Those that are neither hooked nor in a group."""
+    """The names that are neither hooked nor in a group."""
     known, reasons = hooked(), groups()
     return sorted(name for name in names if name not in known and not any(group.covers(name) for group in reasons))
 
 
 def problems() -> list[str]:
-    """What is wrong with the tables; empty if nothing is."""
+    """What is wrong with the tables; empty if nothing is wrong."""
     known, reasons, listed = hooked(), groups(), glibc()
     public = {name for name, since in listed.items() if since != "PRIVATE"} | musl()
     named = [name for group in reasons for name in group.names]
@@ -178,7 +178,7 @@ def problems() -> list[str]:
 
 
 def page() -> str:
-    """docs/surface.md."""
+    """The text of docs/reference/surface.md."""
     known, reasons = hooked(), groups()
     tables = {f"glibc {each}": glibc_at(each) for each in GLIBCS} | {f"musl {MUSL}": musl()}
     public = set().union(*tables.values())
@@ -187,7 +187,7 @@ def page() -> str:
         "# The surface",
         "",
         "Every function that libc exports is hooked, or is not for a reason. `python -m tools.surface` writes this",
-        "page from `csrc/core/hooks.def` and `csrc/core/not_hooked.toml`; a test keeps it current, and fails for a",
+        "page from `hooks.def` and `not_hooked.toml` in `csrc/core/hooks`; a test keeps it current, and fails for a",
         "function of the machine's own libc that neither of the two knows.",
         "",
         "| libc | functions | hooked | with a reason | unaccounted |",

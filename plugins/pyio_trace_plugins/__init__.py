@@ -1,1 +1,1 @@
-"""Plugins of pyio_trace for systems that start processes of their own: one module each, imported by name."""
+"""Plugins for systems that run programs of others: Dask, Ray and pytest.  Each is imported by name."""

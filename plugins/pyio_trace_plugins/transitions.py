@@ -1,9 +1,9 @@
-"""One span a task: from when a worker hears of it until it is done, with the time in each state.
+"""One span per task: from when a worker learns of it until it is done, with the time spent in each state.
 
-A task's own span (layer app, "task") is its execution; before that it waits
-for others' data, is fetched, stands in line for a thread.  These spans
-overlap, on the one thread of the worker's event loop: so each is detached,
-open beside whatever else that thread does.
+The span of a task's execution (layer app, "task") begins later: before it, the
+task waits for data of other tasks and for a free thread.  The spans of this
+module overlap on one thread, that of the worker's event loop.  So each is
+detached: it stays open while the thread does other things.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ import time
 from typing import Any
 
 from pyio_trace import native
+from pyio_trace.enums import Layer
 
-_USER = 1  # enum pt_layer
-#: Of a worker's states (distributed.worker_state_machine), those in which it has nothing more to do for the task.
+#: Task states (distributed.worker_state_machine) in which the worker has nothing more to do for the task.
 _DONE = frozenset({"released", "forgotten", "memory", "error", "rescheduled", "missing"})
 
 
@@ -25,19 +25,19 @@ class _Open:
     def __init__(self, span: Any, detail: dict[str, Any], at: int) -> None:
         self.span = span
         self.detail = detail
-        self.at = at  # ns: the last change
+        self.at = at  # ns: time of the last change
         self.times: dict[str, int] = {}  # ns by state
 
 
 class Transitions:
-    """Of one worker.  Call changed() and close() on the thread of its event loop."""
+    """The task states of one worker.  Call changed() and close() on the thread of its event loop."""
 
     def __init__(self, worker: str) -> None:
         self._worker = worker
         self._open: dict[Any, _Open] = {}
 
     def changed(self, key: Any, start: str, finish: str) -> None:
-        """A task has gone from one state into another."""
+        """Records that a task went from one state to another."""
         now = time.monotonic_ns()
         task = self._open.get(key)
         if task is None:
@@ -50,7 +50,7 @@ class Transitions:
             self._end(self._open.pop(key), finish)
 
     def close(self) -> None:
-        """The worker or its tracing ends: what is open stays as it is, without an end."""
+        """Forgets the open spans when the worker or its tracing ends; they stay without an end."""
         self._open.clear()
 
     def _begin(self, key: Any) -> None:
@@ -60,7 +60,7 @@ class Transitions:
             return
         span = native.core.Span()
         detail = {"key": str(key), "prefix": key_split(key), "worker": self._worker}
-        if span.begin("task states", _USER, None, json.dumps(detail)):
+        if span.begin("task states", Layer.USER, None, json.dumps(detail)):
             span.detach()
             self._open[key] = _Open(span, detail, time.monotonic_ns())
 

@@ -1,1 +1,1 @@
-"""What a log means in figures: columnar passes over its operations; pyio_trace.report puts them into words."""
+"""Computes figures from a log in passes over its columns; pyio_trace.report puts them into words."""

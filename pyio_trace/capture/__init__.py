@@ -1,7 +1,8 @@
-"""The online half: what runs inside the traced program.
+"""What runs inside the traced program.
 
-bootstrap (a process of a run starts tracing) and session (a context manager
-around a part of one) both go through online, the one place that starts and
-stops the core; launch turns a command line into a traced program.
-Nothing here may import the reading half, or anything heavy, while tracing.
+Tracing starts in two ways: startup/ launches a program that runtime/__init__.py
+then traces, and pyio_trace/session.py traces a part of a running program.  Both
+use runtime/tracer.py, the one place that starts and stops the core.
+instrumentation/ watches the functions that instruments/ describe.  Nothing here
+may import what reads logs, or anything heavy, while tracing.
 """

@@ -1,72 +1,83 @@
-"""The entry of `pyio-trace` and `python -m pyio_trace`: tells a launch from a command.
+"""The entry point of `pyio-trace` and `python -m pyio_trace`: tells a launch from a command.
 
-The way to a traced program's first line leads through here, so this module
-and cli/launch.py import nothing but the errors and the config: no argparse, no
-pyarrow.  A first word that is exactly a command's name is that command, in
-whatever folder one stands; a script of such a name is written ./summary.
+A launch goes through here before the traced program's first line, so this
+module imports only the errors: no argparse, no pyarrow.  A first word that is
+exactly a command's name is that command, whatever the current folder contains;
+a script of that name is written ./summary.
 """
 
 from __future__ import annotations
 
+import errno
 import io
-import os
 import sys
 
-from pyio_trace.errors import LogError, PyioTraceError
+from pyio_trace.errors import CaptureError, LogError, PyioTraceError
 
-#: Command -> what it is for.  `run` is the launch itself; "finish" is for the traced process, not for people.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import NoReturn
+
+#: Command -> its purpose.  `run` is the launch itself; the core uses "finish" at the end of a run, users do not.
 COMMANDS = {
     "run": "trace a program: the same as no command at all",
     "summary": "what a run did and what it cost, worst first",
     "events": "the operations, one row each",
     "files": "sums by file",
     "stacks": "sums by Python stack; --format folded for flame graphs",
-    "counters": "what was counted and not recorded",
+    "insights": "what is slow, why, at which line, and what to do",
+    "diff": "two runs compared; more of them as a scaling table",
+    "processes": "the processes: their names, who started them, how they ended",
+    "counters": "Darshan's counters by file; what was counted and not recorded",
+    "views": "the views that `view` prints, one line each",
+    "view": "one view of a log: sums by line, accesses, reuse, phases, ...",
     "pack": "make a compact Parquet log of a live one",
-    "doctor": "whether and how tracing works here",
+    "doctor": "whether tracing works here, in a process, for a script",
 }
 HIDDEN = ("finish",)
 _HELP, _VERSION = ("-h", "--help"), ("-V", "--version")
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run a command line (sys.argv without its first word when None); returns the exit status.
+    """Run a command line, by default that of this process.  Returns the exit status.
 
-    Whatever is wrong with what was typed is one line on stderr and status 2.
+    An error of the user is one line on stderr and status 2.
     """
     arguments = sys.argv[1:] if argv is None else argv
     try:
         return _dispatch(arguments)
     except PyioTraceError as error:
-        sys.stderr.write(f"pyio-trace: {error}\n")
-        return 2
+        return _refused(error)
     except MemoryError:
-        short = LogError("no-memory", "there is not enough memory for this log; try a larger machine")
-        sys.stderr.write(f"pyio-trace: {short}\n")
-        return 2
-    except BrokenPipeError:
-        # The reader of our output has seen enough (| head).  Python would complain again when it flushes at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return _refused(LogError("no-memory", "there is not enough memory for this log; try a larger machine"))
+    except BrokenPipeError:  # the reader of our output has closed it (| head)
+        from pyio_trace.cli.standard_output import discard
+
+        discard()
         return 0
     except KeyboardInterrupt:
         return 130
+    except (OSError, RuntimeError) as error:
+        if not _is_limit(error):
+            raise
+        return _refused(LogError("system-limit", f"a limit of this system is reached: {error}; ulimit -a shows them"))
 
 
-def launch_early() -> None:
-    """What `python -m pyio_trace` is for, as soon as its interpreter can (capture/start/): a launch, if it is one.
+def _is_limit(error: OSError | RuntimeError) -> bool:
+    """Whether the process may have no more files, processes, threads or room on a disk."""
+    if isinstance(error, OSError):
+        return errno.errorcode.get(error.errno or 0) in ("EMFILE", "ENFILE", "EAGAIN", "ENOSPC", "EDQUOT", "EFBIG")
+    return "thread" in str(error)
 
-    The rest, and whatever is wrong, is left to main(), to which the interpreter goes on.
-    """
-    arguments = sys.argv[1:]
-    first = arguments[1:2] if arguments[:1] == ["run"] else arguments[:1]
-    if not first or first[0] in {*_HELP, *_VERSION} or arguments[0] in {*COMMANDS, *HIDDEN} - {"run"}:
-        return
+
+def _refused(error: PyioTraceError) -> int:
+    """Says why, in one line.  Returns the exit status."""
     try:
-        _dispatch(arguments)
-    except Exception:
-        pass  # it happens again in main(), which says so
-    except KeyboardInterrupt:
-        os._exit(130)  # as main() ends; an interpreter that is starting takes an exception for an error
+        sys.stderr.write(f"pyio-trace: {error}\n")
+        sys.stderr.flush()
+    except (AttributeError, OSError):
+        pass  # stderr is closed or its disk is full: there is nowhere to say it
+    return 2
 
 
 def _dispatch(arguments: list[str]) -> int:
@@ -76,39 +87,62 @@ def _dispatch(arguments: list[str]) -> int:
             return _command(word, arguments[1:])
         arguments = arguments[1:]
         if arguments and arguments[0] in _HELP:
-            from pyio_trace.cli.help import of_run
+            from pyio_trace.cli.help_text import of_run
 
-            sys.stdout.write(of_run())
-            return 0
+            return _print(of_run())
     elif word in _HELP:
-        from pyio_trace.cli.help import overview
+        from pyio_trace.cli.help_text import overview
 
-        sys.stdout.write(overview(COMMANDS))
-        return 0
+        return _print(overview(COMMANDS))
     elif word in _VERSION:
-        from pyio_trace.cli.help import version
+        from pyio_trace.cli.help_text import version
 
-        sys.stdout.write(f"pyio_trace {version()}\n")
-        return 0
-    from pyio_trace.cli.launch import launch
+        return _print(f"pyio_trace {version()}\n")
+    _launch(arguments)
 
-    return launch(arguments, tuple(COMMANDS))
+
+def _print(text: str) -> int:
+    from pyio_trace.cli.standard_output import standard_output
+
+    with standard_output() as out:
+        out.write(text)
+    return 0
+
+
+def _launch(arguments: list[str]) -> NoReturn:
+    from pyio_trace.capture.startup.command_line import launch
+    from pyio_trace.capture.startup.site_packages._pyio_trace_start import is_privileged
+
+    if is_privileged():
+        raise CaptureError(
+            "privileged-process",
+            "this process has more rights than the user who started it (set-user-ID, set-group-ID, file capabilities): "
+            "it cannot be traced; start it as the user whose rights it needs",
+        )
+    launch(arguments, tuple(COMMANDS))
 
 
 def _command(name: str, arguments: list[str]) -> int:
+    if name != "doctor":
+        from pyio_trace.cli.allocator import keep_freed_memory
+
+        keep_freed_memory()
     from importlib import import_module
 
     from pyio_trace.cli.parser import Parser
+    from pyio_trace.cli.standard_output import open_missing
 
+    open_missing()
     if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="backslashreplace")  # a name that the terminal's encoding does not have
-    module = import_module(f"pyio_trace.cli.commands.{name}")
+        sys.stdout.reconfigure(errors="backslashreplace")  # the terminal's encoding may lack a character
+    module = import_module(f"pyio_trace.cli.commands.{name}_command")
     parser = Parser(f"pyio-trace {name}", module.__doc__)
     module.arguments(parser)
     parsed = parser.parse(arguments)
     if getattr(parsed, "output", None) is not None:
-        from pyio_trace.output import check_output
+        from pyio_trace.existing_files import check_output
 
-        check_output(parsed.log, parsed.output)  # before anything is read or written
+        for log in parsed.log if isinstance(parsed.log, list) else [parsed.log]:
+            check_output(log, parsed.output)  # before reading or writing anything
     status: int = module.run(parsed)
     return status

@@ -1,23 +1,22 @@
-"""Which chunks a live log has: the walk over a file that may end, or lie, anywhere.
+"""Finds the chunks of a live log, in a file that may be cut off or damaged anywhere.
 
-A chunk is believed only if its header says so itself: its magic, its own
-offset, a sane size and kind.  Where there is no such header its claimer died
-between the atomic add and the header (or the file is damaged, or its disk was
-full): the walk goes on at the next page that has one.
+A chunk counts only if its header is sound: the magic, its own offset, a sane
+size and kind.  A header is missing where a thread died between the atomic add
+that claims a chunk and the writing of its header, where the file is damaged, or
+where its disk was full.  The walk then goes on at the next page with a header.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.typing import NDArray
 
+from pyio_trace.light_dataclass import dataclass
 from pyio_trace.log import layout
-from pyio_trace.log.file import LogFile
+from pyio_trace.log.log_file import LogFile
 
 _HEAD = layout.CHUNK.itemsize
-#: Pages looked at at once in a gap: few at first, as most gaps are small.
+#: Most pages of a gap that are read at once; the first reads are smaller, since most gaps are.
 _MOST_PAGES = 4096
 
 
@@ -25,10 +24,10 @@ _MOST_PAGES = 4096
 class Chunks:
     """The chunks of a log as of one moment, in file order.
 
-    headers: layout.CHUNK, one per chunk; sizes: bytes that are really there
-    (a torn last chunk is cut at the end of the file); skipped: bytes that
-    were claimed, belong to no chunk, and were written to.  (Their claimer may
-    also have been killed before it had the header done: then nothing is missing.)
+    headers: layout.CHUNK, one per chunk; sizes: bytes that the file really has
+    (a torn last chunk ends with the file); skipped: bytes that were claimed and
+    written to, but belong to no chunk.  (Nothing is missing from them if the
+    thread was killed before its header was complete.)
     """
 
     headers: NDArray[np.void]
@@ -42,14 +41,14 @@ class Chunks:
 
 
 def walk(file: LogFile, first: int, claimed: int) -> Chunks:
-    """The chunks between first and claimed (header.next, which may lie beyond the end of the file)."""
+    """The chunks between the offsets first and claimed (header.next, which may lie beyond the end of the file)."""
     end = min(file.size, claimed)
     heads: list[bytes] = []
     sizes: list[int] = []
     skipped = 0
     at = first
     while at + _HEAD <= end:
-        head, size = _believed(file, at, claimed)
+        head, size = _sound_header(file, at, claimed)
         if size == 0:
             following = _next_header(file, at + layout.PAGE, end, claimed)
             if not _is_blank(file, at, min(following, end)):
@@ -64,8 +63,8 @@ def walk(file: LogFile, first: int, claimed: int) -> Chunks:
     return Chunks(np.frombuffer(b"".join(heads), layout.CHUNK), np.array(sizes, np.int64), skipped)
 
 
-def _believed(file: LogFile, at: int, claimed: int) -> tuple[bytes, int]:
-    """(header, size) of the chunk at an offset; size 0: there is no believable header."""
+def _sound_header(file: LogFile, at: int, claimed: int) -> tuple[bytes, int]:
+    """(header, size) of the chunk at an offset; size 0: there is no sound header."""
     head = file.read(at, _HEAD)
     if len(head) < _HEAD:
         return head, 0
@@ -81,7 +80,7 @@ def _believed(file: LogFile, at: int, claimed: int) -> tuple[bytes, int]:
 
 
 def _next_header(file: LogFile, start: int, end: int, claimed: int) -> int:
-    """The first page from start on that a chunk header stands on; end if there is none."""
+    """The first page from start on that begins with a chunk header; end if there is none."""
     pages = 1
     for low, high in file.written(start, end):
         at = low // layout.PAGE * layout.PAGE
@@ -89,7 +88,7 @@ def _next_header(file: LogFile, start: int, end: int, claimed: int) -> int:
             read = file.read(at, min(pages * layout.PAGE, high - at))
             found = _headers_in(read, at)
             for page in found:
-                if _believed(file, page, claimed)[1]:
+                if _sound_header(file, page, claimed)[1]:
                     return page
             if not read:
                 return end
@@ -99,13 +98,13 @@ def _next_header(file: LogFile, start: int, end: int, claimed: int) -> int:
 
 
 def _is_blank(file: LogFile, start: int, end: int) -> bool:
-    """Whether there is nothing but zeros, and headers that had not come to their magic, which is written last."""
+    """Whether the range holds nothing but zeros and unfinished headers (the magic is written last)."""
     for low, high in file.written(start, end):
         at = low // layout.PAGE * layout.PAGE
         while at < high:
             read = file.read(at, min(_MOST_PAGES * layout.PAGE, high - at))
             if not read:
-                return False  # beyond the end of the file: whatever was there is gone
+                return False  # the file was cut off here: its contents are gone
             pages = np.frombuffer(read + bytes(-len(read) % layout.PAGE), np.uint8).reshape(-1, layout.PAGE)
             if pages[:, :8].any() or pages[:, _HEAD:].any():
                 return False
@@ -114,7 +113,7 @@ def _is_blank(file: LogFile, start: int, end: int) -> bool:
 
 
 def _headers_in(read: bytes, at: int) -> list[int]:
-    """The offsets of pages that begin as a chunk does; at: of what was read."""
+    """The file offsets of pages that begin as a chunk does; at: the file offset of `read`."""
     short = -len(read) % layout.PAGE
     words = np.frombuffer(read + bytes(short), "<u8").reshape(-1, layout.PAGE // 8)
     own = np.uint64(at) + np.arange(len(words), dtype=np.uint64) * np.uint64(layout.PAGE)

@@ -1,30 +1,29 @@
-"""Ticks to nanoseconds since the epoch.
+"""Converts ticks to nanoseconds since the epoch.
 
-A log holds many moments on three clocks: one in its header and one in each
-chunk.  The rate of the tick counter comes from pairs that lie far apart; the
-median of several keeps one that was taken across a preemption from bending
-all times.
+The log's header and each chunk hold a reading of three clocks taken together.
+The rate of the tick counter comes from readings that lie far apart.  The median
+of several is taken, so that one reading interrupted by a preemption does not
+shift all times.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.typing import NDArray
 
+from pyio_trace.light_dataclass import dataclass
 from pyio_trace.log import layout
 from pyio_trace.log.sorting import median
 
-#: Pairs closer together than this say nothing about the rate.
+#: Readings closer together than this say nothing about the rate.
 _SHORTEST_NS = 50_000
-#: ns per tick a counter can have: 20 GHz to 100 kHz.
+#: Plausible ns per tick: 20 GHz to 100 kHz.
 _SANE = (0.05, 10_000.0)
 
 
 @dataclass(frozen=True)
 class Clock:
-    """Where ticks start (in ticks and in ns since the epoch) and how long one is in ns."""
+    """The start of the log in ticks and in ns since the epoch (real), and ns per tick (rate)."""
 
     ticks: int
     real: int
@@ -37,10 +36,10 @@ class Clock:
         return since
 
     def span(self, ticks: NDArray[np.int64]) -> NDArray[np.int64]:
-        """A number of ticks as ns: exact to 1 ns for runs of up to 104 days."""
+        """A number of ticks as ns; exact to 1 ns up to 104 days."""
         if self.rate == 1.0:
             return ticks
-        with np.errstate(invalid="ignore"):  # a damaged record's time may be beyond all int64
+        with np.errstate(invalid="ignore"):  # the time of a damaged record may exceed int64
             nanoseconds: NDArray[np.int64] = np.rint(ticks * self.rate).astype(np.int64)
             return nanoseconds
 
@@ -50,7 +49,7 @@ class Clock:
 
 
 def clock_of(tick_kind: int, first: np.void, pairs: NDArray[np.void]) -> Clock:
-    """The clock of a log from its tick kind, its header's pair and its chunks' pairs (layout.CLOCK_PAIR)."""
+    """The clock of a log from its tick kind, its header's reading and its chunks' readings (layout.CLOCK_PAIR)."""
     start, real = int(first["ticks"]), int(first["real"])
     if tick_kind == layout.TICKS_MONOTONIC_NS:
         return Clock(start, real, 1.0)
@@ -60,7 +59,7 @@ def clock_of(tick_kind: int, first: np.void, pairs: NDArray[np.void]) -> Clock:
         rates = mono / ticks
     usable = (ticks > 0) & (mono >= _SHORTEST_NS) & (rates >= _SANE[0]) & (rates <= _SANE[1])
     if not usable.any():
-        # Nothing to calibrate by: the header's own pair gives a rate if both clocks started together, else 1.
+        # Nothing to calibrate by.  If both clocks started at boot, the header's own reading gives a rate.
         since_boot = int(first["mono"]) / start if start else 0.0
         return Clock(start, real, since_boot if _SANE[0] <= since_boot <= _SANE[1] else 1.0)
     mono, rates = mono[usable], rates[usable]

@@ -1,10 +1,10 @@
 """The heap of a live log: strings, stacks, code objects and descriptors, found by id.
 
-An id may be anything (a damaged record, a writer that died before its object
-was whole): one that leads to no whole object of the right kind is "missing",
-None or a False in a mask, never an error.  Objects cannot overlap in a sound
-log, so what is read of it in all is bounded by its size; a forged log that
-would unfold to more is cut there.
+An id can be wrong: the record may be damaged, or the writer may have died
+before its object was complete.  An id that leads to no complete object of the
+right kind is "missing": None, or False in a mask, never an error.  Objects of a
+sound log do not overlap, so the bytes read from its heap are bounded by its
+size.  That bound is enforced, so that a forged log cannot expand beyond it.
 """
 
 from __future__ import annotations
@@ -19,30 +19,31 @@ from pyio_trace.log.live import LiveLog
 
 _MAPPING = struct.Struct("<IIIIIIIIQQQQQ")  # layout.MAPPING
 _TWO_WORDS = struct.Struct("<IIII")  # kind, size and two more: the start of every heap object
-#: Ids of one page, and how many bytes an id stands for.
+#: Ids in one page, and bytes that one id stands for.
 _PER_PAGE = layout.PAGE >> layout.ID_SHIFT
 _UNIT = 1 << layout.ID_SHIFT
 _MAX_FRAMES = 4096
-#: Characters that all paths or all stacks may come to: what one Arrow array of strings holds, with room to spare.
+_MOST_SUBMITTERS = 16
+#: Most characters of all paths, or of all stacks: less than one Arrow array of strings can hold.
 _MOST_TEXT = 1 << 30
 
 
 class HeapSlots:
     """A dense numbering of the ids that heap chunks can have.
 
-    Tables over all ids would be as large as the records; over the slots of the
-    heap alone they are small, and looking one up is two array reads.  Slots
-    below NONE stand for "no such object".
+    A table indexed by id would be as long as the log.  Indexed by slot it covers
+    the heap only, and a look-up is two array reads.  Slots below NONE stand for
+    "no such object".
     """
 
     NONE = _PER_PAGE
 
     def __init__(self, log: LiveLog) -> None:
         headers, sizes = log.chunks.of_kind(layout.CHUNK_HEAP)
-        # Of what was claimed, the pages that have been given out: short-lived processes use little of it.
+        # Only the pages of a chunk that have been handed out: short-lived processes use few of them.
         given = np.minimum(headers["cursor"], np.uint64(1 << 40)).astype(np.int64) + (layout.PAGE - 1) & -layout.PAGE
         sizes = np.where(headers["cursor"] < layout.HEAP_START, sizes, np.minimum(given, sizes))
-        #: (first byte, end) of the file, of each stretch that has slots of its own
+        #: (first byte, end) in the file of each range that has slots
         self.stretches = [
             (low // layout.PAGE * layout.PAGE, high)
             for at, size in zip(headers["offset"].tolist(), sizes.tolist(), strict=True)
@@ -52,17 +53,17 @@ class HeapSlots:
         counts = np.array([-(-(high - low) // layout.PAGE) for low, high in self.stretches], np.int64)
         starts = np.cumsum(counts) - counts
         within = np.arange(int(counts.sum()), dtype=np.int64) - np.repeat(starts, counts)
-        #: page of the file of each run of slots; the first run is "none"
+        #: by page of slots: the page of the file; the first page stands for "no such object"
         self._pages = np.concatenate([np.zeros(1, np.int64), np.repeat(first, counts) + within])
         self._base = np.zeros(int(self._pages.max()) + 2, np.int32)
         self._base[self._pages[1:]] = np.arange(1, len(self._pages), dtype=np.int32) * _PER_PAGE
-        self._base_of = self._base.data  # gives single ones faster
-        #: by run of slots: the slot at which its stretch ends
+        self._base_of = self._base.data  # single elements are read faster from it
+        #: by page of slots: the slot at which its range ends
         self.ends = np.concatenate([np.zeros(1, np.int64), np.repeat((1 + starts + counts) * _PER_PAGE, counts)])
         self.count = len(self._pages) * _PER_PAGE
 
     def of(self, ids: NDArray[np.uint32]) -> NDArray[np.int64]:
-        """The slots of ids; below NONE for what no heap chunk holds."""
+        """The slots of ids; below NONE for ids that no heap chunk holds."""
         slots = ids.astype(np.int64)
         first = self._base.take(slots >> 8, mode="clip")
         slots &= _PER_PAGE - 1
@@ -84,7 +85,7 @@ class Heap:
 
     def __init__(self, log: LiveLog) -> None:
         self.slots = HeapSlots(log)
-        # The heap as it is now, slot by slot; those that stand for nothing are zero.
+        # The heap as it is now, slot by slot; the slots below NONE are zero.
         self._image = np.zeros(self.slots.count * _UNIT, np.uint8)
         at = HeapSlots.NONE * _UNIT
         for low, high in self.slots.stretches:
@@ -92,13 +93,13 @@ class Heap:
             at += -(-(high - low) // layout.PAGE) * layout.PAGE
         self._view = self._image.data
         self._ends = self.slots.ends.data
-        # One string can be a path, a name and a detail, a stack give a site and a text: each reader takes it once.
+        # Bytes that may still be read.  One string can be a path, a name and a detail, and each is read once.
         self._left = 4 * len(self._image) + (1 << 20)
         most = min(64 * len(self._image) + (64 << 20), _MOST_TEXT)
         self._text_left = dict.fromkeys(("paths", "sites", "stacks"), most)
 
     def room_for(self, what: str, length: int) -> bool:
-        """Whether so many more characters may be made of "paths", "sites" or "stacks"; if so they are taken as made."""
+        """Whether the "paths", "sites" or "stacks" may grow by this many characters; if so, they are counted."""
         if length > self._text_left[what]:
             return False
         self._text_left[what] -= length
@@ -117,22 +118,34 @@ class Heap:
         return bytes(self._view[start : start + length]), base
 
     def text(self, identity: int) -> str | None:
-        """A string as text, what is no UTF-8 in it backslash-escaped; None: missing."""
+        """A string as text, with bytes that are not UTF-8 backslash-escaped; None: missing."""
         found = self.string(identity)
         return None if found is None else found[0].decode("utf-8", "backslashreplace")
 
     def frames(self, identity: int) -> tuple[list[tuple[int, int]], bool] | None:
-        """A stack as (code id, line) pairs, innermost first, and whether outer frames were left off."""
+        """A stack as (code id, line) pairs, innermost first, and whether outer frames were cut off."""
         found = self._object(identity, layout.HEAP_STACK)
         if found is None:
             return None
-        at, size, count, truncated = found
+        at, size, count, flags = found
         room = (size - layout.STACK.itemsize) // layout.FRAME.itemsize
         if count > room or count > _MAX_FRAMES or count * 8 > self._left:
             return None
         self._left -= count * 8
         words = struct.unpack_from(f"<{2 * count}I", self._view, at + layout.STACK.itemsize)
-        return list(zip(words[::2], words[1::2], strict=True)), truncated != 0
+        return list(zip(words[::2], words[1::2], strict=True)), flags & 0xFFFF != 0
+
+    def submitters(self, identity: int) -> list[int]:
+        """The ids of the stacks that submitted the work this stack belongs to, the latest first."""
+        found = self._object(identity, layout.HEAP_STACK)
+        if found is None:
+            return []
+        at, size, count, flags = found
+        number = min(flags >> 16, _MOST_SUBMITTERS)
+        if count > _MAX_FRAMES or layout.STACK.itemsize + (count + number) * layout.FRAME.itemsize > size:
+            return []
+        first = at + layout.STACK.itemsize + count * layout.FRAME.itemsize
+        return list(struct.unpack_from(f"<{2 * number}I", self._view, first)[::2])
 
     def code(self, identity: int) -> tuple[int, int] | None:
         """A code object's (file string id, function string id)."""
@@ -140,6 +153,11 @@ class Heap:
         if found is None or found[1] < layout.CODE.itemsize:
             return None
         return found[2], found[3]
+
+    def loaded(self, identity: int) -> tuple[int, int] | None:
+        """An entry of the list of loaded libraries: (id of the entry before it, string id of the path)."""
+        found = self._object(identity, layout.HEAP_LOADED)
+        return None if found is None else (found[2], found[3])
 
     def mapping(self, identity: int) -> tuple[int, ...] | None:
         """A mapping's fields, in the order of layout.MAPPING (its heap header as two of them); None: missing."""
@@ -149,11 +167,11 @@ class Heap:
         return _MAPPING.unpack_from(self._view, found[0])
 
     def descriptors(self, ids: NDArray[np.int64]) -> tuple[NDArray[np.void], NDArray[np.bool_]]:
-        """(layout.DESC, which of them are there) of many ids at once; a missing one is all zero."""
+        """(layout.DESC, mask of those that exist) for many ids at once; a missing one is all zero."""
         slots = self.slots.of(ids.astype(np.uint32))
         units = layout.DESC.itemsize // _UNIT
         inside = slots + units <= self.slots.ends[slots // _PER_PAGE]
-        # What begins at each slot, as bytes that numpy moves as a whole.
+        # The bytes that begin at each slot, as one void element, which numpy moves as a whole.
         begins = np.ndarray(self.slots.count - units + 1, f"V{layout.DESC.itemsize}", self._view, 0, (_UNIT,))
         found = begins[np.where(inside, slots, 0)].view(layout.DESC)
         valid = inside & (found["heap"]["kind"] == layout.HEAP_DESC) & (found["heap"]["size"] >= layout.DESC.itemsize)
@@ -167,7 +185,7 @@ class Heap:
         return kinds
 
     def _object(self, identity: int, kind: int) -> tuple[int, int, int, int] | None:
-        """(offset in the image, size, third word, fourth word) of a whole object of this kind."""
+        """(offset in the image, size, third word, fourth word) of a complete object of this kind."""
         slot = self.slots.of_one(identity)
         if slot < HeapSlots.NONE:
             return None

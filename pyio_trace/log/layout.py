@@ -1,31 +1,58 @@
-"""The live log's layout for the reader: csrc/core/log_format.h as numpy dtypes.
+"""The live log's layout for the reader: csrc/core/format/log_*.h as numbers and numpy dtypes.
 
-Field names are those of the C structs.  tests/log/test_layout.py compiles the
-header and compares every size, offset and constant; neither side is trusted by
-hand.  Everything in a log is little-endian.
+Names are those of C without PT_; fields are those of the C structs.
+tests/log/test_layout.py compiles these headers and compares every number, size
+and offset.  Everything in a log is little-endian.  Numbers that the capture
+half needs too are in enums.py, log_constants.py and existing_files.py.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-MAGIC = b"PYIOLOG\n"
-VERSION = 2
+from pyio_trace import existing_files, log_constants
+
+MAGIC = existing_files.LOG_MAGIC
+VERSION = log_constants.LOG_VERSION
 PAGE = 4096
-ID_SHIFT = 4
+ID_SHIFT = log_constants.ID_SHIFT
 MAX_OPS = 256
 
-HEADER_SIZE = 4096
+HEADER_SIZE = log_constants.LOG_HEADER_SIZE
 OPTABLE_OFFSET = 4096
 OVERFLOW_OFFSET = OPTABLE_OFFSET + 8192
 FIRST_CHUNK = OVERFLOW_OFFSET + 8192
+BEGINNING = 1 << 16
 
 TICKS_MONOTONIC_NS, TICKS_TSC, TICKS_CNTVCT = 0, 1, 2
-MODE_TRACE, MODE_PROFILE, MODE_RING = 0, 1, 2
 NOT_FULL, FULL_BUDGET, FULL_DISK, FULL_LIMIT = 0, 1, 2, 3
+FULL_REFUSED, FULL_MEMORY, FULL_QUOTA, FULL_ADDRESSES, FULL_MOVED, FULL_DAMAGED = 4, 5, 6, 7, 8, 9
+#: What users are told.
+FULL_REASONS = {
+    FULL_BUDGET: "the log reached its size limit",
+    FULL_DISK: "disk full",
+    FULL_LIMIT: "file-size limit of the process",
+    FULL_REFUSED: "the kernel refused room for the log (a seccomp filter, or a limit on descriptors?)",
+    FULL_MEMORY: "no memory for the log's pages",
+    FULL_QUOTA: "disk quota used up",
+    FULL_ADDRESSES: "address-space limit of the process",
+    FULL_MOVED: "the log was renamed or removed, and on this kernel room for it is reserved by its name",
+    FULL_DAMAGED: "another program wrote over the log's header",
+}
 
-APP, USER, HDF5, MPIIO, STDIO, POSIX = range(6)
-META, READ, WRITE, SYNC, COPY, MAP, OPEN, CLOSE, SEEK, SPANS, INTERNAL, PROCESS = range(12)
+
+class Trait:
+    """enum pt_trait: what an operation does, and what its record's fields hold."""
+
+    (
+        READS, WRITES, COPIES, KERNEL_COUNTS,
+        USES_POSITION, SETS_POSITION, MOVES_POSITION, OUTPUT_STAYS,
+        SIZE_IS_BYTES, RESULT_IS_BYTES, OFFSET_IS_PLACE, HAS_DESCRIPTOR, NAMES_PATH, AUX_IS_ID, OFFSET_IS_ID,
+        HIDDEN, ENCLOSES, TAKES_PARENT,
+        TAKES_NAME, GIVES_NAME, REMOVES_FOLDER,
+    ) = (1 << bit for bit in range(21))  # fmt: skip
+
+
 (
     SHAPE_FD,
     SHAPE_PATH,
@@ -39,9 +66,15 @@ META, READ, WRITE, SYNC, COPY, MAP, OPEN, CLOSE, SEEK, SPANS, INTERNAL, PROCESS 
     SHAPE_TRUNC,
     SHAPE_PTRUNC,
     SHAPE_FD2_AT,
-) = range(12)
+    SHAPE_OUTPUT,
+    SHAPE_COMMAND,
+    SHAPE_WAIT,
+    SHAPE_CPU,
+) = range(16)
 
 CHUNK_MAGIC = 0x4B4E484349595021
+#: How many process chunks find room on a full disk.
+KEPT_SLOTS = 20
 CHUNK_OPS, CHUNK_HEAP, CHUNK_PROCESS, CHUNK_PAD, CHUNK_SUMS, CHUNK_SUMS_DATA = 1, 2, 3, 4, 5, 6
 OPS_START = 96
 HEAP_START = 80
@@ -54,7 +87,7 @@ COALESCED = 0x10
 LINK_SHIFT = 5
 NO_BYTES = 0xFFFFFFFF
 
-HEAP_STRING, HEAP_STACK, HEAP_CODE, HEAP_DESC, HEAP_MAPPING, HEAP_PROFILE = range(1, 7)
+HEAP_STRING, HEAP_STACK, HEAP_CODE, HEAP_DESC, HEAP_MAPPING, HEAP_PROFILE, HEAP_LOADED = range(1, 8)
 MAPPING_SHARED, MAPPING_POPULATED, MAPPING_SAMPLED, MAPPING_PARTLY, MAPPING_INHERITED = 1, 2, 4, 8, 16
 NOT_MEASURED, MEASURED_AT_MUNMAP, MEASURED_AT_END, MEASURING_SKIPPED = range(4)
 GAP_NONE, GAP_RESUMED, GAP_LOST = 0, 1, 2
@@ -65,6 +98,8 @@ COMMON_SIZES = 4
 RING_SLOT = 65536
 
 START_TOP, START_FORK, START_JOINED, START_VFORK, START_SPAWN = range(5)
+#: The same in words, by number.
+STARTS = tuple(name.removeprefix("START_").lower() for name in list(globals()) if name.startswith("START_"))
 END_UNKNOWN, END_EXIT, END_SIGNAL, END_EXEC, END_STOPPED = range(5)
 COUNTERS_OFFSET = 4096
 PROCESS_CHUNK = 4096 + MAX_OPS * 32
@@ -74,11 +109,10 @@ DESC_KINDS = (
     "unknown", "regular", "directory", "fifo", "device", "pipe", "socket", "terminal", "anon", "proc", "sys",
     "path", "operation", "import", "small", "paused",
 )  # fmt: skip
+#: Those that a descriptor can lead to.
+FILE_KINDS = DESC_KINDS[: DESC_KINDS.index("path")]
 #: enum pt_blind, bit by bit.
 BLIND = ("io_uring", "syscall", "mapped", "unpatched", "fileobjects")
-#: enum pt_stack_state, by number.
-STACK_STATES = ("none", "full", "site", "off")
-MODES = ("trace", "profile", "ring")
 
 
 CLOCK_PAIR = np.dtype([("ticks", "<u8"), ("mono", "<i8"), ("real", "<i8")], align=True)
@@ -111,11 +145,19 @@ HEADER = np.dtype(
         ("ring_lost", "<u8"),
         ("excluded_ops", "<u8", (16,)),
         ("excluded_bytes", "<u8", (16,)),
+        ("namespace_device", "<u8"),
+        ("namespace_inode", "<u8"),
+        ("owner_start", "<u8"),
+        ("settings", "<u4"),
+        ("kept_room", "<u4"),
+        ("cores", "<u4"),
     ],
     align=True,
 )
 
-OP_ROW = np.dtype([("name", "S26"), ("layer", "u1"), ("klass", "u1"), ("shape", "u1"), ("reserved", "V3")], align=True)
+OP_ROW = np.dtype(
+    [("name", "S24"), ("layer", "u1"), ("klass", "u1"), ("shape", "u1"), ("span", "u1"), ("traits", "<u4")], align=True
+)
 
 COUNTER = np.dtype([("count", "<u8"), ("bytes", "<u8"), ("ticks", "<u8"), ("errors", "<u8")], align=True)
 
@@ -156,7 +198,7 @@ RECORD = np.dtype(
 HEAP = np.dtype([("kind", "<u4"), ("size", "<u4")], align=True)
 STRING = np.dtype([("heap", HEAP), ("base", "<u4"), ("length", "<u4")], align=True)
 FRAME = np.dtype([("code", "<u4"), ("line", "<u4")], align=True)
-STACK = np.dtype([("heap", HEAP), ("count", "<u4"), ("truncated", "<u4")], align=True)
+STACK = np.dtype([("heap", HEAP), ("count", "<u4"), ("truncated", "<u2"), ("submitters", "<u2")], align=True)
 CODE = np.dtype(
     [("heap", HEAP), ("file", "<u4"), ("function", "<u4"), ("first_line", "<u4"), ("reserved", "<u4")], align=True
 )
@@ -245,11 +287,13 @@ ACCOUNT = np.dtype(
         ("storage_written", "<u8"),
         ("minor_faults", "<u8"),
         ("major_faults", "<u8"),
+        ("cpu_user", "<u8"),
+        ("cpu_system", "<u8"),
     ],
     align=True,
 )
 #: Bits of pt_process.accounts.
-ACCOUNT_BEGIN, ACCOUNT_END, ACCOUNT_MIXED = 1, 2, 4
+ACCOUNT_BEGIN, ACCOUNT_END, ACCOUNT_MIXED, ACCOUNT_WAITED = 1, 2, 4, 8
 
 PROCESS_ENTRY = np.dtype(
     [
@@ -292,11 +336,22 @@ PROCESS_ENTRY = np.dtype(
         ("exec_by", "<u4"),
         ("awaited", "<u4"),
         ("shells", "<u4", (8,)),
+        ("full_reason", "<u4"),
+        ("end_by", "<u4"),
+        ("loaded", "<u4"),
+        ("name", "<u4"),
+        ("kind", "<u4"),
+        ("global_rank", "<u4"),
+        ("local_rank", "<u4"),
+        ("world_size", "<u4"),
+        ("imports", "<u4"),
+        ("import_ticks", "<u8"),
+        ("script_since", "<u8"),
     ],
     align=True,
 )
 
-#: C struct name -> dtype, for the parity test.
+#: C struct name -> dtype, for tests/log/test_layout.py.
 STRUCTS: dict[str, np.dtype[np.void]] = {
     "pt_clock_pair": CLOCK_PAIR,
     "pt_header": HEADER,

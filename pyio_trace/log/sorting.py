@@ -1,7 +1,7 @@
-"""Sorted values and their middle, without numpy.ma.
+"""Sorted arrays: distinct values, medians and look-ups, without numpy.ma.
 
-np.unique() and np.median() import it, for data that we never have, and that
-takes as long as reading a hundred thousand operations.
+np.unique() and np.median() import numpy.ma for masked arrays, which never occur
+here.  The import takes as long as reading a hundred thousand operations.
 """
 
 from __future__ import annotations
@@ -23,7 +23,16 @@ def distinct(values: NDArray[_Number]) -> NDArray[_Number]:
 
 
 def median(values: NDArray[np.float64]) -> float:
-    """The middle one, or the mean of the two in the middle; there is at least one."""
+    """The median; there must be at least one value."""
     ordered = np.sort(values)
     middle = len(ordered) // 2
     return float(ordered[middle] + ordered[~middle]) / 2
+
+
+def find(table: NDArray[Any], values: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """(where each value is in an ascending table, whether it is there); the place of a missing one is any valid place,
+    or 0 in an empty table."""
+    if len(table) == 0:
+        return np.zeros(len(values), np.int64), np.zeros(len(values), np.bool_)
+    at = np.minimum(np.searchsorted(table, values), len(table) - 1)
+    return at, table[at] == values

@@ -1,10 +1,10 @@
 """The compiled core, or the reason why there is none.
 
-The one place that imports it: everything else asks here, so that the offline
-half works where the core does not (another platform, a source tree).
+Only this module imports it, so reading logs works where the core does not
+(another platform, a source tree).
 """
 
-from __future__ import annotations
+import os
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     reason: str | None = None
 else:
-    core: ModuleType | None
+    core: "ModuleType | None"
     reason: str | None = None
     try:
         from pyio_trace.native import _capture as core
@@ -23,6 +23,11 @@ else:
         reason = f"the compiled core cannot be loaded ({problem})"
 
 
+def package_folder() -> str:
+    """The folder of the package pyio_trace."""
+    return os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+
+
 def available() -> bool:
-    """Whether tracing can start in this interpreter; `reason` says why not."""
+    """Whether tracing can start in this interpreter; if not, `reason` says why."""
     return reason is None

@@ -7,13 +7,13 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from pyio_trace.report.sections import Section, Table
-from pyio_trace.report.units import shortened
+from pyio_trace.units import shortened
 
 _NARROWEST = 16
 
 
 def plain_lines(parts: Iterable[Section], width: int) -> Iterator[str]:
-    """The sections, line by line, none wider than `width` unless its fixed columns alone are."""
+    """The sections, line by line; no line is wider than `width`, unless its fixed columns are."""
     for number, section in enumerate(parts):
         if number:
             yield ""
@@ -23,13 +23,13 @@ def plain_lines(parts: Iterable[Section], width: int) -> Iterator[str]:
         for line in section.lines:
             if len(line) + 2 <= width:
                 yield "  " + line
-            else:  # a path or a command stays in one piece
+            else:  # do not break within a path or a command
                 wrapped = textwrap.TextWrapper(width, "  ", "    ", break_long_words=False, break_on_hyphens=False)
                 yield from wrapped.wrap(line)
 
 
 def shorten_wide(table: Table, width: int) -> list[tuple[str, ...]]:
-    """The table's rows with the wide column cut so that a line with its indent and gaps fits `width`."""
+    """The rows of the table, with the wide column cut so that each line fits `width`, indent and gaps included."""
     rest = sum(_widths(table, i) + 2 for i in range(len(table.columns)) if i != table.wide) + 2
     room = max(width - rest, _NARROWEST)
     return [(*row[: table.wide], _cut(row[table.wide], room, table.keep), *row[table.wide + 1 :]) for row in table.rows]

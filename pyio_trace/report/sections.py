@@ -1,24 +1,27 @@
-"""The summary in words and figures, before anyone has decided how it is drawn.
+"""The summary as sections of text, independent of how they are drawn.
 
-A section is a title with lines or with a table; plain.py and terminal.py draw
-them.  Sections without anything to say are left out.
+A section is a title with lines or a table; plain.py and terminal.py draw it.
+Empty sections are left out.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import field, replace
 
-from pyio_trace.analysis import facts
+from pyio_trace.analysis.results import figures
 from pyio_trace.errors import printable
-from pyio_trace.report.losses import unseen_lines
-from pyio_trace.report.units import counted, number, percent, seconds, size
+from pyio_trace.light_dataclass import dataclass
+from pyio_trace.units import counted, number, percent, seconds, size
 
 
 @dataclass(frozen=True)
 class Table:
-    """Columns ("<" left, ">" right before the heading) and rows of texts; `wide` is the column that may be cut, to
-    its end (of a path it says more) or its "start" (of a command)."""
+    """Headings, each with its alignment in front ("<" left, ">" right), and rows of texts.
+
+    wide: the column that may be cut.
+    keep: which part of a cut text stays: "end" for a path, "start" for a command.
+    """
 
     columns: tuple[str, ...]
     rows: Sequence[tuple[str, ...]]
@@ -28,7 +31,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Section:
-    """One part of the summary; bad: it says that something is missing or went wrong."""
+    """One part of the summary.  bad: it reports that something is missing or went wrong."""
 
     title: str
     lines: list[str] = field(default_factory=list)
@@ -36,9 +39,12 @@ class Section:
     bad: bool = False
 
 
-def sections(summary: facts.Summary) -> Iterator[Section]:
-    """All that there is to say, the run first, then the largest costs, then the fine print; fit for a terminal."""
-    return map(_printable, _sections(summary))
+def sections(summary: figures.Summary, names: Sequence[str] | None = None) -> Iterator[Section]:
+    """The sections of these names (of NAMES; None: all): the run, then the largest costs, then the fine print.  Safe to
+    print on a terminal."""
+    for name, make in _MAKERS.items():
+        if (names is None or name in names) and (summary.run.calls or name not in _OF_CALLS):
+            yield from map(_printable, make(summary))
 
 
 def _printable(section: Section) -> Section:
@@ -48,30 +54,12 @@ def _printable(section: Section) -> Section:
     return replace(section, title=printable(section.title), lines=[*map(printable, section.lines)], table=table)
 
 
-def _sections(summary: facts.Summary) -> Iterator[Section]:
-    yield _run(summary)
-    if summary.run.calls:
-        yield from _layers(summary)
-        yield from _parents(summary)
-        yield _bytes(summary)
-        yield from _files(summary)
-        yield from _sites(summary)
-        yield from _operations(summary)
-        yield from _sizes(summary)
-    yield from _errors(summary)
-    yield from _in_flight(summary)
-    yield from _processes(summary)
-    lines = unseen_lines(summary.unseen)
-    if lines:
-        yield Section("Not seen", lines, bad=True)
-    yield _cost(summary)
-
-
-def _run(summary: facts.Summary) -> Section:
+def _run(summary: figures.Summary) -> Iterator[Section]:
     run, time = summary.run, summary.time
     processes = len(summary.processes)
-    share = f"{seconds(time.busy)} in I/O, {percent(time.share)} of "
-    share += "the wall time" if processes <= 1 else f"the {seconds(time.wall)} that {processes} processes lived"
+    lived = _bounded(time.wall_is, seconds(time.wall))
+    share = f"{seconds(time.busy)} in calls, {_bounded(_INVERSE[time.wall_is], percent(time.share))} of "
+    share += "the wall time" if processes <= 1 else f"the {lived} that {processes} processes lived"
     state = " so far; still running" if run.running else ""
     log = f"log {run.path}, {size(run.log_bytes)}"
     if run.mode != "trace":
@@ -79,29 +67,40 @@ def _run(summary: facts.Summary) -> Section:
     elif run.bytes_per_operation is not None:
         log += f", {run.bytes_per_operation:.1f} B an operation"
     lines = [
-        f"{seconds(run.wall)} wall time{state}, {share}",
+        f"{_bounded(run.wall_is, seconds(run.wall))} wall time{state}, {share}",
         f"{counted(run.calls, 'call')} in {counted(max(processes, 1), 'process', 'processes')} on {run.host}; {log}",
     ]
+    if run.selection:
+        lines.insert(0, f"Selected {number(run.records)} of {counted(run.records_in_log, 'row')}: {run.selection}")
     if run.ring_since is not None:
         since = seconds(max(run.ring_since - run.start, 0))
-        lines.append(f"The ring wrote over earlier operations; it is whole from {since} after the start on.")
+        lines.append(f"The ring has overwritten earlier operations; the log is complete from {since} after the start.")
     if not run.calls:
-        lines.append("No operation was recorded.")
-    return Section("pyio_trace: " + command(run.command), lines)
+        lines.append("No operation matches the selection." if run.selection else "No operation was recorded.")
+    yield Section("pyio_trace: " + command(run.command), lines)
 
 
-def _layers(summary: facts.Summary) -> Iterator[Section]:
+#: How a share is bounded if the time that it is a share of is bounded in this way.
+_INVERSE = {"": "", "at most": "at least", "at least": "at most", "about": "about"}
+_SIGNS = {"": "", "at most": "<=", "at least": ">="}
+
+
+def _bounded(word: str, text: str) -> str:
+    return f"{word} {text}" if word else text
+
+
+def _layers(summary: figures.Summary) -> Iterator[Section]:
     rows = [
         (one.layer, number(one.count), seconds(one.busy), seconds(one.time), size(one.read), size(one.written))
         for one in summary.layers
     ]
     columns = ("<layer", ">calls", ">busy", ">summed", ">read", ">written")
-    if rows:  # none: all it did was to start programs
+    if rows:  # empty if the run only started programs
         yield Section("Layers", table=Table(columns, rows, 0))
 
 
-def _parents(summary: facts.Summary) -> Iterator[Section]:
-    """How sure it is in which span a POSIX call happened."""
+def _parents(summary: figures.Summary) -> Iterator[Section]:
+    """How sure the parents of POSIX calls are."""
     known = [f"{100 * one.share:.1f} % {one.link}" for one in summary.links if one.share is not None]
     lines = [f"parents known: {', '.join(known)}"] if known else []
     lines += [
@@ -113,26 +112,27 @@ def _parents(summary: facts.Summary) -> Iterator[Section]:
         yield Section("Spans", ["; ".join(lines)])
 
 
-def _bytes(summary: facts.Summary) -> Section:
-    figures = summary.bytes
+def _bytes(summary: figures.Summary) -> Iterator[Section]:
+    volume = summary.bytes
     lines = []
-    if figures.asked_read or figures.asked_written:
-        lines.append(f"application asked for  {size(figures.asked_read)} read, {size(figures.asked_written)} written")
-    moved = f"POSIX moved            {size(figures.posix_read)} read, {size(figures.posix_written)} written"
-    lines.append(moved + (f", {size(figures.copied)} copied" if figures.copied else ""))
-    if figures.stream_read or figures.stream_written:
-        lines.append(f"C streams moved        {size(figures.stream_read)} read, {size(figures.stream_written)} written")
-    distinct = f"distinct bytes touched {size(figures.distinct)}"
-    if figures.distinct_read and figures.distinct_written:
-        distinct += f" ({size(figures.distinct_read)} read, {size(figures.distinct_written)} written)"
+    if volume.asked_read or volume.asked_written:
+        lines.append(f"application asked for  {size(volume.asked_read)} read, {size(volume.asked_written)} written")
+    moved = f"POSIX moved            {size(volume.posix_read)} read, {size(volume.posix_written)} written"
+    lines.append(moved + (f", {size(volume.copied)} copied" if volume.copied else ""))
+    if volume.stream_read or volume.stream_written:
+        lines.append(f"C streams moved        {size(volume.stream_read)} read, {size(volume.stream_written)} written")
+    at_most = "at most " if volume.distinct_filled else ""
+    distinct = f"distinct bytes touched {at_most}{size(volume.distinct)}"
+    if volume.distinct_read and volume.distinct_written:
+        distinct += f" ({size(volume.distinct_read)} read, {size(volume.distinct_written)} written)"
     lines.append(distinct)
     ratios = [
         f"{ratio:.2f} x for {what}"
-        for ratio, what in ((figures.read_amplification, "reads"), (figures.write_amplification, "writes"))
+        for ratio, what in ((volume.read_amplification, "reads"), (volume.write_amplification, "writes"))
         if ratio is not None
     ]
     if ratios:
-        lines.append(f"amplification          {', '.join(ratios)} (bytes moved below a call / bytes it asked for)")
+        lines.append(f"amplification          {', '.join(ratios)} (moved / asked for)")
     metadata = summary.metadata
     lines.append(
         f"metadata               {counted(metadata.count, 'call')}, {seconds(metadata.time)}, "
@@ -141,13 +141,13 @@ def _bytes(summary: facts.Summary) -> Section:
     imports = summary.imports
     if imports.count:
         figures_of = f"{counted(imports.count, 'call')}, {seconds(imports.time)}, {size(imports.bytes)} read"
-        lines.append(f"imports, kept apart    {figures_of}")
-    return Section("Bytes", lines)
+        lines.append(f"imports (not above)    {figures_of}")
+    yield Section("Bytes", lines)
 
 
-def _files(summary: facts.Summary) -> Iterator[Section]:
+def _files(summary: figures.Summary) -> Iterator[Section]:
     rows = [
-        (seconds(f.time), number(f.opens), number(f.reads), size(f.read), number(f.writes), size(f.written), f.path)
+        (seconds(f.time), number(f.opens), number(f.reads), size(f.read), number(f.writes), size(f.written), _name(f))
         for f in summary.files
     ]
     if rows:
@@ -155,14 +155,46 @@ def _files(summary: facts.Summary) -> Iterator[Section]:
         yield Section(_top("Files", len(rows), summary.files_count), table=Table(columns, rows, 6))
 
 
-def _sites(summary: facts.Summary) -> Iterator[Section]:
-    rows = [(seconds(s.time), number(s.count), size(s.read), size(s.written), s.site) for s in summary.sites]
+def _name(file: figures.File) -> str:
+    if file.renamed_from is None:
+        return file.path
+    return f"{file.path} (inferred: written as {file.renamed_from.rpartition('/')[2]})"
+
+
+def _sites(summary: figures.Summary) -> Iterator[Section]:
+    rows = [(seconds(s.time), number(s.count), size(s.read), size(s.written), _submitted(s)) for s in summary.sites]
     if rows:
         columns = (">time", ">calls", ">read", ">written", "<line")
         yield Section(_top("Source lines", len(rows), summary.sites_count), table=Table(columns, rows, 4))
 
 
-def _operations(summary: facts.Summary) -> Iterator[Section]:
+def _submitted(site: figures.Site) -> str:
+    """The line, marked if other threads made calls on its behalf."""
+    if not site.submitted:
+        return site.site
+    return f"{site.site} (submitted)" if site.submitted >= site.count else f"{site.site} (partly submitted)"
+
+
+def _tasks(summary: figures.Summary) -> Iterator[Section]:
+    tasks = summary.overview.tasks if summary.overview is not None else []
+    rows = [
+        (
+            seconds(one.time_ns),
+            number(one.count),
+            seconds(one.time_ns // one.count),
+            seconds(one.cpu_ns) if one.cpu_ns else "-",
+            seconds(one.io_ns) if one.io_ns else "-",
+            number(one.processes),
+            one.name,
+        )
+        for one in tasks
+    ]
+    if rows:
+        columns = (">time", ">tasks", ">mean", ">CPU", ">I/O", ">processes", "<task")
+        yield Section("Tasks by time", table=Table(columns, rows, 6))
+
+
+def _operations(summary: figures.Summary) -> Iterator[Section]:
     rows = [
         (
             seconds(o.time),
@@ -180,7 +212,7 @@ def _operations(summary: facts.Summary) -> Iterator[Section]:
         yield Section("Operations by time", table=Table(columns, rows, 6))
 
 
-def _sizes(summary: facts.Summary) -> Iterator[Section]:
+def _sizes(summary: figures.Summary) -> Iterator[Section]:
     rows = [
         (label, number(reads), number(writes))
         for (label, reads), (_, writes) in zip(summary.reads.bins, summary.writes.bins, strict=True)
@@ -196,58 +228,63 @@ def _sizes(summary: facts.Summary) -> Iterator[Section]:
     yield Section("Access sizes (POSIX)", lines, Table(("<bytes", ">reads", ">writes"), rows, 0))
 
 
-def _errors(summary: facts.Summary) -> Iterator[Section]:
+def _errors(summary: figures.Summary) -> Iterator[Section]:
     rows = [(number(e.count), e.name, e.layer, e.op) for e in summary.errors]
     if rows:
         title = f"Failed calls ({number(summary.failed_count)})"
         yield Section(title, table=Table((">calls", "<error", "<layer", "<operation"), rows, 3))
 
 
-def _in_flight(summary: facts.Summary) -> Iterator[Section]:
-    rows = [
-        (str(one.pid if one.pid is not None else "?"), one.op, one.path or "", one.site or "")
-        for one in summary.in_flight
-    ]
+def _in_flight(summary: figures.Summary) -> Iterator[Section]:
+    rows = [(_process(one.name, one.pid), one.op, one.path or "", one.site or "") for one in summary.in_flight]
     if rows:
         what = "In flight" if summary.run.running else "In flight when their process ended"
         title = f"{what} ({number(summary.in_flight_count)})"
-        yield Section(title, table=Table((">pid", "<operation", "<file", "<line"), rows, 2), bad=True)
+        yield Section(title, table=Table(("<process", "<operation", "<file", "<line"), rows, 2), bad=True)
 
 
-def _processes(summary: facts.Summary) -> Iterator[Section]:
+def _processes(summary: figures.Summary) -> Iterator[Section]:
     if len(summary.processes) < 2:
         return
     shown = sorted(summary.processes, key=lambda p: -p.busy)[:20]
     rows = [
         (
-            str(p.pid),
-            seconds(p.wall),
+            _SIGNS[p.wall_is] + seconds(p.wall),
             seconds(p.busy),
-            percent(p.share),
             number(p.calls),
             size(p.read),
+            "?" if p.storage_read is None else size(p.storage_read),
             size(p.written),
-            p.ended,
-            _line(p.site),
-            command(p.command),
+            _process(p.name, p.pid)
+            + (f" from {_line(p.site)}" if p.site else "")
+            + (f", {p.ended}" if p.ended != "exit 0" else ""),
         )
         for p in shown
     ]
-    columns = (">pid", ">wall", ">I/O", ">share", ">calls", ">read", ">written", "<ended", "<from", "<command")
-    yield Section(_top("Processes", len(rows), len(summary.processes)), table=Table(columns, rows, 9, "start"))
+    columns = (">wall", ">I/O", ">calls", ">read", ">storage", ">written", "<process")
+    yield Section(_top("Processes", len(rows), len(summary.processes)), table=Table(columns, rows, 6, "start"))
 
 
-def _line(site: str | None) -> str:
-    """FILE:LINE of a site, short enough to stand beside something."""
-    if site is None:
-        return ""
+def _process(name: str | None, pid: int | None) -> str:
+    """ "DataLoader 0, worker 1 (4711)"; "?" if the log does not know it."""
+    return f"{name or 'process'} ({pid})" if pid is not None else "?"
+
+
+def _line(site: str) -> str:
+    """FILE:LINE of a site, without folder and function."""
     place = site.rpartition(":")[0]
     return place.rpartition("/")[2] or site
 
 
-def _cost(summary: facts.Summary) -> Section:
+def _unseen(summary: figures.Summary) -> Iterator[Section]:
+    lines = [line for one in summary.weaknesses for line in (one.text, *(f"  {detail}" for detail in one.details))]
+    if lines:
+        yield Section("Not seen", lines, bad=True)
+
+
+def _cost(summary: figures.Summary) -> Iterator[Section]:
     cost = summary.cost
-    return Section(
+    yield Section(
         "Cost of tracing", [f"about {seconds(cost.time)}, {percent(cost.share)} of the wall time (estimated)"]
     )
 
@@ -257,5 +294,17 @@ def _top(what: str, shown: int, there: int) -> str:
 
 
 def command(argv: list[str]) -> str:
-    """A command line in one line, for the eye: without quoting."""
+    """A command as one line, unquoted, for display."""
     return " ".join(" ".join(argv).split()) or "(command not known)"
+
+
+_MAKERS: dict[str, Callable[[figures.Summary], Iterator[Section]]] = {
+    "run": _run, "layers": _layers, "spans": _parents, "bytes": _bytes, "files": _files, "lines": _sites,
+    "tasks": _tasks,
+    "operations": _operations, "sizes": _sizes, "errors": _errors, "in-flight": _in_flight, "processes": _processes,
+    "unseen": _unseen, "cost": _cost,
+}  # fmt: skip
+#: What the sections are called on the command line, in their order.
+NAMES = tuple(_MAKERS)
+#: Sections that say nothing where no call was recorded.
+_OF_CALLS = ("layers", "spans", "bytes", "files", "lines", "tasks", "operations", "sizes")

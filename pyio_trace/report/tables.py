@@ -1,14 +1,14 @@
 """Arrow tables as text, CSV, JSON or Parquet.
 
-Rows are written batch by batch, so a table of any length passes through in
-bounded memory, and whole columns become text at a time: no loop over rows.
+Batches are written one by one, so memory is bounded for tables of any length.
+Columns are converted to text as a whole: there is no loop over rows.
 """
 
 from __future__ import annotations
 
 import io
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import BinaryIO
 
 import pyarrow as pa
@@ -20,20 +20,49 @@ from pyio_trace.errors import printable
 
 FORMATS = ("text", "csv", "json", "parquet")
 _WIDEST = 100
-#: Columns of integers that people want to read in other units, by what they are.
+#: Bytes of strings to expand at a time: in a small log, many rows can share one long string.
+_AT_ONCE = 128 << 20
+#: Integer columns in ns, which text shows in seconds.
 _TIMES = frozenset({"time", "duration", "first", "last"})
-_LEAST = -(1 << 63) + 1  # the int64 below has no absolute value
-#: Rows that printable() has to look at; RE2 writes characters otherwise than Python, and has no surrogates.
-_SUSPECT = r"[\x00-\x1f\x7f-\x{9f}\x{200e}-\x{2069}]"
+_LEAST = -(1 << 63) + 1  # the int64 below it has no absolute value
+#: What a spreadsheet takes for the start of a formula.
+_FORMULA = pa.array(["=", "+", "-", "@", "\t", "\r", "\n"])
+#: Numbers may begin like formulas but are none.
+_NUMBER = r"^[+-]?[0-9]+(\.[0-9]+)?$"
+#: Texts that may need printable().  RE2 spells characters differently from Python, and has no surrogates.
+_SUSPECT = r"[\x00-\x1f\x7f-\x{9f}\x{200e}-\x{2069}]|::|##"
 
 
-def write_table(batches: Iterable[pa.RecordBatch], schema: pa.Schema, kind: str, out: BinaryIO) -> int:
-    """Write batches, all of one schema, as one of FORMATS; returns the number of rows.
+def write_table(
+    batches: Iterable[pa.RecordBatch], schema: pa.Schema, kind: str, out: BinaryIO, *, raw: bool = False
+) -> int:
+    """Writes batches, all of one schema, in one of FORMATS; returns the number of rows.
 
-    json is one array of objects, one to a line; csv has a heading line.
+    json is an array of objects, one per line; csv has a heading line.  Unless
+    raw, csv puts a ' before texts that a spreadsheet would run as formulas.
     """
-    writer = {"text": _text, "csv": _csv, "json": _json, "parquet": _parquet}[kind]
-    return writer(batches, schema, out)
+    if kind == "parquet":
+        return _parquet(batches, schema, out)
+    parts = _in_parts(batches)
+    if kind == "csv":
+        return _csv(parts, schema, out, raw)
+    return {"text": _text, "json": _json}[kind](parts, schema, out)
+
+
+def _in_parts(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Splits batches so that the strings of a part, expanded for each row, take bounded memory."""
+    known: dict[int, tuple[pa.Array, int]] = {}  # column -> its dictionary, bytes of its longest string
+    for batch in batches:
+        width = 1
+        for number, column in enumerate(batch.columns):
+            if not pa.types.is_dictionary(column.type) or not len(column.dictionary):
+                continue
+            if number not in known or not known[number][0].equals(column.dictionary):
+                known[number] = column.dictionary, pc.max(pc.binary_length(column.dictionary)).as_py() or 0
+            width += known[number][1]
+        step = max(_AT_ONCE // width, 1)
+        for first in range(0, batch.num_rows, step) if batch.num_rows > step else (0,):
+            yield batch.slice(first, step)
 
 
 def _parquet(batches: Iterable[pa.RecordBatch], schema: pa.Schema, out: BinaryIO) -> int:
@@ -45,18 +74,33 @@ def _parquet(batches: Iterable[pa.RecordBatch], schema: pa.Schema, out: BinaryIO
     return rows
 
 
-def _csv(batches: Iterable[pa.RecordBatch], schema: pa.Schema, out: BinaryIO) -> int:
-    rows = 0
+def _csv(batches: Iterable[pa.RecordBatch], schema: pa.Schema, out: BinaryIO, raw: bool) -> int:
+    rows, terminal = 0, out.isatty()
     out.write((",".join(f'"{name}"' for name in schema.names) + "\n").encode())
     options = pyarrow.csv.WriteOptions(include_header=False, quoting_style="needed")
     for batch in batches:
         if batch.num_rows:
-            plain = pa.RecordBatch.from_arrays([_decoded(column) for column in batch.columns], schema.names)
+            cells = [_csv_cells(_decoded(column), raw, terminal) for column in batch.columns]
+            plain = pa.RecordBatch.from_arrays(cells, schema.names)
             buffer = io.BytesIO()
             pyarrow.csv.write_csv(plain, buffer, options)
             out.write(buffer.getbuffer())
             rows += batch.num_rows
     return rows
+
+
+def _csv_cells(column: pa.Array, raw: bool, terminal: bool) -> pa.Array:
+    """The column, with texts that neither a terminal nor a spreadsheet interprets."""
+    if not pa.types.is_string(column.type):
+        return column
+    texts = printable_column(column) if terminal else column
+    if raw:
+        return texts
+    formula = pc.is_in(pc.utf8_slice_codeunits(texts, 0, 1), value_set=_FORMULA)
+    if not pc.any(formula).as_py():
+        return texts
+    formula = pc.and_not(formula, pc.match_substring_regex(texts, _NUMBER))
+    return pc.if_else(formula, pc.binary_join_element_wise("'", texts, ""), texts)
 
 
 def _json(batches: Iterable[pa.RecordBatch], schema: pa.Schema, out: BinaryIO) -> int:
@@ -78,16 +122,18 @@ def _json(batches: Iterable[pa.RecordBatch], schema: pa.Schema, out: BinaryIO) -
 
 
 def _json_values(column: pa.Array) -> pa.Array:
-    """Each value as JSON text; strings are quoted once for each distinct one."""
-    if pa.types.is_integer(column.type) or pa.types.is_boolean(column.type):
+    """Each value as JSON text.  Each distinct string is quoted once."""
+    if pa.types.is_integer(column.type) or pa.types.is_boolean(column.type) or pa.types.is_floating(column.type):
         return pc.fill_null(pc.cast(column, pa.string()), "null")
-    coded = column if pa.types.is_dictionary(column.type) else pc.dictionary_encode(column)
+    coded = column
+    if not pa.types.is_dictionary(column.type) or len(column.dictionary) > len(column):
+        coded = pc.dictionary_encode(_decoded(column))  # only the strings that these rows have
     quoted = pa.array([json.dumps(text) for text in coded.dictionary.to_pylist()], pa.string())
     return pc.fill_null(quoted.take(coded.indices), "null")
 
 
 def _text(batches: Iterable[pa.RecordBatch], schema: pa.Schema, out: BinaryIO) -> int:
-    """Aligned columns; widths are those of the first batch, later ones may stand out."""
+    """Aligned columns.  The first batch sets the widths; later values may exceed them."""
     widths: list[int] | None = None
     rows = 0
     for batch in batches:
@@ -126,7 +172,7 @@ def _padded(text: pa.Array, field: pa.Field, width: int) -> pa.Array:
 
 
 def _text_values(name: str, column: pa.Array) -> pa.Array:
-    """Values as people read them: ns as seconds with a point, null as "-"."""
+    """Values for people: ns as decimal seconds, null as "-"."""
     if name in _TIMES and pa.types.is_integer(column.type):
         sign = pc.if_else(pc.less(column, 0), "-", "")
         size = pc.abs(pc.max_element_wise(column, _LEAST, skip_nulls=False))
@@ -145,7 +191,7 @@ def _text_values(name: str, column: pa.Array) -> pa.Array:
 
 
 def printable_column(texts: pa.Array) -> pa.Array:
-    """Strings so that each stays one line and does nothing to a terminal; distinct ones are looked at once."""
+    """Strings that stay on one line and have no effect on a terminal.  Each distinct one is converted once."""
     if not pc.any(pc.match_substring_regex(texts, _SUSPECT)).as_py():
         return texts
     coded = pc.dictionary_encode(texts)
@@ -157,6 +203,6 @@ def _decoded(column: pa.Array) -> pa.Array:
 
 
 def _write_lines(lines: pa.Array, between: bytes, out: BinaryIO) -> None:
-    """The strings of an array with `between` in between, as one write: joined inside Arrow, not here."""
+    """Writes the strings of an array, with `between` between them, at once: Arrow joins them, not Python."""
     whole = pa.ListArray.from_arrays(pa.array([0, len(lines)], pa.int32()), lines)
     out.write(pc.binary_join(whole, between.decode())[0].as_buffer())

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pyio_trace.analysis.intervals import BusyTime, ByteRanges, merge
+from pyio_trace.analysis.sums.intervals import BusyTime, merge
 
 Intervals = list[tuple[int, int]]
 intervals = st.lists(st.tuples(st.integers(0, 60), st.integers(0, 20)).map(lambda p: (p[0], p[0] + p[1])), max_size=30)
@@ -46,7 +46,7 @@ def test_settling_in_the_order_of_begins_changes_nothing(pairs: Intervals) -> No
     pairs.sort()
     busy = BusyTime(1, 1, 100, limit=0)
     for start, end in pairs:
-        busy.settle(start)
+        busy.add_up_before(start)
         busy.add((0,), *busy.on_axis(np.zeros(1, np.int64), np.array([start]), np.array([end])))
     totals, _ = busy.finish()
     assert totals[0, 0] == len(marked(pairs))
@@ -56,16 +56,16 @@ def test_a_late_interval_never_makes_the_union_longer_than_the_clock() -> None:
     busy = BusyTime(1, 1, 100, limit=0)
     zero = np.zeros(1, np.int64)
     busy.add((0,), *busy.on_axis(zero, np.array([0]), np.array([10])))
-    busy.settle(20)
+    busy.add_up_before(20)
     busy.add((0,), *busy.on_axis(zero, np.array([5]), np.array([30])))
     assert busy.finish()[0].tolist() == [[10 + 10]]
 
 
-def test_settled_processes_do_not_bind_those_of_another_log() -> None:
+def test_processes_added_up_do_not_bind_those_of_another_log() -> None:
     busy = BusyTime(1, 2, 100, limit=0)
     one = np.ones(1, np.int64)
     busy.add((0,), *busy.on_axis(0 * one, np.array([0]), np.array([10])))
-    busy.settle(50)
+    busy.add_up_before(50)
     busy.add((0,), *busy.on_axis(one, np.array([0]), np.array([7])))
     assert busy.finish()[0].tolist() == [[10, 7]]
 
@@ -77,29 +77,3 @@ def test_months_of_many_processes() -> None:
     busy.add((0,), *busy.on_axis(last, np.array([wall - 10**12]), np.array([wall])))
     total = int(busy.finish()[0][0, processes - 1])
     assert abs(total - 10**12) < 10**9
-
-
-@given(st.lists(st.tuples(st.integers(0, 3), intervals), max_size=6))
-def test_bytes_of_files(parts: list[tuple[int, Intervals]]) -> None:
-    ranges = ByteRanges(limit=8)
-    for file, pairs in parts:
-        starts, ends = columns(pairs)
-        ranges.add(np.full(len(starts), file), starts, ends)
-    assert ranges.total() == len({(file, unit) for file, pairs in parts for unit in marked(pairs)})
-
-
-def test_bytes_far_out_and_many_files() -> None:
-    ranges, other = ByteRanges(), ByteRanges()
-    far = 1 << 50
-    ranges.add(np.array([1, 1, 1 << 40]), np.array([0, far, 5]), np.array([10, far + 10, 8]))
-    other.add(np.array([1, 1]), np.array([5, far + 5]), np.array([15, far + 15]))
-    assert (ranges.total(), other.total()) == (23, 20)
-    ranges.update(other)
-    assert ranges.total() == 15 + 15 + 3
-
-
-def test_neighbouring_files_stay_apart() -> None:
-    ranges = ByteRanges()
-    end = 1 << 41
-    ranges.add(np.array([1, 2]), np.array([end - 10, 0]), np.array([end - 1, 10]))
-    assert ranges.total() == 19

@@ -1,8 +1,9 @@
 # ruff: noqa: E501 - in the tables a program stands on one line
-"""Whose line an operation is, and which call at a higher layer it happened in."""
+"""Each operation has the source line that caused it and the higher-level call it happened in."""
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 
@@ -31,7 +32,11 @@ WAYS = {
     "shutil": ('shutil.copyfile("data", "copy")', {"copy_file_range" if NEW else "sendfile"}, None),
     "scandir": ("return list(os.scandir('.'))", {"readdir"}, None),
     "gzip": ('with gzip.open("zipped.gz") as f: return f.read()', {"read"}, "BufferedReader.read"),
-    "ctypes": ('libc = ctypes.CDLL(None); fd = libc.open(b"data", 0); libc.pread(fd, ctypes.create_string_buffer(9), 9, 0)', {"pread"}, None),
+    "ctypes": (
+        'libc = ctypes.CDLL(None); fd = libc.open(b"data", 0); libc.pread(fd, ctypes.create_string_buffer(9), 9, 0)',
+        {"pread"},
+        None,
+    ),
 }
 PREPARE = """\
 import ctypes, gzip, json, mmap, os, pathlib, pickle, shutil, sqlite3, zipfile
@@ -68,7 +73,7 @@ def test_each_operation_has_its_line_and_its_caller(program: Runner, tmp_path: P
     # THEN every operation on its files is of that line, called from the one that called it
     assert {row["site"] for row in mine} == {f"{tmp_path}/program.py:{number}:read"}
     stack = f"{tmp_path}/program.py:{number + 3}:<module>;{tmp_path}/program.py:{number}:read"
-    assert all(row["stack"].startswith(stack) for row in mine)
+    assert all(row["call_stack"].startswith(stack) for row in mine)
     posix = {row["op"] for row in mine if row["layer"] in ("posix", "stdio")}
     assert posix >= operations
     # THEN what happened in a call of a file object leads to it, and everything leads to the span
@@ -95,10 +100,10 @@ def test_stack_goes_through_libraries(program: Runner, tmp_path: Path) -> None:
     """
     # WHEN it is run traced THEN the site is the program's line, and the stack has all of them
     outcome = succeeded(program.traced(text))
-    (row,) = outcome.select(op="read", path=tmp_path / "set.ini", moved=lambda moved: moved > 0)
+    (row,) = outcome.select(op="read", path=tmp_path / "set.ini", bytes_moved=lambda moved: moved > 0)
     script = f"{tmp_path}/program.py"
     assert row["site"] == f"{script}:5:Settings.load.<locals>.<genexpr>"
-    sites = row["stack"].split(";")
+    sites = row["call_stack"].split(";")
     assert sites[:5] == [
         f"{script}:8:<module>", f"{script}:8:<lambda>", f"{script}:5:Settings.load",
         f"{script}:5:Settings.load.<locals>.<listcomp>", f"{script}:5:Settings.load.<locals>.<genexpr>",
@@ -125,9 +130,9 @@ def test_option_stacks(program: Runner, tmp_path: Path, stacks: str) -> None:
     # THEN there is the whole stack, or the line, or nothing
     assert row["site"] == (None if stacks == "off" else f"{script}:3:inner")
     if stacks == "full":
-        assert row["stack"] == f"{script}:7:<module>;{script}:5:outer;{script}:3:inner"
+        assert row["call_stack"] == f"{script}:7:<module>;{script}:5:outer;{script}:3:inner"
     if stacks == "off":
-        assert row["stack"] is None
+        assert row["call_stack"] is None
     assert outcome.process(outcome.pid)["stack_state"] == stacks
 
 
@@ -149,10 +154,12 @@ def test_code_that_comes_and_goes(program: Runner, tmp_path: Path) -> None:
 
 
 def test_more_lines_in_turn_than_a_thread_remembers(program: Runner, tmp_path: Path) -> None:
-    # GIVEN a program in which forty lines take turns, each of which opens and reads a file, by names of any letters
+    # GIVEN a program in which forty lines take turns opening and reading files, whose names have any letters
     names = [f"{letter}{n}" for n, letter in enumerate("aé☃😀" * 10)]
     lines = [f"    with open({name!r}, 'rb') as f: f.read(5)" for name in names]
-    text = "\n".join(["import pathlib", f"for name in {names!r}: pathlib.Path(name).touch()", "for _ in range(3):", *lines])
+    text = "\n".join(
+        ["import pathlib", f"for name in {names!r}: pathlib.Path(name).touch()", "for _ in range(3):", *lines]
+    )
     # WHEN it is run traced
     outcome = succeeded(program.traced(text))
     # THEN each call has its line, and so has what it did to the file
@@ -174,7 +181,7 @@ def test_deep_recursion(program: Runner, tmp_path: Path) -> None:
     # THEN its line is there, and the stack as far as it is kept
     (row,) = outcome.select(op="access", path=tmp_path / "deep")
     assert row["site"] == f"{tmp_path}/program.py:3:down"
-    assert row["stack"].count(";") >= 63
+    assert row["call_stack"].count(";") >= 63
 
 
 def test_spans(program: Runner, tmp_path: Path) -> None:
@@ -203,7 +210,9 @@ def test_spans(program: Runner, tmp_path: Path) -> None:
     """
     # WHEN it is run traced THEN each operation is in its span, with what was said of it
     outcome = succeeded(program.traced(text))
-    chains = {Path(row["path"]).name: [parent["op"] for parent in outcome.parents(row)] for row in outcome.select(op="mkdir")}
+    chains = {
+        Path(row["path"]).name: [parent["op"] for parent in outcome.parents(row)] for row in outcome.select(op="mkdir")
+    }
     assert chains == {
         "in step": ["step", "epoch"], "in epoch": ["epoch"], "in decorated": ["decorated", "epoch"],
         "seen again": ["epoch"], "outside": [],
@@ -213,3 +222,27 @@ def test_spans(program: Runner, tmp_path: Path) -> None:
         "epoch": '{"number": 3, "what": {"a": [1]}}', "step": None, "failing": None, "decorated": '{"depth": 1}',
     }  # fmt: skip
     assert all(row["duration"] is not None for row in outcome.select(layer="user"))
+
+
+def test_spans_with_any_details(program: Runner) -> None:
+    # GIVEN spans with details that JSON does not have, with keys that it does not have, and with a repr that fails
+    text = """\
+    import pyio_trace
+    class Odd:
+        def __repr__(self):
+            print("asked")
+            raise ValueError("no")
+    cycle = []
+    cycle.append(cycle)
+    with pyio_trace.span("step", loss=float("nan"), sizes={(1, 2): 3}, cycle=cycle, odd=Odd(), n=1, kind=set):
+        print("inside")
+    """
+    # WHEN it is run untraced THEN nobody looks at them
+    assert program.bare(text).stdout == "inside\n"
+    # WHEN it is run traced THEN it goes on, and the details are JSON
+    outcome = succeeded(program.traced(text))
+    assert outcome.stdout.endswith("inside\n")
+    (row,) = outcome.select(layer="user")
+    assert json.loads(row["detail"], parse_constant=pytest.fail) == {
+        "loss": "nan", "sizes": "{(1, 2): 3}", "cycle": "[[...]]", "odd": "Odd", "n": 1, "kind": "<class 'set'>",
+    }  # fmt: skip

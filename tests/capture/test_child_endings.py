@@ -1,11 +1,14 @@
-"""A child that reads and then ends, in every way a process can end: nothing it did is lost."""
+"""A child reads and then ends in each way a process can end: none of its operations is lost."""
 
 from __future__ import annotations
 
+import signal
+import sys
 from pathlib import Path
 
 import pytest
 
+from pyio_trace.analysis.summary.summarize import summarize
 from tests.support.programs import Outcome, Runner, succeeded
 
 BLOCKS = 1000
@@ -33,8 +36,10 @@ def read(fd):
 
 def check_reads(outcome: Outcome, pid: int, data: Path, op: str = "pread") -> None:
     rows = outcome.select(pid=pid, op=op, path=data)
-    assert [row["offset"] for row in rows] == [n * BLOCK for n in range(BLOCKS)]
-    assert {(row["size"], row["moved"], row["errno"], row["count"]) for row in rows} == {(BLOCK, BLOCK, 0, 1)}
+    assert [row["file_offset"] for row in rows] == [n * BLOCK for n in range(BLOCKS)]
+    assert {(row["bytes_requested"], row["bytes_moved"], row["errno"], row["calls"]) for row in rows} == {
+        (BLOCK, BLOCK, 0, 1)
+    }
     assert all(row["duration"] is not None for row in rows)
 
 
@@ -137,34 +142,32 @@ def test_plain_reads_share_one_position_between_parent_and_child(program: Runner
     # WHEN it is run traced THEN the offsets of both, put together, are the file's in order
     outcome = succeeded(program.traced(text, data))
     rows = sorted(outcome.select(op="read", path=data), key=lambda row: row["time"])
-    assert [row["offset"] for row in rows] == [n * BLOCK for n in range(101)]
+    assert [row["file_offset"] for row in rows] == [n * BLOCK for n in range(101)]
     assert len({row["pid"] for row in rows}) == 2
 
 
 def test_child_killed_while_blocked_in_a_read(program: Runner, tmp_path: Path) -> None:
     # GIVEN a child that is killed while it waits for the first byte of a FIFO
     text = """\
-    import os, signal, sys, time
+    import os, signal, sys
+    from waiting import wait_for_reader
     os.mkfifo("queue")
     pid = os.fork()
     if pid == 0:
         fd = os.open("queue", os.O_RDWR)
         os.read(fd, 123)
         os._exit(0)
-    def blocked():
-        fields = open(f"/proc/{pid}/syscall").read().split()
-        return fields[0] == "0" and int(fields[3], 16) == 123
-    while not blocked():
-        time.sleep(0.01)
+    wait_for_reader(pid)
     os.kill(pid, signal.SIGKILL)
     os.waitpid(pid, 0)
     print(pid)
     """
+    program.write_waiting()
     # WHEN it is run traced
     outcome = succeeded(program.traced(text))
     # THEN the read is there, in flight: no duration, nothing moved
     (row,) = outcome.select(pid=int(outcome.stdout), op="read", path=tmp_path / "queue")
-    assert (row["duration"], row["moved"], row["size"]) == (None, None, 123)
+    assert (row["duration"], row["bytes_moved"], row["bytes_requested"]) == (None, None, 123)
     assert outcome.process(row["pid"])["ended"] == "signal 9 (SIGKILL)"
 
 
@@ -202,5 +205,55 @@ for _ in range(200):
     # WHEN it is run traced
     outcome = succeeded(program.traced(text, data))
     # THEN all is in the log: a child has its entry there (12 KiB), and a page each for its records and its names
-    assert len(outcome.select(op="read", path=data, moved=100, fd=lambda fd: fd > 2)) == 200
+    assert len(outcome.select(op="read", path=data, bytes_moved=100, fd=lambda fd: fd > 2)) == 200
     assert outcome.path.stat().st_size < 200 * (12 + 4 + 4 << 10) + (512 << 10)
+
+
+KILLED = """\
+    import os, signal, sys, time
+    told, tell = os.pipe()
+    if (child := os.fork()) == 0:
+        os.stat("/")
+        os.write(tell, b"x")
+        signal.pause()
+    os.read(told, 1)
+    before = time.time_ns()
+    os.kill(child, signal.SIGKILL)
+    {wait}
+    print(child, before, time.time_ns())
+"""
+
+
+@pytest.mark.parametrize("waits", [True, False])
+def test_a_killed_process_lived_until_somebody_knew_of_its_end(program: Runner, waits: bool) -> None:
+    # GIVEN a child that is killed long after its last operation, and waited for or not WHEN it is run traced
+    wait = "os.waitpid(child, 0)" if waits else "pass"
+    outcome = succeeded(program.command(
+        [sys.executable, "-m", "pyio_trace", "-o", "run.parquet", program.write(KILLED.format(wait=wait))],
+        log="run.parquet",
+    ))  # fmt: skip
+    child, before, after = map(int, outcome.stdout.split())
+    entry = outcome.process(child)
+    # THEN its end is when its parent knew of it, or else who packs the log, and the summary says what that is
+    assert entry["end_by"] == ("parent" if waits else "reader")
+    assert entry["end"] >= before - 1_000_000  # of the two clocks
+    assert not waits or entry["end"] <= after + 1_000_000
+    assert outcome.process(outcome.processes[0]["pid"])["end_by"] == "itself"
+    summary = summarize(outcome.log)
+    assert [process.wall_is for process in summary.processes] == ["", "at most"]
+    assert ("at most" in outcome.stderr) == (not waits)
+    words = [sys.executable, "-m", "pyio_trace", "summary", outcome.path, "--section", "processes"]
+    assert "<=" in program.command(words).stdout
+
+
+def test_a_killed_run_lived_until_its_log_is_read(program: Runner) -> None:
+    # GIVEN a program that is killed WHEN its log is read THEN the time it lived is a bound, and said to be
+    outcome = program.traced(
+        "import os, signal, time; print(time.time_ns(), flush=True); os.kill(os.getpid(), signal.SIGKILL)"
+    )
+    assert outcome.status == -signal.SIGKILL
+    [entry] = outcome.processes
+    assert (entry["end_by"], entry["ended"]) == ("reader", "lost (killed or crashed; not seen)")
+    assert entry["end"] >= int(outcome.stdout)
+    told = program.command([sys.executable, "-m", "pyio_trace", "summary", outcome.path]).stdout
+    assert "at most" in told.splitlines()[0]

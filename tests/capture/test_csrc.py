@@ -1,4 +1,4 @@
-"""What C code does: every way to a libc function, signals, threads and processes of its own (tests/csrc/)."""
+"""C code (tests/csrc): every way to call libc, and its own signals, threads and processes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,10 @@ FLAGS = {
 }
 
 #: Called from Python, and from a program of C on each platform that there are tools for.
-ELSEWHERE = [name if name == "no PIE" else pytest.param(name, marks=pytest.mark.slow) for name in PLATFORMS]
+ELSEWHERE = [
+    pytest.param(name, marks=pytest.mark.once if name == "no PIE" else [pytest.mark.once, pytest.mark.slow])
+    for name in PLATFORMS
+]
 everywhere = pytest.mark.parametrize("build", ["python", *ELSEWHERE], indirect=True, scope="session")
 
 
@@ -78,8 +81,8 @@ def _spelt(argument: object) -> str:
 
 def check_reads(outcome: Outcome, data: Path, times: int, size: int = 100) -> None:
     rows = outcome.select(op="pread", path=data)
-    assert [row["offset"] for row in rows] == list(range(times))
-    assert {(row["size"], row["moved"]) for row in rows} == {(size, size)}
+    assert [row["file_offset"] for row in rows] == list(range(times))
+    assert {(row["bytes_requested"], row["bytes_moved"]) for row in rows} == {(size, size)}
     assert len(outcome.select(op="open", path=data, layer="posix")) == 1
     assert len(outcome.select(op="close", path=data, layer="posix")) >= 1
 
@@ -169,7 +172,7 @@ def test_libraries_that_come_and_go(program: Runner, data: Path, build: Build) -
 @everywhere
 @pytest.mark.parametrize("flags", ["lazy", "bind now", "fortified"])
 def test_errno_is_left_alone(program: Runner, data: Path, build: Build, flags: str) -> None:
-    # GIVEN calls with errno set before WHEN they succeed THEN errno is what it was; where they fail it is theirs
+    # GIVEN calls with errno set before WHEN they succeed THEN errno is unchanged; when they fail, they set it
     outcome = call(program, build(FLAGS[flags]), "errno_is_left_alone", data, "/nonexistent/file")
     assert [row["errno"] for row in outcome.select(op=("open", "stat"), path="/nonexistent/file")] == [2] * 4
 
@@ -191,10 +194,10 @@ def test_signal_handler_that_writes_in_the_middle(
     # WHEN signals come in at any moment THEN not one call is lost or mixed up
     reads, writes = map(int, outcome.stdout.split())
     rows = outcome.select(op="pread", path=data)
-    assert [row["offset"] for row in rows] == [n % 1000 for n in range(reads)]
-    assert {(row["size"], row["moved"], row["errno"]) for row in rows} == {(16, 16, 0)}
+    assert [row["file_offset"] for row in rows] == [n % 1000 for n in range(reads)]
+    assert {(row["bytes_requested"], row["bytes_moved"], row["errno"]) for row in rows} == {(16, 16, 0)}
     rows = outcome.select(op="write", path=tmp_path / "out")
-    assert (len(rows), {row["moved"] for row in rows}) == (writes, {10})
+    assert (len(rows), {row["bytes_moved"] for row in rows}) == (writes, {10})
     assert (tmp_path / "out").stat().st_size == writes * 10
     assert outcome.log.losses() == {}
 
@@ -218,10 +221,10 @@ def test_vfork_and_exec(program: Runner, data: Path, build: Build) -> None:
     # WHEN they are made THEN the parent's descriptors are what they were, and nothing is lost
     rows = outcome.select(op="pread", path=data)
     ours = [row for row in rows if row["pid"] == outcome.pid]
-    assert [(row["offset"], row["moved"]) for row in ours] == [(n, 100) for n in range(40)]
+    assert [(row["file_offset"], row["bytes_moved"]) for row in ours] == [(n, 100) for n in range(40)]
     assert not {row["file"] for row in ours} & {row["file"] for row in outcome.select(op="open", path="/dev/null")}
     # AND what a child opened under the number of its parent's pipe is its own
-    theirs = sorted((row["offset"], row["moved"]) for row in rows if row not in ours)
+    theirs = sorted((row["file_offset"], row["bytes_moved"]) for row in rows if row not in ours)
     assert theirs == [(1000 + n, 50) for n in range(40)]
     assert len(outcome.select(op="close", path=data)) == 40 + 1
     children = {row["pid"] for row in outcome.select(op="open", path="/dev/null")} - {outcome.pid}
@@ -238,9 +241,9 @@ def test_forks_of_c(program: Runner, data: Path, build: Build, way: str) -> None
     # GIVEN forks of C, also those that run no handlers, with reads on both sides at the same time
     outcome = call(program, build([]), "forks", data, way, 20)
     # WHEN they are made THEN no side's reads are overwritten by the other's
-    offsets = Counter(row["offset"] for row in outcome.select(op="pread", path=data))
+    offsets = Counter(row["file_offset"] for row in outcome.select(op="pread", path=data))
     assert offsets == {**{1000 + n: 20 for n in range(50)}, **{2000 + n: 20 for n in range(50)}}
-    assert len({row["pid"] for row in outcome.select(op="pread", path=data, offset=2000)}) == 20
+    assert len({row["pid"] for row in outcome.select(op="pread", path=data, file_offset=2000)}) == 20
     assert outcome.log.losses() == {}
 
 
@@ -249,7 +252,7 @@ def test_streams(program: Runner, tmp_path: Path, build: Build) -> None:
     # GIVEN a C stream that is written and read in every way WHEN it is THEN its calls are there, with their bytes
     outcome = call(program, build([]), "streams", tmp_path / "stream")
     rows = outcome.select(layer="stdio", path=tmp_path / "stream")
-    assert [(row["op"], row["moved"], row["count"]) for row in rows] == [
+    assert [(row["op"], row["bytes_moved"], row["calls"]) for row in rows] == [
         ("fopen", None, 1), ("fwrite", 11, 1), ("fputs", 7, 1), ("fprintf", 5, 1), ("fflush", None, 1),
         ("fseek", None, 1), ("fread", 4, 2), ("fgets", 7, 1), ("getline", 12, 3), ("fseek", None, 1),
         ("ftell", None, 1), ("fclose", None, 1),

@@ -30,11 +30,11 @@ def test_descriptors_above_1024(program: Runner, tmp_path: Path) -> None:
     # WHEN it is run traced THEN each write and close has its own file, descriptor and offset
     outcome = succeeded(program.traced(text))
     rows = outcome.select(op="pwrite")
-    assert [(row["path"], row["offset"], row["moved"]) for row in rows[:-1]] == [
+    assert [(row["path"], row["file_offset"], row["bytes_moved"]) for row in rows[:-1]] == [
         (f"{tmp_path}/many/{n}", n, n + 1) for n in range(3000)
     ]
     assert max(row["fd"] for row in rows[:-1]) >= 3000
-    assert (rows[-1]["path"], rows[-1]["fd"], rows[-1]["offset"]) == (f"{tmp_path}/many/7", 8000, 77)
+    assert (rows[-1]["path"], rows[-1]["fd"], rows[-1]["file_offset"]) == (f"{tmp_path}/many/7", 8000, 77)
     closes = outcome.select(op="close", path=lambda path: path is not None and "/many/" in path)
     assert [row["path"] for row in closes] == [f"{tmp_path}/many/{n}" for n in range(3000)]
 
@@ -124,7 +124,7 @@ def test_which_file_a_descriptor_is(program: Runner, tmp_path: Path, what: str) 
     # WHEN it is run traced THEN each write has the right file and offset
     outcome = succeeded(program.traced(text))
     rows = outcome.select(op=("write", "writev", "pwritev", "pwritev2"), layer="posix", pid=outcome.pid)
-    seen = [(row["path"], row["offset"], row["moved"]) for row in rows if row["path"] != "/dev/null"]
+    seen = [(row["path"], row["file_offset"], row["bytes_moved"]) for row in rows if row["path"] != "/dev/null"]
     assert [(path.replace("/d/../", "/"), offset, moved) for path, offset, moved in seen] == [
         (f"{tmp_path}/{name}", offset, moved) for name, offset, moved in wanted
     ]
@@ -141,7 +141,7 @@ def test_descriptor_inherited_over_exec_and_open_before_the_start(program: Runne
     env = {"PYIO_TRACE": "1", "PYIO_TRACE_OUTPUT": str(program.folder / "run.pyio"), "PYIO_TRACE_QUIET": "1"}
     # WHEN it is run traced THEN it is found by what the kernel calls it
     outcome = succeeded(program.command(words, env))
-    assert [(row["fd"], row["offset"]) for row in outcome.select(op="read", path=data)] == [(0, 0), (0, 10)]
+    assert [(row["fd"], row["file_offset"]) for row in outcome.select(op="read", path=data)] == [(0, 0), (0, 10)]
 
 
 def test_pipes_sockets_and_terminals_are_counted_only(program: Runner) -> None:
@@ -155,11 +155,11 @@ def test_pipes_sockets_and_terminals_are_counted_only(program: Runner) -> None:
     a, b = socket.socketpair()
     os.write(a.fileno(), b"x" * 50)
     """
-    # WHEN it is run traced THEN there are no rows of theirs, and exact counters
+    # WHEN it is run traced THEN they have no rows, and their counters are exact
     outcome = succeeded(program.traced(text))
-    assert outcome.select(op="write", moved=(100, 50)) == []
+    assert outcome.select(op="write", bytes_moved=(100, 50)) == []
     counters = {row["kind"]: row for row in outcome.log.counters().to_pylist() if row["why"] == "excluded"}
-    assert counters["pipe"]["bytes"] >= 2000 and counters["pipe"]["count"] >= 20
+    assert counters["pipe"]["bytes"] >= 2000 and counters["pipe"]["calls"] >= 20
     assert counters["socket"]["bytes"] == 50
 
 
@@ -190,7 +190,7 @@ def test_what_no_file_is_nobody_asks_the_kernel(program: Runner) -> None:
     outcome = program.command(words, env)
     if not trace.exists() or not trace.stat().st_size:
         pytest.skip(f"strace cannot trace here: {outcome.stderr[-300:]}")
-    # THEN none of them is looked up, as those are that were there before
+    # THEN none of them is looked up; only descriptors that existed before are
     numbers = set(map(int, succeeded(outcome).stdout.split()))
     asked = set(map(int, re.findall(r'"/proc/self/fd/(\d+)"', trace.read_text())))
     assert len(numbers) == 7 and min(numbers) > 100
@@ -265,14 +265,14 @@ def test_a_file_opened_by_the_name_of_a_descriptor(program: Runner, tmp_path: Pa
     """
     outcome = succeeded(program.traced(text))
     # THEN opening and bytes are that file's, at a position of its own
-    reads = outcome.select(op="read", layer="posix", path=f"{tmp_path}/data", size=100)
-    assert [(row["offset"], row["moved"]) for row in reads] == [(0, 100)]
+    reads = outcome.select(op="read", layer="posix", path=f"{tmp_path}/data", bytes_requested=100)
+    assert [(row["file_offset"], row["bytes_moved"]) for row in reads] == [(0, 100)]
     opens = outcome.select(op=("open", "openat"), layer="posix", path=f"{tmp_path}/data")
     assert opens[-1]["fd"] == reads[0]["fd"]
     if way == "a file object":
         assert outcome.select(op="open", layer="app", path=f"{tmp_path}/data", fd=reads[0]["fd"])
     if "another file" in way:
-        assert [row["moved"] for row in outcome.select(op="read", layer="posix", path=f"{tmp_path}/other")] == [5]
+        assert [row["bytes_moved"] for row in outcome.select(op="read", layer="posix", path=f"{tmp_path}/other")] == [5]
 
 
 @pytest.mark.skipif(not os.path.isdir("/dev/fd"), reason="a /dev without the names of descriptors")
@@ -313,7 +313,9 @@ def test_files_without_a_name_have_one_of_their_own(program: Runner, tmp_path: P
     names = outcome.stdout.splitlines()
     assert len(set(names)) == 2 and str(tmp_path) not in names
     for n, name in enumerate(names):
-        assert [(row["offset"], row["moved"]) for row in outcome.select(op="write", path=name)] == [(0, n + 1)]
+        assert [(row["file_offset"], row["bytes_moved"]) for row in outcome.select(op="write", path=name)] == [
+            (0, n + 1)
+        ]
         assert len(outcome.select(op=("open", "openat"), layer="posix", path=name)) == 1
         assert way == "os.open" or len(outcome.select(op="open", layer="app", path=name)) == 1
 
@@ -361,8 +363,8 @@ def test_positions_that_another_program_moved(program: Runner, tmp_path: Path, w
     true = [int(line) for line in outcome.stdout.split()]
     assert true[2] - true[1] > 11  # it was moved
     rows = outcome.select(op=("read", "write"), layer="posix", pid=outcome.pid, path=f"{tmp_path}/data")
-    assert [row["offset"] for row in rows if row["size"] in (7, 11)] == true
-    assert [row["offset"] for row in rows if row["size"] == 20] == [0] * 3
+    assert [row["file_offset"] for row in rows if row["bytes_requested"] in (7, 11)] == true
+    assert [row["file_offset"] for row in rows if row["bytes_requested"] == 20] == [0] * 3
 
 
 def test_positions_shared_with_forked_children(program: Runner, tmp_path: Path) -> None:
@@ -378,6 +380,6 @@ def test_positions_shared_with_forked_children(program: Runner, tmp_path: Path) 
     """))  # fmt: skip
     # THEN all offsets follow from what they did
     rows = outcome.select(op="write", layer="posix", path=f"{tmp_path}/data")
-    assert sorted((row["offset"], row["moved"]) for row in rows) == [
+    assert sorted((row["file_offset"], row["bytes_moved"]) for row in rows) == [
         (offset, size) for offset, size in zip((0, 6, 11, 17, 22, 28), (6, 5) * 3, strict=True)
     ]

@@ -1,8 +1,9 @@
-"""The doctor looks into live processes and tries scripts: held against what the process knows of itself."""
+"""The doctor inspects live processes and tries scripts; its answers are compared with what the process says itself."""
 
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -13,7 +14,8 @@ from typing import Any
 
 import pytest
 
-from pyio_trace.cli.doctor.objects import LEFT_ALONE
+from pyio_trace.cli.doctor.foreign_files import open_inside
+from pyio_trace.cli.doctor.loaded_objects import LEFT_ALONE
 from tests.support.programs import Runner, clean_environment
 
 ROOT = Path(__file__).parents[2]
@@ -35,11 +37,11 @@ SUBJECT = """
 #: The slots that the doctor finds patched, one by one.
 SLOTS = """
 import json, sys
-from pyio_trace.cli.doctor import memory, objects, process
+from pyio_trace.cli.doctor import live_process, loaded_objects, process_memory
 pid = int(sys.argv[1])
-areas = memory.areas_of(pid)
-with memory.Memory(pid) as mem:
-    looking = objects.Inspection(pid, areas, mem, process.hooked_names())
+areas = process_memory.areas_of(pid)
+with process_memory.Memory(pid) as mem:
+    looking = loaded_objects.Inspection(pid, areas, mem, live_process.hooked_names())
     found = [one for one in looking.objects() if one.state in ("hooked", "partly", "not hooked")]
     slots = [slot for one in found for slot in looking.slots(one.path, one.base)]
 print(json.dumps([[slot.at for slot in slots if not slot.reason], len(slots)]))
@@ -174,11 +176,86 @@ def test_what_cannot_be_looked_at(program: Runner, which: str, slug: str) -> Non
     assert (status, out) == (2, "") and err.count("\n") == 1 and err.endswith(f"[{slug}]\n")
 
 
+# ---- what lies where a loaded object was may be anything
+
+#: Maps a library as code, removes it, and lets something else be at the name that the kernel now tells.
+PLANTED = """
+    import mmap, os, shutil, stat, sys
+    writer, kind = sys.argv[1:3]
+    shutil.copy(writer, "x.so")
+    with open("x.so", "rb") as file:
+        mapped = mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ | mmap.PROT_EXEC)
+    os.unlink("x.so")
+    planted = os.path.abspath("x.so (deleted)")
+    if kind == "fifo":
+        os.mkfifo(planted)
+    elif kind == "link":
+        os.symlink(writer, planted)
+    elif kind == "device":
+        os.mknod(planted, 0o600 | stat.S_IFCHR, os.makedev(1, 5))
+    else:
+        shutil.copy("huge.so", planted)
+        os.truncate(planted, 1 << 40)
+    print("ready", flush=True)
+    sys.stdin.read(1)
+"""
+
+
+def claims_much(library: Path, path: Path) -> None:
+    """A library whose dynamic section, and whose table of relocations, are said to have half a TiB."""
+    raw = bytearray(library.read_bytes())
+    at, count = int.from_bytes(raw[32:40], "little"), int.from_bytes(raw[56:58], "little")
+    headers = range(at, at + 56 * count, 56)
+    [dynamic] = [one for one in headers if raw[one : one + 4] == b"\2\0\0\0"]
+    [*_, data] = [one for one in headers if raw[one : one + 4] == b"\1\0\0\0"]
+    start = int.from_bytes(raw[dynamic + 8 : dynamic + 16], "little")
+    for entry in range(start, start + 16 * 40, 16):
+        if raw[entry] == 8:  # DT_RELASZ
+            raw[entry + 8 : entry + 16] = (24 << 34).to_bytes(8, "little")
+    for header in (dynamic, data):
+        raw[header + 32 : header + 40] = (1 << 39).to_bytes(8, "little")
+    path.write_bytes(raw)
+
+
+@pytest.mark.parametrize("kind", ["fifo", "link", "device", "huge"])
+def test_what_lies_where_an_object_was(program: Runner, writer: Path, kind: str) -> None:
+    """GIVEN a process that has put a FIFO, a link out, a device or a file that claims a TiB where a loaded object was
+    WHEN looked at, with 4 GB THEN that object is not readable, and the rest is told."""
+    if kind == "device" and os.geteuid() != 0:
+        pytest.skip("only root can make a device")
+    claims_much(writer, program.folder / "huge.so")
+    words = [sys.executable, "-m", "pyio_trace", "doctor", "--format", "json"]
+    with alive(program, PLANTED, writer, kind, "\x1b[2J") as (pid, _):
+        done = program.command(["sh", "-c", 'ulimit -v 4000000; exec "$@"', "sh", *words, pid])
+        assert done.status == 0, done.stderr
+        found = json.loads(done.stdout)["objects"]
+        text = doctor(program, pid)[1]
+    assert r"\x1b[2J" in text and "\x1b" not in text
+    [one] = [one for one in found if one["path"].endswith("x.so (deleted)")]
+    assert (one["state"], one["patched"]) == ("not readable", 0)
+    assert sum(one["patched"] for one in found) > 0
+
+
+def test_nothing_leads_out_of_a_process_root(tmp_path: Path) -> None:
+    (tmp_path / "inner").mkdir()
+    (tmp_path / "inner/file").write_text("text")
+    (tmp_path / "folder").symlink_to("inner")
+    (tmp_path / "link").symlink_to("inner/file")
+    os.mkfifo(tmp_path / "fifo")
+    with open(open_inside(os.getpid(), f"{tmp_path}/inner/file")) as file:
+        assert file.read() == "text"
+    for name in ("folder/file", "link", "fifo", "inner", "inner/../inner/file", "/proc/self/root/etc/passwd"):
+        with pytest.raises(OSError):
+            open_inside(os.getpid(), f"{tmp_path}/{name}" if name[0] != "/" else name)
+    with pytest.raises(FileNotFoundError):
+        open_inside(os.getpid(), f"{tmp_path}/none")
+
+
 # ---- a script
 
 
 def test_a_script_is_run_and_looked_at(program: Runner, writer: Path) -> None:
-    """GIVEN a script with arguments, a child, an exit status WHEN tried THEN it has run as ever, its output on
+    """GIVEN a script with arguments, a child, an exit status WHEN tried THEN it has run as it does alone, its output on
     stderr, and what it had loaded at its exit is in the report; its log is gone."""
     path = program.write("""
         import ctypes, mmap, os, sys
@@ -186,19 +263,19 @@ def test_a_script_is_run_and_looked_at(program: Runner, writer: Path) -> None:
         ctypes.CDLL(sys.argv[1]).write_there(b"out", b"abc", 3)
         if os.fork() == 0:
             sys.exit(5)
-        print("child", os.WEXITSTATUS(os.wait()[1]), sys.argv[2:], "HOLD" in str(os.environ))
+        print("child", os.WEXITSTATUS(os.wait()[1]), sys.argv[2:])
         sys.exit(3)
     """, "script.py")  # fmt: skip
     status, out, err = doctor(program, "--format", "json", path, writer, "--flag", "x")
     found = json.loads(out)
     assert status == 0
-    assert err == "child 5 ['--flag', 'x'] False\n"
+    assert err == "child 5 ['--flag', 'x']\n"
     assert (program.folder / "out").read_bytes() == b"abc"
     assert found["facts"]["script"] == f"{path} has run to its end, status 3"
     assert [one["state"] for one in found["objects"] if one["path"] == str(writer)] == ["hooked"]
     states = {one["name"]: one["state"] for one in found["instruments"]}
     active = {name for name, state in states.items() if state == "active"}
-    assert active == {"file objects", "mmap objects", "ThreadPoolExecutor", "threads"}
+    assert active == {"file objects", "mmap objects", "ThreadPoolExecutor", "threads", "concurrent"}
     assert states["numpy"] == states["asyncio tasks"] == "waiting"
     assert not Path(found["facts"]["log"]).exists()
 
@@ -213,6 +290,6 @@ def test_a_script_that_ends_without_pythons_exit(program: Runner) -> None:
 
 
 def test_objects_left_alone_are_those_of_the_core() -> None:
-    text = (ROOT / "csrc" / "core" / "objects.c").read_text()
+    text = (ROOT / "csrc" / "core" / "patch" / "objects.c").read_text()
     body = text[text.index("bool pt_object_is_systems(const char *path)\n{") :].partition("};")[0]
     assert re.findall(r'"([^"]+)"', body) == list(LEFT_ALONE)

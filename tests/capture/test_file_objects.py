@@ -29,7 +29,7 @@ def totals(outcome: Outcome, path: Path) -> dict[str, tuple[int, int]]:
     found: dict[str, tuple[int, int]] = defaultdict(lambda: (0, 0))
     for row in outcome.select(path=path, layer="app"):
         calls, moved = found[row["op"]]
-        found[row["op"]] = (calls + row["count"], moved + (row["moved"] or 0))
+        found[row["op"]] = (calls + row["calls"], moved + (row["bytes_moved"] or 0))
     return dict(found)
 
 
@@ -107,7 +107,14 @@ WRITES: dict[str, tuple[str, dict[str, tuple[int | None, int | None]]]] = {
     "left to the collector": ("open(path, 'w').write('xyz')", {"TextIOWrapper.write": (1, 3)}),
 }  # fmt: skip
 IMPORTS = "import array, codecs, csv, fileinput, io, json, os, pickle, sys, threading\npath = sys.argv[1]\n"
-OPENINGS = ("open", "BufferedReader.close", "BufferedWriter.close", "Buffered.close", "TextIOWrapper.close", "FileIO.close")
+OPENINGS = (
+    "open",
+    "BufferedReader.close",
+    "BufferedWriter.close",
+    "Buffered.close",
+    "TextIOWrapper.close",
+    "FileIO.close",
+)
 
 
 def check(seen: dict[str, tuple[int, int]], wanted: dict[str, tuple[int | None, int | None]]) -> None:
@@ -129,7 +136,7 @@ def test_reading(program: Runner, lines: Path, way: str) -> None:
     assert seen["open"][0] == (2 if way == "two threads" else 1)
     # THEN what the system calls moved is what was read ahead for it
     posix = outcome.select(path=lines, op="read")
-    assert sum(row["moved"] for row in posix) >= sum(moved or 0 for _, moved in wanted.values()) - 16
+    assert sum(row["bytes_moved"] for row in posix) >= sum(moved or 0 for _, moved in wanted.values()) - 16
 
 
 @pytest.mark.parametrize("way", WRITES)
@@ -142,7 +149,7 @@ def test_writing(program: Runner, tmp_path: Path, way: str) -> None:
     check(totals(outcome, path), wanted)
     # THEN every byte of them reached the file
     written = sum(moved or 0 for op, (_, moved) in wanted.items() if op.endswith("write"))
-    assert sum(row["moved"] for row in outcome.select(path=path, op="write")) == written
+    assert sum(row["bytes_moved"] for row in outcome.select(path=path, op="write")) == written
 
 
 def test_ten_thousand_small_reads_are_few_rows(program: Runner, lines: Path) -> None:
@@ -160,12 +167,13 @@ def test_ten_thousand_small_reads_are_few_rows(program: Runner, lines: Path) -> 
     # THEN they are few rows, whose counts, sizes, bytes and times add up; each one is of one line
     rows = outcome.select(op="BufferedReader.read", path=lines)
     assert len(rows) < 100
-    assert sum(row["count"] for row in rows) == 10_000
-    assert sum(row["size"] for row in rows) == sum(row["moved"] for row in rows) == SIZE
+    assert sum(row["calls"] for row in rows) == 10_000
+    assert sum(row["bytes_requested"] for row in rows) == sum(row["bytes_moved"] for row in rows) == SIZE
     by_line: dict[str, int] = defaultdict(int)
     for row in rows:
-        by_line[row["site"]] += row["count"]
-        assert 0 < row["duration"] <= json.loads(row["detail"])["span_ns"] or row["count"] == 1
+        by_line[row["site"]] += row["calls"]
+        # an untimed call adds at most 1 us to the sum (TIGHT_US in file_call.c), also where it took less
+        assert 0 < row["duration"] <= json.loads(row["detail"])["span_ns"] + 1_000 * row["calls"] or row["calls"] == 1
     script = outcome.path.parent / "program.py"
     assert by_line == {f"{script}:4:<module>": 5000, f"{script}:6:<module>": 5000}
     # THEN the system calls beneath are of the run they happened in
@@ -174,7 +182,7 @@ def test_ten_thousand_small_reads_are_few_rows(program: Runner, lines: Path) -> 
 
 
 def test_runs_are_not_mixed_up(program: Runner, lines: Path, tmp_path: Path) -> None:
-    # GIVEN small calls on several files by turns, in spans, and large ones between them
+    # GIVEN small calls on several files in alternation, in spans, with large ones between them
     other = tmp_path / "other"
     other.write_bytes(b"y" * SIZE)
     text = """\
@@ -194,13 +202,13 @@ def test_runs_are_not_mixed_up(program: Runner, lines: Path, tmp_path: Path) -> 
     spans = {row["id"]: row["op"] for row in outcome.select(layer="user")}
     sums: dict[tuple[str, str | None], int] = defaultdict(int)
     for row in outcome.select(op="BufferedReader.read", path=(str(lines), str(other))):
-        sums[Path(row["path"]).name, spans.get(row["parent"])] += row["moved"]
+        sums[Path(row["path"]).name, spans.get(row["parent"])] += row["bytes_moved"]
     wanted: dict[tuple[str, str | None], int] = {
         **{("lines", f"step {n}"): 60 for n in range(10)}, **{("other", f"step {n}"): 100 for n in range(10)},
         ("lines", None): 70_000,
     }  # fmt: skip
     assert sums == wanted
-    assert sum(row["count"] for row in outcome.select(op="BufferedReader.readline", path=lines)) == 200
+    assert sum(row["calls"] for row in outcome.select(op="BufferedReader.readline", path=lines)) == 200
 
 
 ERRORS = {
@@ -366,7 +374,7 @@ def test_objects_from_before_and_signals_between(program: Runner, lines: Path) -
     signal.setitimer(signal.ITIMER_REAL, 0)
     print(total, seen)
     """
-    # WHEN it is run traced THEN nothing is mixed up (no handler runs within the call of a binary file: docs/limits.md)
+    # WHEN it is run traced THEN nothing is mixed up (no handler runs within the call of a binary file: docs/explanation/limits.md)
     outcome = succeeded(program.traced(text, lines))
     total, seen = map(int, outcome.stdout.split())
     found = totals(outcome, lines)
@@ -392,8 +400,8 @@ def test_generator_and_context_of_another_thread(program: Runner, lines: Path) -
     # WHEN it is run traced THEN the counts are exact, per thread
     outcome = succeeded(program.traced(text, lines))
     rows = outcome.select(op="BufferedReader.__next__", path=lines)
-    assert sum(row["count"] for row in rows if row["tid"] == outcome.pid) == 4000
-    assert sum(row["count"] for row in rows) == 8000
+    assert sum(row["calls"] for row in rows if row["tid"] == outcome.pid) == 4000
+    assert sum(row["calls"] for row in rows) == 8000
 
 
 def test_fork_in_the_middle_of_a_run(program: Runner, lines: Path) -> None:
@@ -418,5 +426,5 @@ def test_fork_in_the_middle_of_a_run(program: Runner, lines: Path) -> None:
     outcome = succeeded(program.traced(text, lines))
     counts: dict[bool, int] = defaultdict(int)
     for row in outcome.select(op="BufferedReader.read", path=lines):
-        counts[row["pid"] == outcome.pid] += row["count"]
+        counts[row["pid"] == outcome.pid] += row["calls"]
     assert counts == {True: 200, False: 150}

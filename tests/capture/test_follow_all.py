@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -18,6 +18,7 @@ import pyio_trace
 from pyio_trace.log.live import LiveLog
 from tests.fidelity import harness, strace
 from tests.support.programs import Outcome, Row, Runner, clean_environment, succeeded
+from tests.support.waiting import wait_until
 
 SOURCE = Path(__file__).parent.parent / "csrc" / "child.c"
 SIZE = 100 * 4096
@@ -28,7 +29,7 @@ Compile = Callable[..., Path]
 
 @pytest.fixture(scope="session")
 def compiled(tmp_path_factory: pytest.TempPathFactory) -> Compile:
-    """Builds tests/csrc/child.c; skips the test where this compiler or these flags are not to be had."""
+    """Builds tests/csrc/child.c; skips the test where this compiler or these flags are not available."""
     folder = tmp_path_factory.mktemp("child")
 
     def build(compiler: str = "cc", *flags: str, name: str = "child") -> Path:
@@ -74,7 +75,7 @@ def entry_of(outcome: Outcome, *argv: object) -> Row:
 
 
 def moved(outcome: Outcome, entry: Row, path: Path, *ops: str) -> int:
-    return sum(row["moved"] for row in outcome.select(process=entry["index"], path=path, op=ops))
+    return sum(row["bytes_moved"] for row in outcome.select(process=entry["index"], path=path, op=ops))
 
 
 # ---- what is in the log
@@ -92,11 +93,11 @@ def test_streams_of_a_c_program(program: Runner, child: Path, work: Path) -> Non
     ops = [(row["op"], row["path"]) for row in rows]
     assert ops[:2] == [("fopen", str(source)), ("fopen", str(copy))] and ops[-1] == ("fclose", str(source))
     assert moved(outcome, entry, source, "fread") == moved(outcome, entry, copy, "fwrite") == SIZE
-    assert sum(row["count"] for row in rows if row["op"] == "fread") == -(-SIZE // 1000) + 1  # the last finds the end
+    assert sum(row["calls"] for row in rows if row["op"] == "fread") == -(-SIZE // 1000) + 1  # the last finds the end
     # THEN the process table leads from them to the line of Python
     assert (entry["followed"], entry["ended"], entry["start"]) == (True, "exit 0", "joined")
     assert entry["site"] == f"{program.folder}/program.py:2:<module>"
-    assert (entry["stack"] or "").startswith(entry["site"]) and "subprocess.py" in entry["stack"]
+    assert (entry["call_stack"] or "").startswith(entry["site"]) and "subprocess.py" in entry["call_stack"]
     [start] = [row for row in outcome.rows if row["id"] == entry["started_by"]]
     assert start["op"] in ("execve", "posix_spawn") and start["site"] == entry["site"]
     assert outcome.log.losses() == {}
@@ -140,29 +141,36 @@ COMMANDS = {
 }
 
 
+RUN_EACH = """
+import json, subprocess, sys
+for folder, argv in json.loads(sys.argv[1]).items():
+    print(folder, subprocess.run(argv, cwd=folder).returncode, flush=True)
+"""
+
+
+@pytest.mark.once
 @pytest.mark.skipif(not strace.has_stacks(), reason="no strace that tells stacks")
-@pytest.mark.parametrize("name", COMMANDS)
-def test_programs_against_strace(program: Runner, child: Path, work: Path, name: str) -> None:
-    # GIVEN a program of the system, or ours
-    argv, reads = COMMANDS[name]
-    argv = [str(child), *argv] if name.startswith("child") else argv
-    if not shutil.which(argv[0]):
-        pytest.skip(f"{argv[0]} is missing")
-    # WHEN it is run untraced, and by a traced Python under strace
-    bare = program.command(argv, cwd=work)
-    for left in work.iterdir():
-        if left.name != "data.bin":
-            left.unlink()
-    script = program.write(RUN)
-    run = harness.run_words([sys.executable, str(script), str(work), *argv], work, program.folder, ALL)
-    # THEN it did the same, and all calls of its processes have their rows
+def test_programs_against_strace(program: Runner, child: Path, work: Path, tmp_path: Path) -> None:
+    # GIVEN programs of the system, and ours, each with a folder of its own
+    argvs = {name: [str(child), *argv] if name.startswith("child") else argv for name, (argv, _) in COMMANDS.items()}
+    argvs = {name: argv for name, argv in argvs.items() if shutil.which(argv[0])}
+    for name in argvs:
+        for side in ("bare", "traced"):
+            shutil.copytree(work, tmp_path / side / name)
+    # WHEN they are run untraced, and by a traced Python under strace
+    script = program.write(RUN_EACH)
+    bare = succeeded(program.command([sys.executable, script, json.dumps(argvs)], cwd=tmp_path / "bare"))
+    words = [sys.executable, str(script), json.dumps(argvs)]
+    run = harness.run_words(words, tmp_path / "traced", program.folder, ALL)
+    # THEN each did the same, and all calls of its processes have their rows
     printed = run.output.replace("\r\n", "\n").replace("\r", "\n")
-    assert (run.status, printed) == (bare.status, bare.stdout + bare.stderr)
+    assert (run.status, printed) == (0, bare.stdout + bare.stderr)
     assert run.result.unexplained == []
     assert "a program that is not Python" not in run.result.missing
-    if reads:
-        data = [row for row in run.rows if row["path"] == str(work / "data.bin") and row["layer"] == "posix"]
-        assert sum(row["moved"] for row in data if row["op"] in reads) == SIZE
+    for name in argvs:
+        path, reads = str(tmp_path / "traced" / name / "data.bin"), COMMANDS[name][1]
+        data = [row for row in run.rows if row["path"] == path and row["layer"] == "posix"]
+        assert sum(row["bytes_moved"] for row in data if row["op"] in reads) == (SIZE if reads else 0), name
     assert run.losses == {}
 
 
@@ -221,20 +229,25 @@ def test_every_way_to_start_a_program(program: Runner, child: Path, work: Path, 
 def test_two_shells_at_once_with_one_command(program: Runner, child: Path, work: Path) -> None:
     # GIVEN two threads that are in system() with the same command, from two lines
     text = """\
-    import os, sys, threading, time
+    import os, sys, threading
+    from waiting import wait_until
     os.chdir(sys.argv[1])
-    os.mkfifo("gate")
-    command = f"echo >> started; {sys.argv[2]} wait gate; true"
+    for name in ("gate", "started"): os.mkfifo(name)
+    started = os.open("started", os.O_RDWR)
+    command = f"echo > started; {sys.argv[2]} wait gate; true"
     def one(): os.system(command)
     def two(): os.system(command)
     threads = [threading.Thread(target=work) for work in (one, two)]
     for thread in threads: thread.start()
-    while not os.path.exists("started") or os.path.getsize("started") < 2: time.sleep(0.01)
-    os.system("true; true")
-    while any(thread.is_alive() for thread in threads):
-        try: os.close(os.open("gate", os.O_WRONLY | os.O_NONBLOCK))  # lets go whoever waits for a writer
-        except OSError: time.sleep(0.01)  # nobody does
+    for thread in threads: os.read(started, 1)
+    os.system("true; true")  # meanwhile
+    def ended():
+        try: os.close(os.open("gate", os.O_WRONLY | os.O_NONBLOCK))  # releases a reader that waits for a writer
+        except OSError: pass  # nobody waits yet
+        return not any(thread.is_alive() for thread in threads)
+    wait_until(ended, "both commands' end")
     """
+    program.write_waiting()
     # WHEN it is run traced THEN the log does not guess
     outcome = succeeded(follow(program, text, work, child))
     shells = [e for e in outcome.processes if e["argv"][:2] == ["sh", "-c"] and e["ended"] != "exec"]
@@ -242,7 +255,7 @@ def test_two_shells_at_once_with_one_command(program: Runner, child: Path, work:
     assert len(sites) == 2 and sites.count(None) >= 1
     # THEN the one with a command of its own has its line
     [other] = [e["site"] for e in shells if e["argv"][-1] == "true; true"]
-    assert other == f"{program.folder}/program.py:10:<module>"
+    assert other == f"{program.folder}/program.py:12:<module>"
 
 
 # ---- lives
@@ -251,22 +264,23 @@ def test_two_shells_at_once_with_one_command(program: Runner, child: Path, work:
 def test_killed_in_the_middle_of_a_read(program: Runner, child: Path, work: Path) -> None:
     # GIVEN a C program that is killed while it waits for the first byte of a FIFO
     text = """\
-    import os, signal, subprocess, sys, time
+    import os, signal, subprocess, sys
+    from waiting import wait_for_reader
     os.chdir(sys.argv[1])
     os.mkfifo("queue")
     process = subprocess.Popen([sys.argv[2], "wait", "queue"])
     writer = os.open("queue", os.O_WRONLY)
-    while open(f"/proc/{process.pid}/syscall").read().split()[0] != "0":
-        time.sleep(0.01)
+    wait_for_reader(process.pid)
     process.kill()
     print(process.wait())
     """
+    program.write_waiting()
     # WHEN it is run traced THEN the read is there, in flight, and what ended the program
     outcome = succeeded(follow(program, text, work, child))
     assert outcome.stdout.split() == [str(-signal.SIGKILL)]
     entry = entry_of(outcome, child, "wait", "queue")
     [row] = outcome.select(process=entry["index"], op="read", path=work / "queue")
-    assert (row["duration"], row["moved"], row["size"]) == (None, None, 4096)
+    assert (row["duration"], row["bytes_moved"], row["bytes_requested"]) == (None, None, 4096)
     assert entry["ended"] == "signal 9 (SIGKILL)"
 
 
@@ -295,12 +309,12 @@ def test_program_that_outlives_the_run(program: Runner, child: Path, work: Path)
         queue.write(b"x" * 100)
     outcome = Outcome(0, "", "", live)
     entry = entry_of(outcome, child, "wait", "queue")
-    for _ in range(200):
-        entry = pyio_trace.open(live).processes().to_pylist()[entry["index"]]
-        if entry["ended"] != "running":
-            break
-        time.sleep(0.05)
-    assert entry["ended"] == "exit 0"
+
+    def ended() -> str:
+        return str(pyio_trace.open(live).processes().to_pylist()[entry["index"]]["ended"])
+
+    wait_until(lambda: ended() != "running", "the program's end")
+    assert ended() == "exit 0"
     assert moved(Outcome(0, "", "", live), entry, work / "queue", "read") == 100
 
 
@@ -353,7 +367,7 @@ def test_environment_without_us(program: Runner, child: Path, work: Path) -> Non
     for env in ({}, {"PATH": "/bin"}, unloaded, {**os.environ, "PYIO_TRACE": "0"}):
         subprocess.run([sys.argv[2], "posix", "data.bin", "to"], env=env, check=True)
     """
-    # WHEN it is run traced THEN none of them is in the log, and that is told
+    # WHEN it is run traced THEN none of them is in the log, and the losses say so
     outcome = succeeded(follow(program, text, work, child))
     assert outcome.select(path=work / "data.bin", op="read") == []
     losses = outcome.log.losses()
@@ -381,10 +395,10 @@ OTHERS = {
 
 @pytest.mark.parametrize("kind", OTHERS)
 def test_programs_that_cannot_be_followed(program: Runner, compiled: Compile, work: Path, kind: str) -> None:
-    # GIVEN a program that nothing can be preloaded into, or whose libc is not ours
+    # GIVEN a program into which nothing can be preloaded, or with another libc
     how, reason = OTHERS[kind]
     path = compiled(*how, name=kind)
-    # WHEN a traced Python runs it THEN it runs as ever, and the log says that it is missing
+    # WHEN a traced Python runs it THEN it runs as it does untraced, and the log says that it is missing
     outcome = follow(program, RUN, work, path, "forks", "data.bin")
     assert (outcome.status, outcome.stderr) == (5, "")
     entry = entry_of(outcome, path, "forks", "data.bin")
@@ -442,7 +456,7 @@ def test_python_children(program: Runner, work: Path, flag: str) -> None:
 def test_the_users_own_preload_is_kept(program: Runner, child: Path, work: Path, tmp_path: Path) -> None:
     # GIVEN a library that the user preloads, which says so in every program
     source, library = tmp_path / "own.c", tmp_path / "own.so"
-    text = "#include <unistd.h>\n__attribute__((constructor)) static void c(void) { write(1, \"own\\n\", 4); }\n"
+    text = '#include <unistd.h>\n__attribute__((constructor)) static void c(void) { write(1, "own\\n", 4); }\n'
     source.write_text(text)
     subprocess.run(["cc", "-shared", "-fPIC", "-o", library, source], check=True, capture_output=True)
     # WHEN a Python runs a program, traced
@@ -457,7 +471,7 @@ def test_the_users_own_preload_is_kept(program: Runner, child: Path, work: Path,
 @pytest.mark.parametrize("before", [None, "", "/some/lib.so", "/some/lib.so  /other.so:"])
 @pytest.mark.parametrize("change", ["", "os.environ['LD_PRELOAD'] += ':/new.so'", "del os.environ['LD_PRELOAD']"])
 def test_trace_puts_the_variable_back(program: Runner, before: str | None, change: str) -> None:
-    # GIVEN a program that traces a part of itself, and perhaps changes the variable meanwhile
+    # GIVEN a program that traces a part of itself and may change the variable during it
     text = f"""\
     import os, pyio_trace
     before = os.environ.get("LD_PRELOAD")

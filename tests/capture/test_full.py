@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import json
+import os
 import resource
+import shutil
 import subprocess
 import sys
 from collections import Counter
@@ -14,7 +17,7 @@ from pathlib import Path
 import pytest
 
 import pyio_trace
-from tests.support.programs import Outcome, Runner, succeeded
+from tests.support.programs import Outcome, Runner, accounted, succeeded
 
 WORK = """\
 import os, sys, threading, warnings
@@ -61,6 +64,26 @@ def small(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Path]:
         yield where
 
 
+@contextmanager
+def mounted_btrfs(folder: Path) -> Iterator[Path]:
+    """A btrfs of 160 MiB: the least that it keeps all its promises with."""
+    if os.geteuid() != 0 or not shutil.which("mkfs.btrfs"):
+        pytest.skip("only root can mount, and mkfs.btrfs is needed (apt install btrfs-progs)")
+    image, where = folder / "image", folder / "btrfs"
+    with image.open("wb") as file:
+        file.truncate(160 << 20)
+    where.mkdir()
+    subprocess.run(["mkfs.btrfs", "-q", "-f", image], check=True, capture_output=True)
+    told = subprocess.run(["mount", "-o", "loop", image, where], capture_output=True, text=True)
+    if told.returncode:
+        pytest.skip(f"no btrfs can be mounted here: {told.stderr.strip()}")
+    try:
+        yield where
+    finally:
+        gc.collect()  # maps of the log
+        subprocess.run(["umount", "-l", where], check=True)
+
+
 def check_counted(outcome: Outcome, reason: str) -> None:
     """Records and counters together are what was done; the log says since when and why there are only counters."""
     losses = outcome.log.losses()
@@ -71,17 +94,17 @@ def check_counted(outcome: Outcome, reason: str) -> None:
     assert "torn" not in losses
     counts, moved = Counter[str](), Counter[str]()
     for row in outcome.select(op=list(DONE), layer="posix"):
-        counts[row["op"]] += row["count"]
-        moved[row["op"]] += row["moved"] or 0
+        counts[row["op"]] += row["calls"]
+        moved[row["op"]] += row["bytes_moved"] or 0
     for row in outcome.log.counters().to_pylist():
         if row["why"] == "counted":
-            counts[row["op"]] += row["count"]
+            counts[row["op"]] += row["calls"]
             moved[row["op"]] += row["bytes"]
     expected = {op: (counts[op], moved[op]) for op in DONE}
     assert {**expected, "access": (counts["access"] - counts["access"] % 1050, 0)} == DONE
     kept = outcome.log.rows()
     assert kept > 0
-    counted = sum(row["count"] for row in outcome.log.counters().to_pylist() if row["why"] == "counted")
+    counted = sum(row["calls"] for row in outcome.log.counters().to_pylist() if row["why"] == "counted")
     summed = sum(json.loads(row["detail"] or "{}").get("calls", 0) for row in outcome.select())
     assert counted + summed == losses["operations_counted_only"]
 
@@ -116,8 +139,63 @@ def test_disk_that_fills_up_by_others(program: Runner, data: Path, small: Path) 
     outcome = succeeded(program.traced(text, data, small, log=small / "run.pyio"))
     assert outcome.stdout == "28\n"
     counted = {row["op"]: row for row in outcome.log.counters().to_pylist() if row["why"] == "counted"}
-    assert counted["pread"]["count"] + len(outcome.select(op="pread", path=data)) == 5000
+    assert counted["pread"]["calls"] + len(outcome.select(op="pread", path=data)) == 5000
     assert outcome.log.losses()["reason"] == "disk full"
+
+
+FILLS = """\
+import os, sys, threading, warnings
+warnings.simplefilter("ignore")  # from 3.12 on fork() warns if a joined thread has not left the kernel yet
+fd = os.open(sys.argv[1], os.O_RDONLY)
+def reads(times):
+    for n in range(times):
+        os.pread(fd, 10, n)
+def work(times):
+    threads = [threading.Thread(target=reads, args=[times]) for _ in range(2)]
+    for thread in threads: thread.start()
+    reads(times)
+    for thread in threads: thread.join()
+work(1000)
+told, tell = os.pipe()
+early = os.fork()  # has the log as it was, and an entry in it
+if early == 0:
+    reads(100)
+    os.close(tell)
+    os.read(told, 1)
+    reads(5000)
+    os._exit(0)
+filler = os.open(os.path.join(sys.argv[2], "filler"), os.O_CREAT | os.O_WRONLY)
+for size in (1 << 20, 4096):
+    try:
+        while os.write(filler, bytes(size)): pass
+    except OSError as error:
+        print(error.errno)
+os.sync()
+os.close(tell)
+work(5000)
+if (late := os.fork()) == 0:
+    reads(3000)
+    os._exit(0)
+for child in (early, late): os.waitpid(child, 0)
+print("done")
+"""
+
+
+def test_a_full_disk_that_copies_on_write(program: Runner, data: Path, tmp_path: Path) -> None:
+    # GIVEN a log on btrfs, which needs a new block to store into a page of the log that it has written back
+    with mounted_btrfs(tmp_path) as disk:
+        # WHEN the disk is full, and threads and children go on THEN the program ends as untraced, and all is counted
+        outcome = succeeded(program.traced(FILLS, data, disk, log=disk / "run.pyio"))
+        assert (outcome.stdout, outcome.stderr) == ("28\n28\ndone\n", "")
+        assert accounted(outcome, "pread", data) == 3 * 1000 + 100 + 5000 + 3 * 5000 + 3000
+        losses, counters = outcome.log.losses(), outcome.log.counters().to_pylist()
+        assert losses["reason"] == "disk full"
+        assert losses["operations_counted_only"] == sum(row["calls"] for row in counters if row["why"] == "counted")
+        moved = sum(row["bytes"] for row in counters if row["op"] == "pread")
+        moved += sum(row["bytes_moved"] for row in outcome.select(op="pread", path=data))
+        assert moved == 26_100 * 10
+        assert [row["ended"] for row in outcome.processes] == ["exit 0"] * len(outcome.processes)
+        del outcome
 
 
 #: Writes 100 bytes each to so many files.
@@ -138,11 +216,11 @@ def test_profile_on_a_full_disk(program: Runner, small: Path) -> None:
     check_same(outcome, program.bare(MANY, 3000))
     losses, counters = outcome.log.losses(), outcome.log.counters().to_pylist()
     assert losses["reason"] == "disk full"
-    assert losses["operations_counted_only"] == sum(row["count"] for row in counters if row["why"] == "counted")
-    summed = sum(row["count"] for row in outcome.select(op="pwrite"))
+    assert losses["operations_counted_only"] == sum(row["calls"] for row in counters if row["why"] == "counted")
+    summed = sum(row["calls"] for row in outcome.select(op="pwrite"))
     counted = [row for row in counters if row["op"] == "pwrite" and row["why"] == "counted"]
     assert 0 < summed < 3000
-    assert summed + sum(row["count"] for row in counted) == 3000
+    assert summed + sum(row["calls"] for row in counted) == 3000
     assert sum(row["bytes"] for row in counted) == 100 * (3000 - summed)
 
 
@@ -159,24 +237,24 @@ def test_ring_on_a_disk_without_room_for_it(program: Runner, data: Path, small: 
     outcome = program.traced(text, data, log=small / "run.pyio", env=env)
     # WHEN the program ends THEN it does as untraced, and the ring is as large as there was room for
     check_same(outcome, program.bare(text, data))
-    places = sorted(row["offset"] for row in outcome.select(op="pread", path=data))
+    places = sorted(row["file_offset"] for row in outcome.select(op="pread", path=data))
     assert len(places) > 2000
     assert places == list(range(40_000 - len(places), 40_000))
     assert outcome.log.losses() == {}
 
 
 def test_ring_without_room_for_names(program: Runner, small: Path) -> None:
-    # GIVEN a ring beside which there is no room for the names of so many files
+    # GIVEN a ring on a disk without room for the names of so many files
     env = {"PYIO_TRACE_MODE": "ring", "PYIO_TRACE_RING_SIZE": "1M"}
     outcome = program.traced(MANY, 20_000, log=small / "run.pyio", env=env)
     # WHEN the program ends THEN it does as untraced, and the log has the latest, and why they have no names
     check_same(outcome, program.bare(MANY, 20_000))
     rows = outcome.select(op="pwrite")
     assert len(rows) > 1000
-    assert {(row["path"], row["moved"]) for row in rows} == {(None, 100)}
+    assert {(row["path"], row["bytes_moved"]) for row in rows} == {(None, 100)}
     losses = outcome.log.losses()
     assert (losses["operations_counted_only"], losses["reason"]) == (0, "disk full")
-    told = program.command([sys.executable, "-m", "pyio_trace", "summary", outcome.path]).stdout
+    told = program.command([sys.executable, "-m", "pyio_trace", "summary", "--all", outcome.path]).stdout
     assert "disk full; files and lines first met after that may have no name" in told
 
 
@@ -195,13 +273,13 @@ def test_no_room_for_a_dump(program: Runner, small: Path) -> None:
     """
     env = {"PYIO_TRACE_MODE": "ring", "PYIO_TRACE_RING_SIZE": "1M", "PYIO_TRACE_DUMP_SIGNAL": "USR2"}
     outcome = succeeded(program.traced(text, small, log=small / "run.pyio", env=env))
-    # THEN it is told, nothing of it stays on the disk, and the program goes on
+    # THEN that is reported, nothing stays on the disk, and the program goes on
     assert outcome.stdout == "True\n['run.pyio']\n"
     assert outcome.stderr == f"pyio-trace: no dump: {small}/run-dump-1.pyio cannot be written\n"
 
 
 def test_the_last_pages_of_a_disk(program: Runner, data: Path, tmp_path: Path) -> None:
-    # GIVEN a disk that is filled up but for a number of pages, fewer than the log's next part has
+    # GIVEN a disk with fewer free pages than the log's next part needs
     text = """\
     import os, sys
     fd = os.open(sys.argv[1], os.O_RDONLY)
@@ -248,12 +326,12 @@ def test_no_room_to_pack(program: Runner, small: Path, mode: str) -> None:
     assert outcome.status == 28, outcome.stderr
     assert "run.parquet: cannot be written: No space left on device" in outcome.stderr
     assert sorted(path.name for path in small.iterdir()) == ["filler", "run.pyio"]
-    assert sum(row["count"] for row in outcome.select(op="stat", path=script)) == 500
+    assert sum(row["calls"] for row in outcome.select(op="stat", path=script)) == 500
     # ... from which it can be packed elsewhere
     packed = program.command([sys.executable, "-m", "pyio_trace", "pack", outcome.path, "kept.parquet"])
     assert packed.status == 0, packed.stderr
     kept = pyio_trace.open(program.folder / "kept.parquet").operations().to_pylist()
-    assert sum(row["count"] for row in kept if row["op"] == "stat" and row["path"] == str(script)) == 500
+    assert sum(row["calls"] for row in kept if row["op"] == "stat" and row["path"] == str(script)) == 500
 
 
 @pytest.mark.parametrize("limit", [200_000, 600_000, 1 << 20])
@@ -307,8 +385,8 @@ def test_children_of_a_full_log(program: Runner, data: Path) -> None:
     """
     # WHEN it is run traced THEN what they did is in the counters
     outcome = succeeded(program.traced(text, data, env={"PYIO_TRACE_MAX_LOG_SIZE": "150K"}))
-    counted = sum(row["count"] for row in outcome.log.counters().to_pylist() if row["op"] == "pread")
-    assert counted + sum(row["count"] for row in outcome.select(op="pread", path=data)) == 5600
+    counted = sum(row["calls"] for row in outcome.log.counters().to_pylist() if row["op"] == "pread")
+    assert counted + sum(row["calls"] for row in outcome.select(op="pread", path=data)) == 5600
     assert outcome.stderr == ""
 
 
@@ -331,7 +409,7 @@ def test_what_children_without_room_leave_out(program: Runner, data: Path) -> No
     def left_out(size: str) -> tuple[int, int, int]:
         outcome = succeeded(program.traced(text, data, env={"PYIO_TRACE_MAX_LOG_SIZE": size}))
         rows = [row for row in outcome.log.counters().to_pylist() if row["kind"] == "pipe" and row["process"] != 0]
-        return sum(row["count"] for row in rows), sum(row["bytes"] for row in rows), len(outcome.processes)
+        return sum(row["calls"] for row in rows), sum(row["bytes"] for row in rows), len(outcome.processes)
 
     # WHEN it is run traced THEN what was left out by choice is counted as it is where there is room
     *small, few = left_out("64K")
@@ -353,7 +431,7 @@ def test_limited_address_space(program: Runner, data: Path) -> None:
 
 
 BAD_LOGS = {
-    "folder is not there": "/nonexistent/run.pyio",
+    "folder is not there": "/proc/nonexistent/run.pyio",
     "folder is a file": "{file}/run.pyio",
     "kernel's file system": "/proc/run.pyio",
     "somebody's data": "{file}",

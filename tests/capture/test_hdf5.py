@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from pyio_trace.analysis.summary import summarize
+from pyio_trace.analysis.summary.summarize import summarize
 from tests.support.programs import Outcome, Row, Runner, alike, clean_environment, succeeded
 
 h5py = pytest.importorskip("h5py", reason="h5py is not installed")
@@ -67,14 +67,18 @@ def test_a_column_is_one_read_with_a_pread_for_each_row(made: Runner, tmp_path: 
     # THEN there is one H5Dread, of the column's elements and bytes
     [read] = of_hdf5(outcome, op="H5Dread")
     assert detail(read) == {"dataset": "/group/table", "elements": ROWS}
-    assert (read["path"], read["size"], read["moved"]) == (str(tmp_path / "data.h5"), ROWS * 8, ROWS * 8)
+    assert (read["path"], read["bytes_requested"], read["bytes_moved"]) == (
+        str(tmp_path / "data.h5"),
+        ROWS * 8,
+        ROWS * 8,
+    )
     # AND beneath it one pread for each row, where the layout has it, and as surely as can be
     with h5py.File(tmp_path / "data.h5") as file:
         start = file["group/table"].id.get_offset()
     preads = beneath(outcome, read, "pread")
     assert len(preads) == ROWS
     for number, row in enumerate(preads):
-        assert row["offset"] <= start + number * ROW * 8 + 40 < row["offset"] + row["moved"]
+        assert row["file_offset"] <= start + number * ROW * 8 + 40 < row["file_offset"] + row["bytes_moved"]
     assert {row["link"] for row in preads} == {"thread"}
     assert all(read["time"] <= row["time"] <= read["time"] + read["duration"] for row in preads)
 
@@ -92,7 +96,9 @@ def test_preads_are_those_that_strace_sees(made: Runner, tmp_path: Path) -> None
     # WHEN it is run traced THEN the preads on it are the same, and all of them have an HDF5 call for a parent
     outcome = succeeded(made.traced(COLUMN))
     rows = outcome.select(op="pread", path=tmp_path / "data.h5")
-    assert [(row["size"], row["offset"], row["moved"]) for row in rows] == [tuple(map(int, call)) for call in seen]
+    assert [(row["bytes_requested"], row["file_offset"], row["bytes_moved"]) for row in rows] == [
+        tuple(map(int, call)) for call in seen
+    ]
     assert all(outcome.parents(row)[0]["layer"] == "hdf5" for row in rows)
 
 
@@ -115,25 +121,25 @@ def test_chunks_and_filters(program: Runner, tmp_path: Path) -> None:
     stored = list(map(int, outcome.stdout.split()))
     [read] = of_hdf5(outcome, op="H5Dread")
     # THEN the call has the bytes that the program got, and beneath it are those that the file has
-    assert (read["moved"], detail(read)["elements"]) == (1600, 200)
-    sizes = [row["moved"] for row in beneath(outcome, read, "pread")]
+    assert (read["bytes_moved"], detail(read)["elements"]) == (1600, 200)
+    sizes = [row["bytes_moved"] for row in beneath(outcome, read, "pread")]
     assert sorted(stored[2:5]) == sorted(size for size in sizes if size in stored[2:5])
     # AND chunks that are read and written as they are have their own sizes
     [raw] = of_hdf5(outcome, op="H5Dread_chunk")
     [written] = of_hdf5(outcome, op="H5Dwrite_chunk")
-    assert raw["moved"] == stored[10] == stored[3] == beneath(outcome, raw, "pread")[-1]["moved"]
-    assert (written["size"], written["moved"]) == (15, 15)
+    assert raw["bytes_moved"] == stored[10] == stored[3] == beneath(outcome, raw, "pread")[-1]["bytes_moved"]
+    assert (written["bytes_requested"], written["bytes_moved"]) == (15, 15)
     assert detail(raw) == detail(written) == {"dataset": "/z"}
     # AND what was written when the data set was closed is beneath its closing
     [write] = of_hdf5(outcome, op="H5Dwrite")
     flushed = next(row for row in of_hdf5(outcome, op="H5Idec_ref") if detail(row) == {"dataset": "/z"})
     inside = beneath(outcome, write, "pwrite") + beneath(outcome, flushed, "pwrite")
-    assert sum(row["moved"] for row in inside) >= sum(stored[:10])
+    assert sum(row["bytes_moved"] for row in inside) >= sum(stored[:10])
 
 
 def test_attributes(program: Runner, tmp_path: Path) -> None:
     # GIVEN attributes of a file, a group and a data set, one with a name that JSON has to escape
-    text = '''\
+    text = """\
     import h5py, numpy as np
     with h5py.File("a.h5", "w") as file:
         file.attrs["title"] = 1.5
@@ -142,13 +148,13 @@ def test_attributes(program: Runner, tmp_path: Path) -> None:
     with h5py.File("a.h5") as file:
         assert file.attrs["title"] == 1.5 and file["g"].attrs["n"][4] == 4
         assert file["g/d"].attrs['a "name"\\\\\\n\\u00fc'] == 3
-    '''
+    """
     # WHEN they are written and read THEN each is a row with its object, its name, its size
     outcome = succeeded(program.traced(text))
     expected = [("/", "title", 1, 8), ("/g", "n", 5, 20), ("/g/d", 'a "name"\\\n\u00fc', 1, 2)]
     for op in ("H5Awrite", "H5Aread"):
         rows = of_hdf5(outcome, op=op, path=tmp_path / "a.h5")
-        found = [(*detail(row).values(), row["moved"]) for row in rows]
+        found = [(*detail(row).values(), row["bytes_moved"]) for row in rows]
         assert found == expected, op
     for op in ("H5Acreate", "H5Aopen"):
         assert [tuple(detail(row).values()) for row in of_hdf5(outcome, op=op)] == [one[:2] for one in expected], op
@@ -231,9 +237,11 @@ def test_three_libraries_in_one_process(program: Runner, tmp_path: Path) -> None
     # WHEN they use files in turns THEN the program gets what it gets untraced
     outcome = alike(succeeded(program.traced(THREE)), program.bare(THREE))
     # AND the calls of each are there
-    reads = {(Path(row["path"]).name, detail(row)["dataset"], row["moved"]) for row in of_hdf5(outcome, op="H5Dread")}
+    reads = {
+        (Path(row["path"]).name, detail(row)["dataset"], row["bytes_moved"]) for row in of_hdf5(outcome, op="H5Dread")
+    }
     assert {("h.h5", "/g/x", 80), ("p.h5", "/array", 20), ("p.h5", "/table", 4000), ("c.nc", "/v", 8)} <= reads
-    writes = {(Path(row["path"]).name, row["moved"]) for row in of_hdf5(outcome, op="H5Dwrite")}
+    writes = {(Path(row["path"]).name, row["bytes_moved"]) for row in of_hdf5(outcome, op="H5Dwrite")}
     assert {("h.h5", 800), ("p.h5", 200), ("p.h5", 4000), ("c.nc", 80)} <= writes
     # AND so are the system calls of each beneath them
     for name in ("h.h5", "p.h5", "c.nc"):
@@ -336,7 +344,7 @@ def test_a_program_in_c_that_binds_late(program: Runner, tmp_path: Path) -> None
     writing = ["H5Fcreate", "H5Dcreate", "H5Dwrite", "H5Dclose", "H5Fclose"]
     assert ops == writing + ["H5Fopen", "H5Dopen", "H5Dread", "H5Dclose", "H5Fclose"]
     [read] = of_hdf5(outcome, op="H5Dread")
-    assert (read["moved"], detail(read)) == (4000, {"dataset": "/numbers", "elements": 1000})
+    assert (read["bytes_moved"], detail(read)) == (4000, {"dataset": "/numbers", "elements": 1000})
 
 
 # ---- nothing is noticed
@@ -466,7 +474,7 @@ def test_spans_around_and_totals(made: Runner, tmp_path: Path) -> None:
     # AND what HDF5 moved is not added to what the system calls did
     summary = summarize(outcome.log)
     own = [row for row in outcome.select(layer="posix") if row["op"] in ("read", "pread") and row["path"]]
-    assert summary.bytes.posix_read == sum(row["moved"] for row in own if row["path"].endswith("data.h5"))
+    assert summary.bytes.posix_read == sum(row["bytes_moved"] for row in own if row["path"].endswith("data.h5"))
 
 
 @pytest.mark.parametrize("rule", ["layer:hdf5", "op:H5Dread", "data.h5"])
@@ -492,7 +500,7 @@ def test_modes(made: Runner, mode: str) -> None:
     """
     outcome = succeeded(made.traced(text, env={"PYIO_TRACE_MODE": mode}))
     reads = of_hdf5(outcome, op="H5Dread")
-    assert sum(row["count"] for row in reads) == 10
-    assert sum(row["moved"] for row in reads) == 10 * ROWS * 8
+    assert sum(row["calls"] for row in reads) == 10
+    assert sum(row["bytes_moved"] for row in reads) == 10 * ROWS * 8
     preads = [row for read in reads for row in beneath(outcome, read, "pread")]
-    assert sum(row["count"] for row in preads) == 10 * ROWS
+    assert sum(row["calls"] for row in preads) == 10 * ROWS

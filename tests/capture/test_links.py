@@ -1,4 +1,4 @@
-"""Whose the I/O of threads is that no span was ever open on: the descriptor's, or the file's."""
+"""I/O of threads that never had a span open: its parent is found through the descriptor or the file."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from pyio_trace.analysis.summary import summarize
-from pyio_trace.join.opening import open_log
-from pyio_trace.join.pack import pack
+from pyio_trace.analysis.summary.summarize import summarize
+from pyio_trace.join.pack.packer import pack
+from pyio_trace.join.sources.opening import open_log
 from tests.support.programs import Runner, clean_environment, succeeded
 
 #: Spans of the application layer as an instrument opens them, and threads that nobody hands anything to.
@@ -76,13 +76,13 @@ def test_a_thread_nobody_hands_anything_to(program: Runner, tmp_path: Path) -> N
     def seen(**wanted: object) -> set[tuple[object, object]]:
         return {(row["link"], row["parent"]) for row in outcome.select(**wanted)}
 
-    through = outcome.select(op="pread", size=1_000)
+    through = outcome.select(op="pread", bytes_requested=1_000)
     assert {(row["link"], row["parent"]) for row in through} == {("descriptor", spans["opens"])}
-    assert (len(through), sum(row["moved"] for row in through)) == (50, 50_000)
-    assert seen(op="pread", size=2_000) == {("none", None)}
+    assert (len(through), sum(row["bytes_moved"] for row in through)) == (50, 50_000)
+    assert seen(op="pread", bytes_requested=2_000) == {("none", None)}
     declared = outcome.select(path=tmp_path / "two", op=("open", "read", "close"))
     assert {(row["link"], row["parent"]) for row in declared} == {("inferred", spans["declares"])}
-    assert sum(row["moved"] or 0 for row in declared) == 100_000 and len(declared) == 13
+    assert sum(row["bytes_moved"] or 0 for row in declared) == 100_000 and len(declared) == 13
     assert seen(path=tmp_path / "four") == {("none", None)}
     unsure = outcome.select(path=tmp_path / "three", op=("open", "read", "close"))
     assert len(unsure) == 13 and {(row["link"], row["parent"]) for row in unsure} == {("none", None)}
@@ -119,7 +119,7 @@ def test_arrow_reads_on_threads_of_its_own(program: Runner, tmp_path: Path, how:
     moved = outcome.select(path=path, layer="posix", op=("read", "pread"))
     owners = [outcome.parents(row)[-1]["id"] if row["parent"] is not None else None for row in moved]
     assert set(owners) == {span["id"]}
-    assert sum(row["moved"] for row in moved) >= table.nbytes
+    assert sum(row["bytes_moved"] for row in moved) >= table.nbytes
     others = [row for row in moved if row["tid"] != span["tid"]]
     # a Python file is read by whichever thread has the GIL
     assert len(others) >= (60 if how != "file object" else 1)
@@ -157,4 +157,4 @@ def test_sums_are_left_as_they_are(program: Runner, tmp_path: Path) -> None:
     outcome = succeeded(program.traced(text, env={"PYIO_TRACE_MODE": "profile"}))
     # THEN nothing is found for them, and nothing is lost
     (row,) = outcome.select(op="pread", path=tmp_path / "one")
-    assert (row["link"], row["parent"], row["moved"]) == ("none", None, 100)
+    assert (row["link"], row["parent"], row["bytes_moved"]) == ("none", None, 100)

@@ -18,8 +18,8 @@ from typing import Any
 import pytest
 
 import pyio_trace
-from pyio_trace.analysis.summary import summarize
-from pyio_trace.join.details import RANGES
+from pyio_trace.analysis.summary.summarize import summarize
+from pyio_trace.join.tables.detail_column import RANGES
 from pyio_trace.report.text import print_summary
 from tests.support.programs import Outcome, Row, Runner, succeeded
 
@@ -79,7 +79,7 @@ def key(row: Row, table: list[Row]) -> Key:
         chain.append(by_id[parent]["op"])
         parent = by_id[parent]["parent"]
     start = row["process"]
-    return (start, row["layer"], row["op"], row["path"], row["stack"], row["errno"], tuple(chain))
+    return (start, row["layer"], row["op"], row["path"], row["call_stack"], row["errno"], tuple(chain))
 
 
 def range_of(size: int) -> str:
@@ -88,19 +88,45 @@ def range_of(size: int) -> str:
     return RANGES[sum(size > end for end in ends)]
 
 
-def statistics(rows: list[Row]) -> dict[str, Any]:
-    """What a sum says of these rows of a trace, which are in the order they happened in."""
-    placed = [row for row in rows if row["offset"] is not None]
-    pairs = list(pairwise(placed))
-    ends = [row["offset"] + row["moved"] for row in placed]
+def ends_before(rows: list[Row]) -> dict[int, int]:
+    """By transfer of a trace, where its process's latest transfer of the same file ended, of reads or of writes; rows:
+    in the order in which they ended.  A copy's own id stands for what it read, minus that for what it wrote."""
+    latest: dict[Key, int] = {}
+    found: dict[int, int] = {}
+
+    def meet(identity: int, place: Key, offset: int | None, moved: int) -> None:
+        if offset is not None:
+            if place in latest:
+                found[identity] = latest[place]
+            latest[place] = offset + moved
+
+    for row in rows:
+        if row["op"] in ("sendfile", "copy_file_range"):
+            meet(row["id"], (row["process"], row["path"], False), row["file_offset"], row["bytes_moved"])
+            to = json.loads(row["detail"])["to"]
+            meet(-row["id"], (row["process"], to, True), row["to_file_offset"], row["bytes_moved"])
+        else:
+            meet(row["id"], (row["process"], row["path"], "write" in row["op"]), row["file_offset"], row["bytes_moved"])
+    return found
+
+
+def places(rows: list[Row], before: dict[int, int], sign: int = 1) -> dict[str, Any]:
+    """What a sum says of where these rows of a trace were."""
+    name = "file_offset" if sign > 0 else "to_file_offset"
+    placed = [row for row in rows if row[name] is not None]
+    compared = [(row[name], before[sign * row["id"]]) for row in placed if sign * row["id"] in before]
+    ends = [row[name] + row["bytes_moved"] for row in placed]
     return {
         "placed": len(placed),
-        "consecutive": sum(two["offset"] == one["offset"] + one["moved"] for one, two in pairs),
-        "sequential": sum(two["offset"] >= one["offset"] + one["moved"] for one, two in pairs),
-        "unaligned": sum(row["offset"] % 4096 != 0 for row in placed),
-        "highest": max(ends, default=None),
-        "sizes": dict(Counter(range_of(row["moved"]) for row in rows)),
-    }
+        "consecutive": sum(offset == end for offset, end in compared),
+        "sequential": sum(offset >= end for offset, end in compared),
+        "unaligned": sum(row[name] % 4096 != 0 for row in placed),
+    } | ({"highest": max(ends)} if ends else {})
+
+
+def statistics(rows: list[Row], before: dict[int, int]) -> dict[str, Any]:
+    """What a sum says of these rows of a trace."""
+    return places(rows, before) | {"sizes": dict(Counter(range_of(row["bytes_moved"]) for row in rows))}
 
 
 def test_profile_has_the_sums_of_a_trace(program: Runner) -> None:
@@ -117,10 +143,10 @@ def test_profile_has_the_sums_of_a_trace(program: Runner) -> None:
     assert set(sums) == set(whole)
     for of, rows in whole.items():
         found = sums[of]
-        assert found["count"] == sum(row["count"] for row in rows), of
-        assert (found["moved"] or 0) == sum(row["moved"] or 0 for row in rows), of
-        if all(row["size"] is not None for row in rows):
-            assert found["size"] == sum(row["size"] for row in rows), of
+        assert found["calls"] == sum(row["calls"] for row in rows), of
+        assert (found["bytes_moved"] or 0) == sum(row["bytes_moved"] or 0 for row in rows), of
+        if all(row["bytes_requested"] is not None for row in rows):
+            assert found["bytes_requested"] == sum(row["bytes_requested"] for row in rows), of
     assert len(profile.rows) < len(trace.rows)
 
 
@@ -130,21 +156,98 @@ def test_profile_has_what_darshan_counts(program: Runner) -> None:
     afresh(program)
     profile = succeeded(program.traced(DETERMINISTIC, env={"PYIO_TRACE_MODE": "profile"}))
     whole: dict[Key, list[Row]] = {}
-    for row in trace.select(layer="posix", op=("read", "write", "pread", "pwrite"), errno=0):
+    transfers = trace.select(layer="posix", op=("read", "write", "pread", "pwrite"), errno=0)
+    for row in transfers:
         whole.setdefault(key(row, trace.rows), []).append(row)
+    before = ends_before(transfers)
     # THEN sequence, alignment, ranges of sizes and the farthest byte are those that the trace gives
     compared = 0
     for row in profile.select(layer="posix", op=("read", "write", "pread", "pwrite"), errno=0):
         detail = json.loads(row["detail"])
-        expected = statistics(whole[key(row, profile.rows)])
+        expected = statistics(whole[key(row, profile.rows)], before)
         assert {name: detail.get(name) for name in expected} == expected, row
         compared += 1
     assert compared >= 40
-    sizes = Counter(row["moved"] for row in trace.select(op="pread", path=program.folder / "data.bin", errno=0))
+    sizes = Counter(row["bytes_moved"] for row in trace.select(op="pread", path=program.folder / "data.bin", errno=0))
     found = Counter[str]()
     for row in profile.select(op="pread", path=program.folder / "data.bin", errno=0):
         found.update(json.loads(row["detail"])["common_sizes"])
     assert found == {str(size): count for size, count in sizes.items()}
+
+
+BY_TURNS = """\
+import os, sys, threading
+open("data", "wb").write(bytes(100_000))
+one, two = os.open("data", os.O_RDWR), os.open("data", os.O_RDWR)
+for n in range(10):
+    os.pread(one, 1000, 2000 * n)
+    os.pread(two, 1000, 2000 * n + 1000)
+    os.pwrite(one, b"x" * 500, 50_000 - 1000 * n)
+    os.read(one, 100)
+    os.write(two, b"x" * 100)
+turn = threading.Condition()
+now = 0
+def take(part):
+    global now
+    for n in range(part, 40, 2):
+        with turn:
+            turn.wait_for(lambda: now == n)
+            os.pread(one, 100, 100 * n)
+            now += 1
+            turn.notify_all()
+threads = [threading.Thread(target=take, args=[part]) for part in range(2)]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+out = os.open("copy", os.O_RDWR | os.O_CREAT)
+for n in range(5):
+    os.sendfile(out, one, 1000 * n, 1000)
+    os.sendfile(out, two, None, 10)
+    os.copy_file_range(one, out, 300, 7 * n, 20_000 + 300 * n)
+    os.copy_file_range(two, out, 300)
+    os.write(out, b"y" * 50)
+if os.fork() == 0:
+    os.pread(one, 100, 4000)
+    os.pread(one, 100, 4100)
+    os._exit(0)
+os.wait()
+"""
+
+
+def by_thread(rows: list[Row], table: list[Row]) -> dict[Key, list[Row]]:
+    """Rows by what a sum is kept by, and by their threads, which have numbers in the order in which they began."""
+    threads: dict[int, int] = {}
+    for row in sorted(rows, key=lambda row: row["time"]):
+        threads.setdefault(row["tid"], len(threads))
+    found: dict[Key, list[Row]] = {}
+    for row in rows:
+        found.setdefault((threads[row["tid"]], *key(row, table)), []).append(row)
+    return found
+
+
+def test_profile_compares_with_the_files_latest_transfer(program: Runner) -> None:
+    # GIVEN lines, descriptors and threads that read and write one file in alternation, a child, and copies of it
+    transfers = ("read", "write", "pread", "pwrite", "sendfile", "copy_file_range")
+    trace = succeeded(program.traced(BY_TURNS, log="trace.pyio"))
+    (program.folder / "copy").unlink()
+    # WHEN it is summed THEN each sum counts what the model says, by file and process, reads and writes apart
+    profile = succeeded(program.traced(BY_TURNS, env={"PYIO_TRACE_MODE": "profile"}))
+    names = [str(program.folder / name) for name in ("data", "copy")]
+    rows = trace.select(layer="posix", op=transfers, path=names, errno=0)
+    rows.sort(key=lambda row: row["time"] + row["duration"])
+    before, whole = ends_before(rows), by_thread(rows, trace.rows)
+    sums = profile.select(layer="posix", op=transfers, path=names, errno=0)
+    found = dict.fromkeys(transfers, 0)
+    for of, (row,) in by_thread(sums, profile.rows).items():
+        detail, group = json.loads(row["detail"]), whole.pop(of)
+        found[row["op"]] += detail["consecutive"]
+        expected = statistics(group, before)
+        assert {name: detail.get(name) for name in expected} == expected, row
+        if row["op"] in ("sendfile", "copy_file_range"):
+            assert detail["output"] == places(group, before, -1), row
+    assert not whole
+    # THEN the second line's reads went on where the first line's had ended, the threads' where the other's had, the
+    # child's second where its first had
+    assert found["pread"] == 10 + 39 + 1
 
 
 def test_summary_of_a_profile(program: Runner) -> None:
@@ -199,7 +302,7 @@ def test_profile_bytes_a_file(program: Runner) -> None:
         os.close(fd)
         os.unlink(name)
     """
-    # WHEN there are more of them THEN each takes what docs/modes.md says
+    # WHEN there are more of them THEN each takes what docs/reference/modes.md says
     few, many = (used(succeeded(program.traced(text, n, env={"PYIO_TRACE_MODE": "profile"}))) for n in (1000, 5000))
     each = 3 * 112 + 2 * 304 + 64 + 48  # open, close, unlink; write, pread; the descriptor; the name
     assert (many - few) / 4000 <= each * 1.05
@@ -236,10 +339,10 @@ def test_profile_of_threads_signals_and_forks_is_exact(program: Runner, data: Pa
     # WHEN it is profiled THEN every one of the calls is in the sums
     outcome = succeeded(program.traced(text, data, env={"PYIO_TRACE_MODE": "profile"}))
     reads = outcome.select(op="pread", path=data)
-    assert sum(row["count"] for row in reads) == 7 * 3000 + 3 * 3000
-    assert sum(row["moved"] for row in reads) == 10 * 3000 * 10
+    assert sum(row["calls"] for row in reads) == 7 * 3000 + 3 * 3000
+    assert sum(row["bytes_moved"] for row in reads) == 10 * 3000 * 10
     assert Counter(row["process"] for row in reads).keys() == {0, 1, 2, 3}
-    assert sum(row["count"] for row in outcome.select(op="pwrite")) == int(outcome.stdout)
+    assert sum(row["calls"] for row in outcome.select(op="pwrite")) == int(outcome.stdout)
     assert outcome.log.losses() == {}
 
 
@@ -247,27 +350,26 @@ def test_profile_of_a_killed_process(program: Runner) -> None:
     # GIVEN a process that is killed while it waits in a read
     text = """\
     import os, signal, subprocess, sys
+    from waiting import wait_for_reader
     os.mkfifo("fifo")
     keep = os.open("fifo", os.O_RDWR)
     pid = os.fork()
     if pid == 0:
         os.pread(os.open(__file__, os.O_RDONLY), 5, 0)
         os.read(os.open("fifo", os.O_RDONLY), 10)
-    stat = f"/proc/{pid}/wchan"
-    import time
-    while "pipe" not in open(stat).read():
-        time.sleep(0.01)
+    wait_for_reader(pid)
     os.kill(pid, signal.SIGKILL)
     print(pid, os.waitpid(pid, 0)[1])
     """
+    program.write_waiting()
     # WHEN it is profiled THEN what it had done is there, and what it was doing
     outcome = succeeded(program.traced(text, env={"PYIO_TRACE_MODE": "profile"}))
     pid, status = outcome.stdout.split()
     assert int(status) == signal.SIGKILL
     (row,) = outcome.select(op="read", path=program.folder / "fifo", pid=int(pid))
-    assert (row["duration"], row["count"]) == (None, 1)
+    assert (row["duration"], row["calls"]) == (None, 1)
     assert json.loads(row["detail"])["in_flight"] == 1
-    assert [row["moved"] for row in outcome.select(op="pread", pid=int(pid))] == [5]
+    assert [row["bytes_moved"] for row in outcome.select(op="pread", pid=int(pid))] == [5]
 
 
 RING = """\
@@ -294,15 +396,15 @@ def test_ring_keeps_the_latest(program: Runner, data: Path) -> None:
     reads = sorted(outcome.select(op="pread", path=data), key=lambda row: row["time"])
     assert len(reads) > 10_000
     assert len(outcome.rows) * 48 <= 1 << 20
-    assert all(row["moved"] == 1 + row["offset"] % 50 for row in reads)
+    assert all(row["bytes_moved"] == 1 + row["file_offset"] % 50 for row in reads)
     last = [row for row in reads if row["tid"] == outcome.pid]
-    assert [row["offset"] for row in last] == list(range(3000))
-    # AND it says that it wrote over others, all of which began before those
+    assert [row["file_offset"] for row in last] == list(range(3000))
+    # AND it says that it overwrote others, all of which began earlier
     since = outcome.log.info()["ring_since"]
     assert outcome.log.info()["start"] < since < last[0]["time"]
     said = io.StringIO()
-    print_summary(summarize(outcome.log), said)
-    assert "The ring wrote over earlier operations" in said.getvalue()
+    print_summary(summarize(outcome.log), said, names=None)
+    assert "The ring has overwritten earlier operations" in said.getvalue()
     # AND it has not grown, and its parents are there and the right ones
     assert used(outcome) < 2 << 20
     by_id = {row["id"]: row for row in outcome.rows}
@@ -326,9 +428,10 @@ def test_ring_outlived_by_a_span(program: Runner, data: Path) -> None:
     # WHEN it ends THEN it does not write over what is there now
     outcome = succeeded(program.traced(text, data, env=env))
     rows = sorted(outcome.select(op="pread"), key=lambda row: row["time"])
-    assert [row["offset"] for row in rows] == list(range(rows[0]["offset"], 100_000))
+    assert [row["file_offset"] for row in rows] == list(range(rows[0]["file_offset"], 100_000))
     assert {row["parent"] for row in rows} == {None}
-    assert all(row["duration"] < 10**9 and row["moved"] == 1 for row in rows)
+    assert {row["bytes_moved"] for row in rows} == {1}
+    assert all(row["time"] + row["duration"] <= following["time"] for row, following in pairwise(rows))
 
 
 def test_ring_used_by_many_processes_some_of_which_are_killed(program: Runner, data: Path) -> None:
@@ -349,10 +452,10 @@ def test_ring_used_by_many_processes_some_of_which_are_killed(program: Runner, d
     env = {"PYIO_TRACE_MODE": "ring", "PYIO_TRACE_RING_SIZE": "1M"}
     # WHEN the parent goes on THEN the chunks of the dead are used again, and the latest are all there
     outcome = succeeded(program.traced(text, data, env=env))
-    mine = [row["offset"] for row in outcome.select(op="pread", pid=outcome.pid)]
+    mine = [row["file_offset"] for row in outcome.select(op="pread", pid=outcome.pid)]
     assert sorted(mine) == list(range(3000))
     latest = [row for row in outcome.select(op="pread") if row["pid"] != outcome.pid]
-    assert latest and {row["moved"] for row in latest} == {5}
+    assert latest and {row["bytes_moved"] for row in latest} == {5}
 
 
 def test_dump_at_a_signal_and_from_code(program: Runner, data: Path) -> None:
@@ -373,13 +476,13 @@ def test_dump_at_a_signal_and_from_code(program: Runner, data: Path) -> None:
     # WHEN they are read THEN each has what was there at its moment
     first = pyio_trace.open(program.folder / "run-dump-1.pyio")
     rows = [row for row in first.operations().to_pylist() if row["op"] == "pread" and row["path"] == str(data)]
-    assert [(row["offset"], row["moved"]) for row in rows] == [(n, 3) for n in range(1000)]
+    assert [(row["file_offset"], row["bytes_moved"]) for row in rows] == [(n, 3) for n in range(1000)]
     assert first.info()["ring_since"] is None
     second, third = outcome.stdout.split()
     assert (second, third) == (str(program.folder / "run-dump-2.pyio"), "named.pyio")
     rows = [row for row in pyio_trace.open(second).operations().to_pylist() if row["op"] == "pread"]
-    assert max(row["offset"] for row in rows) == 99_999
-    assert {row["moved"] for row in rows} == {4}
+    assert max(row["file_offset"] for row in rows) == 99_999
+    assert {row["bytes_moved"] for row in rows} == {4}
 
 
 PAUSE = """\
@@ -409,11 +512,11 @@ os.read(again, 3)
 
 
 def test_pause_and_resume(program: Runner) -> None:
-    # GIVEN a program that pauses tracing, and changes its descriptors meanwhile WHEN it is traced
+    # GIVEN a program that changes its descriptors while tracing is paused WHEN it is traced
     outcome = succeeded(program.traced(PAUSE))
 
     def rows(op: str, name: str) -> list[tuple[int | None, int]]:
-        return [(row["offset"], row["moved"]) for row in outcome.select(op=op, path=program.folder / name)]
+        return [(row["file_offset"], row["bytes_moved"]) for row in outcome.select(op=op, path=program.folder / name)]
 
     # THEN what came in between is not there but counted, and what came after has the right file and place
     assert rows("write", "first.bin") == [(0, 100)]
@@ -421,11 +524,11 @@ def test_pause_and_resume(program: Runner) -> None:
     assert rows("write", "closed.bin") == [(7, 2)]
     assert rows("read", "closed.bin") == [(0, 5), (5, 3)]
     counted = [row for row in outcome.log.counters().to_pylist() if row["kind"] == "paused"]
-    assert [(row["count"], row["bytes"]) for row in counted] == [(6, 87)]
+    assert [(row["calls"], row["bytes"]) for row in counted] == [(6, 87)]
 
 
 def test_offsets_after_suppressed_calls(program: Runner) -> None:
-    # GIVEN reads of one descriptor, some of which are suppressed WHEN traced THEN the others have their own offsets
+    # GIVEN reads of one descriptor, some of them suppressed WHEN traced THEN the others have the right offsets
     text = """\
     import os, pyio_trace
     fd = os.open("data.bin", os.O_CREAT | os.O_RDWR)
@@ -437,7 +540,7 @@ def test_offsets_after_suppressed_calls(program: Runner) -> None:
             os.read(fd, 7)
     """
     rows = succeeded(program.traced(text)).select(op="read", path=program.folder / "data.bin")
-    assert [row["offset"] for row in rows] == [0, 17, 34, 51, 68]
+    assert [row["file_offset"] for row in rows] == [0, 17, 34, 51, 68]
 
 
 def test_switching_modes(program: Runner) -> None:
@@ -463,7 +566,7 @@ def test_switching_modes(program: Runner) -> None:
     outcome = succeeded(program.traced(text))
     # WHEN it is traced THEN each stretch is recorded in its way, and places are right
     rows = sorted(outcome.select(op="write", layer="posix", path=program.folder / "data.bin"), key=lambda r: r["time"])
-    assert [(row["count"], row["moved"], row["offset"]) for row in rows] == [
+    assert [(row["calls"], row["bytes_moved"], row["file_offset"]) for row in rows] == [
         (1, 10, 0),
         (5, 500, None),
         (1, 1000, 510),
@@ -500,11 +603,15 @@ def test_ring_has_no_wrong_offsets(program: Runner) -> None:
             env={"PYIO_TRACE_MODE": "ring", "PYIO_TRACE_RING_SIZE": "1M"},
         )
     )
-    # THEN those of which too much is gone have none, and those after a seek or an opening that is there have theirs
+    # THEN reads whose history was overwritten have no offset; those after a surviving seek or open have theirs
     reads = outcome.select(op="read", path=program.folder / "data.bin")
     assert 1000 < len(reads) < 50_000
-    assert {row["offset"] for row in reads if row["size"] == 8} == {None}
-    assert {row["size"]: row["offset"] for row in reads if row["size"] != 8} == {9: 160, 10: 0, 11: 10}
+    assert {row["file_offset"] for row in reads if row["bytes_requested"] == 8} == {None}
+    assert {row["bytes_requested"]: row["file_offset"] for row in reads if row["bytes_requested"] != 8} == {
+        9: 160,
+        10: 0,
+        11: 10,
+    }
 
 
 def test_profile_takes_no_place_for_another(program: Runner) -> None:
@@ -546,6 +653,6 @@ def test_profile_takes_no_place_for_another(program: Runner) -> None:
     placed = {}
     for row in outcome.select(op="read", path=program.folder / "data.bin"):
         detail = json.loads(row["detail"])
-        placed[row["size"]] = (detail["placed"], detail.get("highest"))
+        placed[row["bytes_requested"]] = (detail["placed"], detail.get("highest"))
     unknown = dict.fromkeys((2, 3, 4, 5, 6, 10), (0, None))
     assert placed == {1: (1, 5001)} | unknown

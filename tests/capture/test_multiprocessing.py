@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.programs import Runner, succeeded
+from tests.support.programs import Runner, alike, succeeded
 
 BLOCK = 4096
 METHODS = ("fork", "spawn", "forkserver")
@@ -44,7 +44,7 @@ def test_pool(program: Runner, data: Path, method: str, end: str) -> None:
     outcome = succeeded(program.traced(POOL, data, method, end))
     # THEN all 1000 reads are in the one log, by the workers, with their offsets
     rows = outcome.select(op="pread", path=data)
-    assert sorted(row["offset"] for row in rows) == [n * BLOCK for n in range(1000)]
+    assert sorted(row["file_offset"] for row in rows) == [n * BLOCK for n in range(1000)]
     workers = {int(pid) for pid in outcome.stdout.split()}
     assert {row["pid"] for row in rows} == workers
     assert len(outcome.select(op="close", path=data, pid=workers)) == 4
@@ -74,11 +74,13 @@ def test_pool_that_inherits_a_descriptor(program: Runner, data: Path) -> None:
     # WHEN it is run traced THEN the places are right, those of the shared position too
     outcome = succeeded(program.traced(text, data))
     assert outcome.stdout == "100000\n"
-    assert sorted(row["offset"] for row in outcome.select(op="pread", path=data)) == [n * BLOCK for n in range(1000)]
+    assert sorted(row["file_offset"] for row in outcome.select(op="pread", path=data)) == [
+        n * BLOCK for n in range(1000)
+    ]
     rows = outcome.select(op="read", path=data)
-    assert len(rows) == 1000 and {row["moved"] for row in rows} == {100}
-    # two workers that read at the very same moment may come in either order (docs/limits.md)
-    assert sorted(row["offset"] for row in rows) == [n * 100 for n in range(1000)]
+    assert len(rows) == 1000 and {row["bytes_moved"] for row in rows} == {100}
+    # two workers that read at the very same moment may come in either order (docs/explanation/limits.md)
+    assert sorted(row["file_offset"] for row in rows) == [n * 100 for n in range(1000)]
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -108,7 +110,9 @@ def test_killed_worker(program: Runner, data: Path, method: str) -> None:
     outcome = succeeded(program.traced(text, data, method))
     # THEN its reads are there
     pid, code = map(int, outcome.stdout.split())
-    assert [row["offset"] for row in outcome.select(op="pread", path=data, pid=pid)] == [n * BLOCK for n in range(1000)]
+    assert [row["file_offset"] for row in outcome.select(op="pread", path=data, pid=pid)] == [
+        n * BLOCK for n in range(1000)
+    ]
     if method != "forkserver":
         assert code == -9
         assert outcome.process(pid)["ended"] == "signal 9 (SIGKILL)"
@@ -132,7 +136,7 @@ def test_process_pool_executor_and_shared_queue(program: Runner, data: Path) -> 
     outcome = succeeded(program.traced(text, data))
     assert outcome.stdout.strip() == str(20 * 1000 * BLOCK)
     assert Counter(row["op"] for row in outcome.select(path=data, layer="app"))["BufferedReader.read"] == 20
-    assert sum(row["moved"] for row in outcome.select(path=data, op="read")) == 20 * 1000 * BLOCK
+    assert sum(row["bytes_moved"] for row in outcome.select(path=data, op="read")) == 20 * 1000 * BLOCK
 
 
 @pytest.mark.slow
@@ -150,3 +154,40 @@ def test_in_a_venv_that_sees_the_package(tmp_path: Path, program: Runner, data: 
     # THEN its workers are in the log
     assert len(outcome.select(op="pread", path=data)) == 1000
     assert {entry["executable"] for entry in outcome.processes if entry["followed"]} == {str(python)}
+
+
+def test_a_callable_that_notices_questions(program: Runner) -> None:
+    # GIVEN a process that runs a callable object, which answers for any attribute
+    text = """\
+    import multiprocessing, os
+
+    class Task:
+        def __getattr__(self, name):
+            print("asked for", name, flush=True)
+            raise SystemExit(3)
+        def __call__(self):
+            open("done", "w").close()
+
+    context = multiprocessing.get_context("fork")
+    process = context.Process(target=Task())
+    process.start()
+    process.join()
+    print(process.exitcode)
+    """
+    # WHEN it runs traced and untraced THEN nobody has asked it for anything
+    outcome = succeeded(alike(program.traced(text), program.bare(text)))
+    assert outcome.stdout == "0\n"
+
+
+def test_a_name_that_is_no_text(program: Runner) -> None:
+    # GIVEN a process whose name has a lone surrogate, as file names with undecodable bytes have
+    text = """\
+    import multiprocessing
+
+    process = multiprocessing.get_context("fork").Process(target=print, args=("ran",), name="of \\udcff")
+    process.start()
+    process.join()
+    """
+    # WHEN it runs traced THEN nothing is said of it, and the name is in the process table
+    outcome = succeeded(alike(program.traced(text), program.bare(text)))
+    assert "of \\udcff" in [row["process_name"] for row in outcome.processes]

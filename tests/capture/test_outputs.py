@@ -12,8 +12,9 @@ import pytest
 
 from pyio_trace.cli.main import main
 from pyio_trace.errors import ConfigError
-from pyio_trace.join.pack import pack
-from pyio_trace.output import check_replaceable, log_paths
+from pyio_trace.existing_files import check_replaceable
+from pyio_trace.join.pack.packer import pack
+from pyio_trace.output import log_paths
 from tests.support.logwriter import LogWriter
 from tests.support.programs import Runner, succeeded
 
@@ -59,12 +60,12 @@ def test_a_packed_log_beside_a_pipe_is_refused(pipe: Path) -> None:
 
 def test_the_core_replaces_files_only(program: Runner) -> None:
     # GIVEN a pipe, a folder, a link to each, and links to a log and to nothing
-    # WHEN the core itself is told to make its log of that name
+    # WHEN the core is asked to make a log of that name
     outcome = succeeded(program.bare("""
         import os
-        from pyio_trace.capture import online
+        from pyio_trace.capture.runtime import tracer
         from pyio_trace.config import Config
-        from pyio_trace.errors import CaptureError
+        from pyio_trace.errors import PyioTraceError
         os.mkfifo("pipe")
         os.mkdir("folder")
         open("old.pyio", "w").close()
@@ -74,11 +75,11 @@ def test_the_core_replaces_files_only(program: Runner) -> None:
         for name in ("pipe", "folder", "to_pipe", "to_folder", "old.pyio", "to_log", "to_nothing"):
             before = os.lstat(name).st_ino
             try:
-                online.start(Config(), os.path.join(here, name), None, create=True)
-            except CaptureError:
+                tracer.start(Config(), os.path.join(here, name), None, create=True)
+            except PyioTraceError:
                 print(name, "refused", os.lstat(name).st_ino == before)
             else:
-                online.stop()
+                tracer.stop()
                 print(name, "written", os.path.isfile(name) and not os.path.islink(name))
     """))  # fmt: skip
     refused = [f"{name} refused True" for name in ("pipe", "folder", "to_pipe", "to_folder")]

@@ -1,4 +1,4 @@
-"""A program's own functions that have names of libc's: they are called as ever, and libc's are recorded beside them."""
+"""A program defines functions with libc's names: its own are called as before, and calls of libc's are recorded."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_a_function_under_one_of_its_spellings(program: Runner, tmp_path: Path, 
     assert bare == outcome.stdout == "[4242, 77, 5, 6]\n"
     # THEN what came to libc's has its rows
     seeks = outcome.select(op="lseek", path=f"{tmp_path}/file")
-    assert [row["offset"] for row in seeks] == [77, 5, 6]
+    assert [row["file_offset"] for row in seeks] == [77, 5, 6]
 
 
 def test_a_program_with_another_function_of_that_name(program: Runner, tmp_path: Path) -> None:
@@ -81,13 +81,13 @@ def test_a_program_with_another_function_of_that_name(program: Runner, tmp_path:
     text = "import subprocess; print(subprocess.run(['./main'], capture_output=True, text=True, check=True).stdout)"
     outcome = succeeded(program.traced(text, env={"PYIO_TRACE_FOLLOW": "all"}))
     assert outcome.stdout.strip() == "spliced rope"
-    assert [row["moved"] for row in outcome.select(op="write", path=f"{tmp_path}/file")] == [5]
+    assert [row["bytes_moved"] for row in outcome.select(op="write", path=f"{tmp_path}/file")] == [5]
 
 
 def test_a_preloaded_library_that_stands_in_for_libc(program: Runner, tmp_path: Path) -> None:
     # GIVEN a preloaded library that takes the place of a function altogether
     mine = _library(tmp_path / "mine.so", "int fsync(int fd) { (void)fd; return 0; }\n")
     text = "import os; fd = os.open('file', os.O_CREAT | os.O_RDWR); os.fsync(fd)"
-    # WHEN the function is called THEN the call is recorded, whoever does the work
+    # WHEN the function is called THEN the call is recorded, whichever library does the work
     outcome = succeeded(program.traced(text, env={"LD_PRELOAD": str(mine)}))
     assert len(outcome.select(op="fsync", path=f"{tmp_path}/file")) == 1

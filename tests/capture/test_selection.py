@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pyio_trace.capture import online
+from pyio_trace.capture.runtime import tracer
 from tests.support.programs import Outcome, Runner, succeeded
 
 
@@ -17,7 +17,7 @@ def left_out(outcome: Outcome) -> dict[str, tuple[int, int]]:
     for row in outcome.log.counters().to_pylist():
         if row["why"] == "excluded":
             count, moved = sums.get(row["kind"], (0, 0))
-            sums[row["kind"]] = (count + row["count"], moved + row["bytes"])
+            sums[row["kind"]] = (count + row["calls"], moved + row["bytes"])
     return sums
 
 
@@ -74,7 +74,7 @@ def test_what_is_left_out_by_default_can_be_had(program: Runner) -> None:
     # THEN all of it has rows, and nothing is left out
     moved = Counter[str]()
     for row in outcome.select(op=("read", "pread", "write", "pwrite"), layer="posix"):
-        moved[(row["path"] or "").split(":")[0].split("[")[0]] += row["moved"]
+        moved[(row["path"] or "").split(":")[0].split("[")[0]] += row["bytes_moved"]
     assert moved["/dev/zero"] == 1234
     assert moved["pipe"] == 642 + len(outcome.stdout)
     assert moved["socket"] == 154
@@ -129,7 +129,7 @@ def test_patterns_of_paths(program: Runner, include: str, exclude: str, kept: st
     # WHEN patterns are given THEN what they leave has rows
     outcome = succeeded(program.traced(PATHS, *FILES, env=env))
     wanted = [name for name in FILES if Path(name).name[0] in kept]
-    written = {row["path"]: row["moved"] for row in outcome.select(op="write", layer="posix")}
+    written = {row["path"]: row["bytes_moved"] for row in outcome.select(op="write", layer="posix")}
     assert written == {str(program.folder / name): FILES.index(name) + 1 for name in wanted}
     assert len(outcome.select(op="read", path=program.folder / FILES[3])) == ("d" in kept)
     # AND the bytes of the others are counted
@@ -161,7 +161,7 @@ def test_offsets_beside_operations_that_are_left_out(program: Runner, rule: str)
     outcome = succeeded(program.traced(POSITIONS, env={"PYIO_TRACE_EXCLUDE": rule}))
 
     def rows(of: Outcome, op: str) -> list[tuple[int | None, int]]:
-        return [(row["offset"], row["moved"]) for row in of.select(op=op, path=program.folder / "data.bin")]
+        return [(row["file_offset"], row["bytes_moved"]) for row in of.select(op=op, path=program.folder / "data.bin")]
 
     # THEN the others are there, and an offset is the right one or unknown, never wrong
     gone = {"op:re*": {"read"}}.get(rule, {rule.removeprefix("op:")})
@@ -193,7 +193,7 @@ def test_position_is_found_again(program: Runner) -> None:
     """
     # WHEN it is traced THEN the writes have the offsets that the reads led to
     outcome = succeeded(program.traced(text, env={"PYIO_TRACE_EXCLUDE": "op:read"}))
-    assert [row["offset"] for row in outcome.select(op="write", layer="posix")] == [0, 17, 25]
+    assert [row["file_offset"] for row in outcome.select(op="write", layer="posix")] == [0, 17, 25]
 
 
 def test_only_some_layers_and_operations(program: Runner) -> None:
@@ -206,10 +206,10 @@ def test_only_some_layers_and_operations(program: Runner) -> None:
     """
     only = succeeded(program.traced(text, env={"PYIO_TRACE_INCLUDE": "layer:app"}, log="app.pyio"))
     assert {row["layer"] for row in only.rows} == {"app"}
-    assert [row["moved"] for row in only.select(op="TextIOWrapper.write")] == [4]
+    assert [row["bytes_moved"] for row in only.select(op="TextIOWrapper.write")] == [4]
     only = succeeded(program.traced(text, env={"PYIO_TRACE_INCLUDE": "op:stat,op:write"}, log="op.pyio"))
     assert {row["op"] for row in only.rows} == {"stat", "write"}
-    assert [row["moved"] for row in only.select(op="write")] == [4]
+    assert [row["bytes_moved"] for row in only.select(op="write")] == [4]
 
 
 def test_small_transfers_are_left_out(program: Runner) -> None:
@@ -229,8 +229,8 @@ def test_small_transfers_are_left_out(program: Runner) -> None:
     # WHEN small ones are left out
     outcome = succeeded(program.traced(text, env={"PYIO_TRACE_MIN_SIZE": "4K"}))
     # THEN the large ones are there, and the others are counted to the byte
-    assert [row["moved"] for row in outcome.select(op="write", layer="posix")] == [5000] * 10
-    assert [row["moved"] for row in outcome.select(op="pread")] == [8000]
+    assert [row["bytes_moved"] for row in outcome.select(op="write", layer="posix")] == [5000] * 10
+    assert [row["bytes_moved"] for row in outcome.select(op="pread")] == [8000]
     assert len(outcome.select(op="stat", path=program.folder / "data.bin")) == 1
     few = succeeded(program.traced("pass", env={"PYIO_TRACE_MIN_SIZE": "4K"}, log="few.pyio"))
     of_python = left_out(few).get("small", (0, 0))
@@ -240,28 +240,37 @@ def test_small_transfers_are_left_out(program: Runner) -> None:
     assert abs(counted[0] - of_python[0] - 200) <= 3
     # AND their offsets are those that the small ones led to, or not known
     true = [100 * (n + 1) + 5000 * n for n in range(10)]
-    assert all(row["offset"] in (None, at) for row, at in zip(outcome.select(op="write"), true, strict=True))
+    assert all(row["file_offset"] in (None, at) for row, at in zip(outcome.select(op="write"), true, strict=True))
 
 
 def test_short_operations_are_left_out(program: Runner) -> None:
-    # GIVEN a read that waits for another process, among ones that do not
+    # GIVEN a read that waits 200 ms for its writer, among ones that do not wait
     text = """\
-    import os, subprocess, sys
+    import os, threading, time
+    from waiting import wait_for_reader
     os.mkfifo("fifo")
     with open("data.bin", "wb") as file:
         file.write(bytes(100))
-    child = subprocess.Popen(["sh", "-c", "exec > fifo; sleep 3; echo done"])
+    main = threading.get_native_id()
+    def write():
+        fd = os.open("fifo", os.O_WRONLY)
+        wait_for_reader(main)
+        time.sleep(0.2)  # the wait that is traced
+        os.write(fd, b"done\\n")
+    writer = threading.Thread(target=write)
+    writer.start()
     fd = os.open("fifo", os.O_RDONLY)
     print(len(os.read(fd, 100)))
-    child.wait()
+    writer.join()
     fd = os.open("data.bin", os.O_RDONLY)
     for n in range(1000):
         os.pread(fd, 10, n % 90)
     """
-    # WHEN operations far below the time that the shell sleeps are left out THEN the slow one stays, others are counted
+    program.write_waiting()
+    # WHEN operations under 100 ms are left out THEN the slow one stays, and the others are counted
     outcome = succeeded(program.traced(text, env={"PYIO_TRACE_MIN_DURATION": "100ms"}))
-    assert [row["moved"] for row in outcome.select(op="read", path=program.folder / "fifo")] == [5]
-    kept = outcome.select(op="pread")
+    assert [row["bytes_moved"] for row in outcome.select(op="read", path=program.folder / "fifo")] == [5]
+    kept = outcome.select(op="pread")  # a busy machine may have interrupted one for that long
     assert all(row["duration"] >= 100_000_000 for row in kept)
     assert left_out(outcome)["small"][0] >= 1000 - len(kept)
     assert outcome.select(op="open", path=program.folder / "data.bin")  # what others depend on stays
@@ -333,7 +342,7 @@ def test_workers_go_by_the_script_they_work_for(program: Runner, method: str) ->
 def test_names_of_what_is_run(words: list[str], name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.orig_argv", ["python", *words])
     monkeypatch.setenv("PYIO_TRACE_SCRIPT", "of.py")
-    assert online.script_name() == name
+    assert tracer.script_name() == name
 
 
 def test_an_operation_that_is_none(program: Runner) -> None:
@@ -404,7 +413,10 @@ def test_copies_note_where_positions_went(program: Runner) -> None:
         )
     )
     # THEN their places are the kernel's
-    found = {row["size"]: row["offset"] for row in outcome.select(op=("read", "write", "sendfile"), layer="posix")}
+    found = {
+        row["bytes_requested"]: row["file_offset"]
+        for row in outcome.select(op=("read", "write", "sendfile"), layer="posix")
+    }
     assert {size: found[size] for size in (11, 12, 1000, 13, 14)} == {11: 700, 12: 700, 1000: 811, 13: 1811, 14: 1712}
 
 
@@ -417,7 +429,7 @@ def test_rules_about_paths_leave_processes_alone(program: Runner, way: str, rule
         words = ["/bin/sh", "-c", "exit 3"]
         {way}
     """, env=rule))  # fmt: skip
-    # THEN it is in the table as ever, with its command and its end
+    # THEN it is in the table as before, with its command and its end
     entries = [entry for entry in outcome.processes if entry["argv"] == ["/bin/sh", "-c", "exit 3"]]
     ours = outcome.process(outcome.pid)["index"]
     assert [(entry["parent"], entry["ended"]) for entry in entries] == [(ours, "exit 3")]

@@ -1,4 +1,4 @@
-"""A context manager around a part of a running program: that part, exactly, and everything as it was afterwards."""
+"""pyio_trace.trace() around a part of a program records exactly that part and then restores everything."""
 
 from __future__ import annotations
 
@@ -112,12 +112,16 @@ def test_captures_exactly_the_part(program: Runner, tmp_path: Path) -> None:
         assert run.path.endswith("part.pyio")
     everything(3)
     """
-    # WHEN it is run, untraced but for its own context manager
+    # WHEN it is run, traced only by its own context manager
     outcome = with_log(succeeded(program.bare(text)), tmp_path / "part.pyio")
     # THEN the operations of the part are there, and none from before or after
-    assert [(row["offset"], row["moved"]) for row in outcome.select(op="write", path=tmp_path / "raw")] == [(1, 2)]
-    assert [(row["offset"], row["moved"]) for row in outcome.select(op="write", path=tmp_path / "text")] == [(1, 2)]
-    assert [row["moved"] for row in outcome.select(op="TextIOWrapper.write", path=tmp_path / "text")] == [2]
+    assert [(row["file_offset"], row["bytes_moved"]) for row in outcome.select(op="write", path=tmp_path / "raw")] == [
+        (1, 2)
+    ]
+    assert [(row["file_offset"], row["bytes_moved"]) for row in outcome.select(op="write", path=tmp_path / "text")] == [
+        (1, 2)
+    ]
+    assert [row["bytes_moved"] for row in outcome.select(op="TextIOWrapper.write", path=tmp_path / "text")] == [2]
     of_sqlite = outcome.select(path=tmp_path / "base.db", op=("pwrite", "pread", "fdatasync", "fsync"))
     sites = {row["site"] for row in of_sqlite}
     assert sites == {f"{tmp_path}/program.py:{line}:everything" for line in (15, 16)} & sites and sites
@@ -144,8 +148,10 @@ CASES = {
 @pytest.mark.parametrize("case", CASES)
 def test_everything_is_as_it_was(program: Runner, case: str) -> None:
     # GIVEN a program that looks at what tracing may change, before, inside and after
-    text = STATE + f"""
-import pyio_trace, pyio_trace.capture.session, sqlite3, zipfile, bz2, csv, json, decimal, subprocess, numpy
+    text = (
+        STATE
+        + f"""
+import pyio_trace, pyio_trace.session, sqlite3, zipfile, bz2, csv, json, decimal, subprocess, numpy
 before = state()
 try:
     with pyio_trace.trace("one.pyio"):
@@ -162,6 +168,7 @@ assert [a is b for a, b in zip(inside["methods"], before["methods"])] == [True] 
 assert list(inside["got"]) == list(before["got"])
 print(sum(inside["got"][slot] != before["got"][slot] for slot in before["got"]))
 """
+    )
     # WHEN it is run THEN each slot, entry, variable and hook is what it was
     outcome = succeeded(program.bare(text, env=BOUND))
     assert int(outcome.stdout) > 50
@@ -195,13 +202,14 @@ def test_twice_into_two_logs(program: Runner, tmp_path: Path) -> None:
     """
     data = tmp_path / "data"
     data.write_bytes(b"x" * 1000)
-    # WHEN it is run THEN each log has its own stretch; what a method bound before goes on to is seen (docs/limits.md)
+    # WHEN it is run THEN each log has its own stretch; a method bound before is seen one layer further down
+    # (docs/explanation/limits.md)
     outcome = succeeded(program.bare(text, data))
     for n, name in enumerate(["one.pyio", "two.pyio"]):
         part = with_log(outcome, tmp_path / name)
-        assert [row["moved"] for row in part.select(op="BufferedReader.read", path=data)] == [10 + n]
-        assert sum(row["moved"] for row in part.select(op=("FileIO.read", "FileIO.readinto"), path=data)) >= 150
-        assert [row["size"] for row in part.select(op="pread", path=data)] == [50 + n]
+        assert [row["bytes_moved"] for row in part.select(op="BufferedReader.read", path=data)] == [10 + n]
+        assert sum(row["bytes_moved"] for row in part.select(op=("FileIO.read", "FileIO.readinto"), path=data)) >= 150
+        assert [row["bytes_requested"] for row in part.select(op="pread", path=data)] == [50 + n]
 
 
 def test_fifty_stretches_in_a_row(program: Runner, tmp_path: Path) -> None:
@@ -249,7 +257,7 @@ def test_exception_passes(program: Runner, tmp_path: Path) -> None:
 
 
 def test_fork_inside_and_across(program: Runner, tmp_path: Path) -> None:
-    # GIVEN children that are forked inside the stretch, one of which leaves the block
+    # GIVEN children forked inside the traced block, one of which leaves the block
     text = """\
     import os
     import pyio_trace
@@ -312,7 +320,7 @@ def test_started_where_it_is_already_on(program: Runner) -> None:
     except pyio_trace.PyioTraceError as error:
         print(error.slug)
     """
-    # WHEN it is run THEN it is told
+    # WHEN it is run THEN it gets an error
     assert succeeded(program.traced(text)).stdout == "already-tracing\n"
 
 
@@ -348,16 +356,18 @@ def test_bound_methods_and_objects_outlive_it(program: Runner, tmp_path: Path) -
     # WHEN it is run THEN all of them work, whether or not anything is traced
     outcome = succeeded(program.bare(text))
     part = with_log(outcome, tmp_path / "run.pyio")
-    assert [row["moved"] for row in part.select(op="BufferedReader.read", path=tmp_path / "data")] == [3]
+    assert [row["bytes_moved"] for row in part.select(op="BufferedReader.read", path=tmp_path / "data")] == [3]
     assert len(part.select(op="TextIOWrapper.__next__", path=tmp_path / "data")) == 1
 
 
 def test_log_that_cannot_be_leaves_nothing_changed(program: Runner) -> None:
-    # GIVEN a stretch whose log cannot be written WHEN it is run THEN it is told, and nothing has changed
-    text = STATE + """
+    # GIVEN a block whose log cannot be written WHEN it is run THEN it gets an error, and nothing has changed
+    text = (
+        STATE
+        + """
 import pyio_trace
 before = state()
-for bad in ("/nonexistent/x.pyio", "/proc/x.pyio", __file__):
+for bad in ("/proc/nonexistent/x.pyio", "/proc/x.pyio", __file__):
     try:
         with pyio_trace.trace(bad):
             print("traced")
@@ -365,4 +375,5 @@ for bad in ("/nonexistent/x.pyio", "/proc/x.pyio", __file__):
         print(error.slug)
 assert state() == before
 """
+    )
     assert succeeded(program.bare(text, env=BOUND)).stdout.split() == ["no-such-folder", "unwritable-log", "log-exists"]

@@ -1,7 +1,7 @@
-"""Runs of tiny calls on C streams: what joins one, what ends one, and that nothing is lost in it.
+"""Tiny calls on C streams coalesce into series: what joins a series, what ends one, and that no call is lost.
 
-A run also ends at a pause of some 10 ms, which a busy machine may make anywhere: so these tests tell how many calls
-there are up to each end, and only roughly how many rows.
+A pause of some 10 ms also ends a series, and a busy machine may pause anywhere.  So these tests check how many calls
+precede each end, and the number of rows only roughly.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from collections import Counter
 from itertools import accumulate, pairwise
 from pathlib import Path
 
-from pyio_trace.analysis.groups import by_file
-from pyio_trace.analysis.summary import summarize
+from pyio_trace.analysis.summary.summarize import summarize
+from pyio_trace.analysis.tables.groups import by_file
 from tests.support.programs import Runner, succeeded
 
 #: libc through ctypes, with an open stream; `put` is one call of it.
@@ -37,8 +37,8 @@ put(121, f)
     rows = succeeded(program.traced(text)).select(op="fputc", path=tmp_path / "file")
     lines: Counter[str] = Counter()
     for row in rows:
-        assert row["count"] == row["moved"] == row["size"]
-        lines[row["site"].split(":")[1]] += row["count"]
+        assert row["calls"] == row["bytes_moved"] == row["bytes_requested"]
+        lines[row["site"].split(":")[1]] += row["calls"]
     assert lines == {"10": 1000, "11": 1}
     assert len(rows) < 50
 
@@ -65,8 +65,8 @@ os.pread(os.open("file", os.O_RDONLY), 50, 0)
     assert (file.reads, file.read) == (32, 30_050)
     [row] = [row for row in by_file(outcome.log).to_pylist() if row["path"] == file.path]
     assert (row["opens"], row["written"], row["read"]) == (3, 30_000, 30_050)
-    # THEN they are told apart from what POSIX moved (Python itself looks at its script), and the process has both
-    theirs = sum(row["moved"] or 0 for row in outcome.select(layer="stdio") if row["op"] in ("fread", "fgetc"))
+    # THEN they are separate from what POSIX moved (Python itself reads its script), and the process has both
+    theirs = sum(row["bytes_moved"] or 0 for row in outcome.select(layer="stdio") if row["op"] in ("fread", "fgetc"))
     assert (summary.bytes.stream_read, summary.bytes.stream_written) == (theirs, 30_000)
     assert theirs >= 30_000 and summary.bytes.posix_read >= 50 and summary.bytes.posix_written == 0
     assert [(one.read, one.written) for one in summary.processes] == [(theirs + summary.bytes.posix_read, 30_000)]
@@ -95,11 +95,11 @@ libc.fclose(f)
     # WHEN they are traced THEN each stretch has its row; asking for the position ends none
     outcome = succeeded(program.traced(text))
     rows = outcome.select(op="fputc", path=tmp_path / "file")
-    sums = list(accumulate(row["count"] for row in rows))
+    sums = list(accumulate(row["calls"] for row in rows))
     assert {10, 20, 30, 40, 50, 80, 100} <= set(sums) and sums[-1] == 100
-    assert sum(row["count"] for row in rows if row["parent"] is not None) == 30
+    assert sum(row["calls"] for row in rows if row["parent"] is not None) == 30
     [block] = outcome.select(op="fwrite", path=tmp_path / "file")
-    assert (block["count"], block["moved"]) == (1, 5000)
+    assert (block["calls"], block["bytes_moved"]) == (1, 5000)
     # THEN runs do not overlap
     flat = [row for row in rows if row["parent"] is None]
     for row, following in pairwise(flat):
@@ -119,9 +119,9 @@ print(libc.fflush(full))
     rows = outcome.select(op="fputc", path="/dev/full")
     good = [row for row in rows if not row["errno"]]
     bad = [row for row in rows if row["errno"]]
-    assert {(row["errno"], row["count"], row["moved"]) for row in bad} == {(28, 1, 0)}
-    assert sum(row["count"] for row in good) + len(bad) == 10000
-    assert sum(row["moved"] for row in good) == sum(row["count"] for row in good)
+    assert {(row["errno"], row["calls"], row["bytes_moved"]) for row in bad} == {(28, 1, 0)}
+    assert sum(row["calls"] for row in good) + len(bad) == 10000
+    assert sum(row["bytes_moved"] for row in good) == sum(row["calls"] for row in good)
 
 
 def test_wherever_two_streams_lie(program: Runner, tmp_path: Path) -> None:
@@ -139,11 +139,11 @@ for other in others:
     outcome = succeeded(program.traced(text))
     for number in range(8):
         rows = outcome.select(op="fputc", path=tmp_path / f"other{number}")
-        assert sum(row["count"] for row in rows) == 100 and len(rows) < 20
+        assert sum(row["calls"] for row in rows) == 100 and len(rows) < 20
 
 
 def test_streams_and_calls_side_by_side(program: Runner, tmp_path: Path) -> None:
-    # GIVEN a copy character by character between two files, and two calls on one stream by turns
+    # GIVEN a copy character by character between two files, and two alternating calls on one stream
     text = f"""{OPENED}
 for n in range(500):
     libc.fputs(b"value ", f)
@@ -161,8 +161,8 @@ libc.fclose(g)
     rows = [row for row in outcome.select(layer="stdio") if row["path"] and Path(row["path"]).name in names]
     calls: Counter[tuple[str, str, str]] = Counter()
     for row in rows:
-        calls[row["op"], Path(row["path"]).name, "calls"] += row["count"]
-        calls[row["op"], Path(row["path"]).name, "bytes"] += row["moved"] or 0
+        calls[row["op"], Path(row["path"]).name, "calls"] += row["calls"]
+        calls[row["op"], Path(row["path"]).name, "bytes"] += row["bytes_moved"] or 0
     assert {key: number for key, number in calls.items() if key[0] not in ("fopen", "fclose", "fseek")} == {
         ("fputs", "file", "calls"): 500, ("fputs", "file", "bytes"): 3000,
         ("fputc", "file", "calls"): 500, ("fputc", "file", "bytes"): 500,
@@ -199,7 +199,7 @@ libc.fclose(f)
     rows = outcome.select(op="fputc", path=tmp_path / "file")
     counts: dict[tuple[int, int], int] = {}
     for row in rows:
-        counts[row["pid"], row["tid"]] = counts.get((row["pid"], row["tid"]), 0) + row["count"]
+        counts[row["pid"], row["tid"]] = counts.get((row["pid"], row["tid"]), 0) + row["calls"]
     main = outcome.pid, outcome.pid
     assert counts.pop(main) == 40
     assert sorted(counts.values()) == [20, 1000, 1001, 1002, 1003]
@@ -230,7 +230,7 @@ with pyio_trace.trace("part2.pyio"):
     succeeded(program.bare(text))
     for part, count in enumerate([10, 11, 2]):
         log = succeeded(program.command(["true"], log=f"part{part}.pyio"))
-        assert sum(row["count"] for row in log.select(op="fputc", path=tmp_path / "file")) == count
+        assert sum(row["calls"] for row in log.select(op="fputc", path=tmp_path / "file")) == count
 
 
 def test_all_streams_at_once(program: Runner) -> None:
@@ -245,6 +245,6 @@ print(os.path.getsize("file"))
     outcome = succeeded(program.traced(text))
     assert outcome.stdout == "1\n"
     rows = outcome.select(op=("fflush", "fcloseall"), path=None)
-    assert [(row["op"], row["fd"], row["moved"]) for row in rows] == [
+    assert [(row["op"], row["fd"], row["bytes_moved"]) for row in rows] == [
         ("fflush", None, None), ("fflush", None, None), ("fcloseall", None, None),
     ]  # fmt: skip

@@ -53,7 +53,7 @@ async def wait():
     # THEN the child's reads are in the log, how it ended, and whose child it is
     pid = int(outcome.stdout)
     rows = outcome.select(op="pread", path=data)
-    assert [row["offset"] for row in rows] == [n * 4096 for n in range(1000)]
+    assert [row["file_offset"] for row in rows] == [n * 4096 for n in range(1000)]
     assert {row["pid"] for row in rows} == {pid}
     entry = outcome.process(pid)
     assert entry["ended"] == "exit 0" and entry["followed"]
@@ -98,13 +98,13 @@ def test_command_that_is_not_there(program: Runner, tmp_path: Path) -> None:
     """
     # WHEN it is run traced
     outcome = succeeded(program.traced(text))
-    # THEN the exceptions are as ever, and the operations before, during and after are there in all threads
+    # THEN the exceptions are the same as untraced, and the operations before, during and after are there in all threads
     for part in range(3):
         rows = outcome.select(op="write", path=tmp_path / f"part{part}")
-        assert [row["offset"] for row in rows] == [n * 100 for n in range(600)]
+        assert [row["file_offset"] for row in rows] == [n * 100 for n in range(600)]
         assert {row["pid"] for row in rows} == {outcome.pid}
     rows = outcome.select(op="write", path=tmp_path / "main")
-    assert [row["moved"] for row in rows] == [6] * 21 + [5]
+    assert [row["bytes_moved"] for row in rows] == [6] * 21 + [5]
     # By execve in a vfork child, or by posix_spawn (3.13).
     failed = outcome.select(op=("execve", "posix_spawn"), path="/nonexistent")  # 3.13 spawns
     assert len(failed) == 20 and {row["errno"] for row in failed} == {2}
@@ -209,7 +209,7 @@ def test_descriptors_handed_to_a_child_share_their_position(program: Runner, dat
     outcome = succeeded(program.traced(text, data))
     rows = outcome.select(op="read", path=data)
     child_rows = [row for row in rows if row["pid"] != outcome.pid]
-    assert [row["offset"] for row in child_rows] == [50 + n * 100 for n in range(10)]
+    assert [row["file_offset"] for row in child_rows] == [50 + n * 100 for n in range(10)]
     assert {row["fd"] for row in child_rows} == {0}
 
 
@@ -238,3 +238,47 @@ def test_a_signal_just_before_a_vfork(program: Runner, tmp_path: Path) -> None:
     assert len(rows) == 9 and len(pids) == 3 and mine not in {row["pid"] for row in rows}
     children = [entry for entry in outcome.processes if entry["pid"] in pids]
     assert [entry["ended"] for entry in children] == ["exit 3"] * len(pids)
+
+
+def test_programs_that_cannot_be_started(program: Runner) -> None:
+    # GIVEN starts that fail in each of the ways there are: no such file, no program, no such folder to start it in
+    text = """\
+    import os, subprocess, sys
+
+    def forked(start):
+        if (child := os.fork()) == 0:
+            try:
+                start()
+            except OSError:
+                os._exit(7)
+        print(os.waitpid(child, 0)[1] >> 8)
+
+    clean = {"PATH": "/nowhere:/nonexistent:/usr/bin"}
+    forked(lambda: os.execve("/nonexistent", ["x"], {}))
+    forked(lambda: os.execvpe("no-such-program", ["x"], clean))
+    forked(lambda: os.execv("/etc/passwd", ["x"]))
+    for words, more in (
+        (["/nonexistent"], {}), (["/nonexistent"], {"env": {}}), (["no-such-program"], {"env": clean}),
+        (["/bin/true"], {"cwd": "/nonexistent"}), (["/etc/passwd"], {"env": {}}),
+        (["no-such-program"], {"env": {}, "close_fds": False}),
+    ):
+        try:
+            subprocess.run(words, **more)
+        except OSError:
+            print("failed")
+    for spawn in (os.posix_spawn, os.posix_spawnp):
+        for env in ({}, clean, dict(os.environ)):
+            try:
+                spawn("no-such-program", ["x"], env)
+            except OSError:
+                print("failed")
+    """
+    # WHEN it is run traced THEN there is no child that was not followed, since there was none
+    outcome = succeeded(program.traced(text))
+    assert outcome.stdout == "7\n" * 3 + "failed\n" * 12
+    assert outcome.log.losses() == {}
+    children = [entry for entry in outcome.processes if entry["pid"] != outcome.pid]
+    assert {(entry["followed"], entry["ended"]) for entry in children} <= {(True, "exit 7"), (True, "exit 255")}
+    # ... and one that is found in the last folder of PATH counts once
+    text = "import subprocess; subprocess.run(['true'], env={'PATH': '/nowhere:/usr/bin:/bin'}, check=True)"
+    assert succeeded(program.traced(text, log="again.pyio")).log.losses()["unfollowed"] == 1

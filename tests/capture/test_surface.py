@@ -1,7 +1,7 @@
-"""libc's surface, family by family: C programs that keep an account of their calls, held against the log.
+"""All of libc's file functions, family by family: C programs count their own calls, and the log must agree.
 
-Each program of tests/csrc/surface is built plain, fortified and for large files, and run twice: bare and traced.  What
-it says of itself (results, errno) must be the same, and its account must be what the log says.
+Each program of tests/csrc/surface is built plain, fortified and for large files, and run bare and traced.  Results and
+errno must be the same in both runs, and the log must have the calls that the program counted.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def account_in(outcome: Outcome, folder: Path, *more: Path) -> Account:
             continue
         key = row["op"], path.name, row["errno"]
         calls, moved = found[key]
-        found[key] = calls + row["count"], moved if row["moved"] is None else (moved or 0) + row["moved"]
+        found[key] = calls + row["calls"], moved if row["bytes_moved"] is None else (moved or 0) + row["bytes_moved"]
     return dict(found)
 
 
@@ -98,7 +98,7 @@ def test_streams(program: Runner, tmp_path: Path, built: Built, flags: str) -> N
     assert account_in(outcome, tmp_path / "traced") == account_of(said)
     # THEN what came character by character is a few rows, and no stream without a file has any
     rows = [row for row in outcome.rows if row["layer"] == "stdio"]
-    assert sum(row["count"] for row in rows) > 20000
+    assert sum(row["calls"] for row in rows) > 20000
     assert len(rows) < 1000
     assert not [row for row in rows if row["path"] is None]
     # THEN a temporary file has the kernel's name
@@ -132,7 +132,7 @@ def test_files(program: Runner, tmp_path: Path, built: Built, flags: str) -> Non
     assert len(outcome.select(op="lio_listio")) == 1
     # THEN an asynchronous operation has its place and size, and lasted until the program learnt of its end
     rows = [row for row in outcome.select(op="aio_write", errno=0) if row["path"].endswith("/aio")]
-    assert sorted((row["offset"], row["size"]) for row in rows) == [(n * 1000, 1000) for n in range(40)]
+    assert sorted((row["file_offset"], row["bytes_requested"]) for row in rows) == [(n * 1000, 1000) for n in range(40)]
     assert all(row["duration"] > 0 for row in rows)
     assert outcome.log.losses() == {}
 
@@ -181,7 +181,7 @@ def test_bound_to_an_old_function(program: Runner, tmp_path: Path) -> None:
 
 
 def test_a_form_that_somebody_put_before_libcs(program: Runner, tmp_path: Path) -> None:
-    # GIVEN a preloaded library with an fprintf of its own, which libc's vfprintf knows nothing of
+    # GIVEN a preloaded library with an fprintf of its own, which libc's vfprintf does not call
     source = tmp_path / "own.c"
     source.write_text(
         "#include <stdarg.h>\n#include <stdio.h>\n"
@@ -196,7 +196,7 @@ def test_a_form_that_somebody_put_before_libcs(program: Runner, tmp_path: Path) 
     import ctypes
     ctypes.CDLL({str(tmp_path / "user.so")!r}).user()
     """
-    # WHEN a program that has it is traced THEN it is called as before
+    # WHEN a program that has it is traced THEN it is still the one that is called
     outcome = succeeded(program.traced(text, env={"LD_PRELOAD": str(library)}))
     assert outcome.stdout == "own\n"
 
@@ -229,5 +229,5 @@ _ABSENT = "import ctypes; libc = ctypes.CDLL(None); print(*[n for n in {names!r}
 
 
 def _hook_lines() -> list[str]:
-    text = (SOURCES.parents[2] / "csrc" / "core" / "hooks.def").read_text().split("#endif", 1)[1]
+    text = (SOURCES.parents[2] / "csrc" / "core" / "hooks" / "hooks.def").read_text().split("#endif", 1)[1]
     return [part.split("(")[1] for part in text.split(")") if "HOOK(" in part or "THROUGH(" in part]

@@ -1,7 +1,7 @@
-"""Random programs that pause, switch modes, suppress, leave out, duplicate and fork: no offset in the log is wrong.
+"""Random programs pause, switch modes, suppress, exclude, duplicate and fork: no offset in the log is wrong.
 
-A model need not predict anything: the kernel tells each program where its positions are (/proc, which is left out),
-and each transfer asks for a number of bytes that no other asks for.
+No model predicts the offsets: each program reads its positions from /proc, which is not recorded, and every transfer
+has a size of its own, by which its row is found.
 """
 
 from __future__ import annotations
@@ -144,13 +144,15 @@ def test_no_offset_is_wrong(program: Runner, extra: str, env: Mapping[str, str],
         for pid, op, name, offset, moved, size in json.loads(path.read_text()):
             told[pid, op, size] = (name, offset, moved)
     # THEN what the log says of its transfers is so, or it says nothing
-    rows = [row for row in outcome.select(layer="posix", errno=0) if (row["pid"], row["op"], row["size"]) in told]
+    rows = [
+        row for row in outcome.select(layer="posix", errno=0) if (row["pid"], row["op"], row["bytes_requested"]) in told
+    ]
     rows = [row for row in rows if not (row["detail"] or "").startswith('{"calls"')]
     assert rows
     for row in rows:
-        name, offset, moved = told[row["pid"], row["op"], row["size"]]
+        name, offset, moved = told[row["pid"], row["op"], row["bytes_requested"]]
         assert row["path"] in (name, None)
-        assert row["moved"] == moved
-        assert row["offset"] in (offset, None), row
+        assert row["bytes_moved"] == moved
+        assert row["file_offset"] in (offset, None), row
     if not env and extra == "fork":  # nothing was left out: hardly any is not known
-        assert sum(row["offset"] is None for row in rows) < len(rows) / 4
+        assert sum(row["file_offset"] is None for row in rows) < len(rows) / 4

@@ -1,4 +1,4 @@
-"""Threads: each one's operations, and the span that handed them over."""
+"""Threads: the operations of each, and the span from which their work was submitted."""
 
 from __future__ import annotations
 
@@ -7,12 +7,17 @@ from pathlib import Path
 import pytest
 
 import pyio_trace
+from tests.support import frameworks
 from tests.support.programs import Outcome, Row, Runner, alike, succeeded
 
 
 def span_of(outcome: Outcome, row: Row) -> str | None:
     """The user's span that a row is in."""
     return next((parent["op"] for parent in outcome.parents(row) if parent["layer"] == "user"), None)
+
+
+#: A pool's tasks have no row, and what they do is right beneath the span in which they were submitted.
+NO_TASKS = {"PYIO_TRACE_INSTRUMENTS": "-concurrent"}
 
 
 def test_executor_work_belongs_to_the_span_that_submitted_it(program: Runner, tmp_path: Path) -> None:
@@ -48,8 +53,8 @@ def test_executor_work_belongs_to_the_span_that_submitted_it(program: Runner, tm
     lasting.submit(write, "later").result()
     lasting.shutdown()
     """
-    # WHEN it is run traced
-    outcome = succeeded(program.traced(text))
+    # WHEN it is run traced, without a row of its own for each task
+    outcome = succeeded(program.traced(text, env=NO_TASKS))
     # THEN every operation on a file is in the span of its submission, and is known to be so by handing over
     for step in range(4):
         for part in range(3):
@@ -111,7 +116,7 @@ def test_eight_threads_at_once_lose_nothing(program: Runner, data: Path) -> None
     assert len(rows) == 5000
     by_thread: dict[int, list[int]] = {}
     for row in rows:
-        by_thread.setdefault(row["tid"], []).append(row["offset"] // 4096)
+        by_thread.setdefault(row["tid"], []).append(row["file_offset"] // 4096)
     assert sorted(by_thread.values()) == [[n for n in range(part, 1000, 8) for _ in range(5)] for part in range(8)]
 
 
@@ -152,10 +157,10 @@ def test_two_hundred_forks_of_a_parent_with_eight_busy_threads(program: Runner, 
     assert [entry["ended"] for entry in children] == [f"exit {n % 100}" for n in range(200)]
     offsets: dict[int, list[int]] = {}
     for row in outcome.select(op="pread", path=data):
-        offsets.setdefault(row["process"], []).append(row["offset"])
+        offsets.setdefault(row["process"], []).append(row["file_offset"])
     assert [offsets[entry["index"]] for entry in children] == [[n * 4096] * 2 for n in range(200)]
     # THEN so is everything its threads did
-    assert len(outcome.select(op="read", path=data, pid=outcome.pid, size=100)) == reads
+    assert len(outcome.select(op="read", path=data, pid=outcome.pid, bytes_requested=100)) == reads
     assert len(outcome.select(op="FileIO.read", path=data)) == reads
 
 
@@ -172,15 +177,16 @@ def test_thread_states_are_used_again(program: Runner, data: Path) -> None:
     # WHEN it is run traced THEN each read is there under a thread's id
     outcome = succeeded(program.traced(text, data))
     rows = outcome.select(op="pread", path=data)
-    assert [row["offset"] for row in sorted(rows, key=lambda row: row["time"])] == list(range(2000))
+    assert [row["file_offset"] for row in sorted(rows, key=lambda row: row["time"])] == list(range(2000))
     assert all(row["tid"] != outcome.pid for row in rows)
 
 
-@pytest.mark.parametrize("loop", ["asyncio", "uvloop"])
+@pytest.mark.parametrize("loop", frameworks.LOOPS)
 def test_tasks_keep_their_spans(program: Runner, tmp_path: Path, loop: str) -> None:
-    pytest.importorskip(loop)
     # GIVEN tasks that interleave: spans open over awaits, tasks made within them, work in threads, one loop in a span
-    text = f"    from {loop} import run" + """
+    text = (
+        f"    from {loop} import run"
+        + """
     import asyncio, os, pathlib
     import pyio_trace
 
@@ -214,8 +220,9 @@ def test_tasks_keep_their_spans(program: Runner, tmp_path: Path, loop: str) -> N
         run(main())
     run(one("d", 0))
     """
+    )
     outcome = succeeded(program.traced(text))
-    # THEN each operation is in the span in which its task was, whoever ran in between
+    # THEN each operation is in its task's span, whichever tasks ran in between
     expected = {
         "before": None, "first": "task", "second": "task", "third": "inner", "thread": "inner", "below": "inner",
         "fourth": "task", "after": None,
@@ -331,7 +338,7 @@ def test_a_span_of_an_earlier_run_leaves_the_next_ones_alone(program: Runner, da
 def test_what_a_bare_thread_raises_is_reported_with_its_function(program: Runner) -> None:
     # GIVEN threads that are started without threading, in a span, and raise
     text = """
-    import _thread, sys, time
+    import _thread, sys
     import pyio_trace
 
     def fails():
@@ -343,26 +350,27 @@ def test_what_a_bare_thread_raises_is_reported_with_its_function(program: Runner
     def hook(raised):
         print(raised.exc_value, raised.err_msg and raised.err_msg.partition("<")[0], raised.object in (fails, None))
         print(raised.exc_traceback.tb_next is None)
-        done.append(1)
+        done.release()
 
-    done = []
+    done = _thread.allocate_lock()
+    done.acquire()
     sys.unraisablehook = hook
     with pyio_trace.span("starts"):
         _thread.start_new_thread(ends, ())
         _thread.start_new_thread(fails, ())
-    while not done:
-        time.sleep(0.01)
+    done.acquire()
     """
     # WHEN it is reported THEN as without us
     outcome = succeeded(alike(program.traced(text), program.bare(text)))
     assert outcome.stdout.startswith("in the thread Exception ignored in thread started by")
 
 
-@pytest.mark.parametrize("loop", ["asyncio", "uvloop"])
+@pytest.mark.parametrize("loop", frameworks.LOOPS)
 def test_context_of_what_was_imported_before_tracing_began(program: Runner, loop: str) -> None:
-    pytest.importorskip(loop)
     # GIVEN a program that has imported all that hands work over, and then traces a part of itself, twice
-    text = f"    from {loop} import run" + """
+    text = (
+        f"    from {loop} import run"
+        + """
     import asyncio, os, sys, threading
     from concurrent.futures import ThreadPoolExecutor
     import pyio_trace
@@ -391,7 +399,8 @@ def test_context_of_what_was_imported_before_tracing_began(program: Runner, loop
                     future = pool.submit(touch, "pool")
                 future.result()
     """
-    succeeded(program.bare(text))
+    )
+    succeeded(program.bare(text, env=NO_TASKS))
     # THEN each operation is in the span of its name, both times
     for number in range(2):
         rows = {row["id"]: row for row in pyio_trace.open(program.folder / f"{number}.pyio").operations().to_pylist()}
@@ -402,3 +411,33 @@ def test_context_of_what_was_imported_before_tracing_began(program: Runner, loop
         ]
         names = [f"/task{n}" for n in range(4)] * 2 + ["/thread", "/pool"]
         assert sorted(found) == sorted((name, name, "context") for name in names)
+
+
+def test_a_thread_of_an_object_that_notices_questions(program: Runner, tmp_path: Path) -> None:
+    # GIVEN a thread that is started within a span, and runs a method of an object that answers for any attribute
+    text = """
+    import _thread, pathlib, threading
+    import pyio_trace
+
+    class Work:
+        def __getattr__(self, name):
+            print("asked for", name)
+            raise KeyboardInterrupt
+        def run(self):
+            pathlib.Path("touched").touch()
+            done.release()
+
+    done = _thread.allocate_lock()
+    done.acquire()
+    with pyio_trace.span("starts"):
+        if hasattr(threading, "_start_joinable_thread"):  # from 3.13 on
+            threading._start_joinable_thread(Work().run)
+        else:
+            _thread.start_new_thread(Work().run, ())
+        done.acquire()
+    """
+    # WHEN it runs traced and untraced THEN nobody has asked it for anything
+    outcome = succeeded(alike(program.traced(text), program.bare(text)))
+    # AND what the thread does is in the span
+    rows = outcome.select(path=tmp_path / "touched")
+    assert {span_of(outcome, row) for row in rows} == {"starts"}

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -12,9 +14,11 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from pyio_trace.cli.main import COMMANDS, main
+from pyio_trace.cli import parser
+from pyio_trace.cli.main import COMMANDS, HIDDEN, main
 from pyio_trace.errors import LogError
-from pyio_trace.join.opening import open_log
+from pyio_trace.events import OPERATION_COLUMNS
+from pyio_trace.join.sources.opening import open_log
 from tests.support.logwriter import LogWriter
 from tests.support.smallrun import START, small_run
 
@@ -42,18 +46,20 @@ def said(capfdbinary: pytest.CaptureFixture[bytes]) -> Said:
 
 
 def test_summary(log: str, said: Said, tmp_path: Path) -> None:
-    assert "pyio_trace: python train.py" in said("summary", log)
+    assert said("summary", log).startswith("pyio_trace: train.py  1 ms, 2 processes")
+    assert "Access sizes" in said("summary", log, "--all") and "TIME " in said("summary", log, "--all")
+    assert said("summary", log, "--section", "layers", "--section", "cost").splitlines()[0] == "Layers"
     figures = json.loads(said("summary", log, "--format", "json", "--top", "1"))
     assert figures["run"]["calls"] == 1_013 and len(figures["files"]) == 1 and figures["files_count"] == 4
     assert said("summary", log, "--output", "s.txt") == ""
-    assert "Files by time" in (tmp_path / "s.txt").read_text()
+    assert "FILES " in (tmp_path / "s.txt").read_text()
 
 
 def test_events(log: str, said: Said) -> None:
     text = said("events", log, "--op", "stat")
     assert text.splitlines()[1].split()[:5] == ["0.000079000", "0.000002000", "100", "posix", "stat"]
     rows = json.loads(said("events", log, "--format", "json", "--process", "200", "--limit", "1"))
-    assert (rows[0]["time"], rows[0]["path"], len(rows[0])) == (START + 599_000, "/d/in.bin", 22)
+    assert (rows[0]["time"], rows[0]["path"], len(rows[0])) == (START + 599_000, "/d/in.bin", len(OPERATION_COLUMNS))
     rows = json.loads(
         said(
             "events",
@@ -80,11 +86,22 @@ def test_files_stacks_counters(log: str, said: Said, tmp_path: Path) -> None:
     assert pq.read_table(tmp_path / "f.parquet").num_rows == 4
     assert "/home/u/train.py:20:main 27\n" in said("stacks", log, "--format", "folded")
     assert said("stacks", log, "--format", "csv").count("\n") == 4
-    counters = json.loads(said("counters", log, "--format", "json"))
-    assert [(row["why"], row["op"], row["count"], row["bytes"]) for row in counters] == [("counted", "pread", 7, 700)]
+    counters = json.loads(said("counters", log, "--unrecorded", "--format", "json"))
+    assert [(row["why"], row["op"], row["calls"], row["bytes"]) for row in counters] == [("counted", "pread", 7, 700)]
 
 
-@pytest.mark.parametrize("pattern", ["in.bin", "*n.bin", "/d/in.bin", "/d/in*", "*/in.bin", "/d/in.bin/", "in.b[i]n"])
+def test_what_was_only_counted_has_neither_files_nor_lines(log: str, capfd: pytest.CaptureFixture[str]) -> None:
+    # GIVEN sums of operations without a row WHEN the first rows are asked for THEN there are no more
+    assert main(["counters", log, "--unrecorded", "--format", "json", "--limit", "0"]) == 0
+    assert json.loads(capfd.readouterr().out) == []
+    # WHEN files, lines or times are chosen among them THEN one line says that this is not possible
+    for words in (["--path", "*.bin"], ["--since", "1ms"], ["--by-process"], ["--imports"]):
+        assert main(["counters", log, "--unrecorded", *words]) == 2
+        out, err = capfd.readouterr()
+        assert out == "" and err.startswith("pyio-trace: counters: --unrecorded takes no ") and err.count("\n") == 1
+
+
+@pytest.mark.parametrize("pattern", ["in.bin", "*n.bin", "/d/in.bin", "/d/in*", "**/in.bin", "/d/in.bin/", "in.b[i]n"])
 def test_paths_are_named_as_in_selection(log: str, said: Said, pattern: str) -> None:
     """GIVEN a path by its name, its folder or a pattern WHEN operations and files are chosen THEN it is found."""
     rows = json.loads(said("events", log, "--format", "json", "--path", pattern, "--columns", "path"))
@@ -108,12 +125,21 @@ def test_pack(log: str, said: Said, tmp_path: Path) -> None:
     assert not Path(log).exists() and (tmp_path / "other.parquet").exists()
 
 
-@pytest.mark.parametrize("name", [name for name in COMMANDS if name != "run"])
-def test_help_of_each_command(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("name", [*(name for name in COMMANDS if name != "run"), *HIDDEN])
+def test_help_of_each_command(name: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
     with pytest.raises(SystemExit) as end:
         main([name, "--help"])
     assert end.value.code == 0
-    assert capsys.readouterr().out.startswith(f"usage: pyio-trace {name}")
+    text = capsys.readouterr().out
+    assert text.startswith(f"usage: pyio-trace {name}")
+    assert [line for line in text.splitlines() if len(line) > 80] == []
+
+
+@pytest.mark.parametrize("words", [["--help"], ["run", "--help"]])
+def test_help_fits_80_columns(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(words) == 0
+    assert [line for line in capsys.readouterr().out.splitlines() if len(line) > 80] == []
 
 
 def make_bad_logs(folder: Path) -> None:
@@ -129,17 +155,31 @@ def make_bad_logs(folder: Path) -> None:
     (folder / "cut.parquet").write_bytes((folder / "good.parquet").read_bytes()[:-100])
 
 
-@pytest.mark.parametrize("command", ["summary", "events", "files", "stacks", "counters", "pack"])
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["summary"], ["events"], ["files"], ["stacks"], ["counters"], ["counters", "--unrecorded"], ["pack"],
+        ["insights"], ["processes"], ["view", "by_line"], ["diff", "good.pyio"],
+    ],
+    ids=" ".join,
+)  # fmt: skip
 def test_bad_logs(
-    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+    words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
     make_bad_logs(tmp_path)
     capfd.readouterr()
     for name in ("nope.pyio", "text.pyio", "empty.pyio", "cut.pyio", "newer.pyio", "folder", "cut.parquet"):
-        assert main([command, name]) == 2, name
+        assert main([*words, name]) == 2, name
         out, err = capfd.readouterr()
         assert out == "" and err.startswith("pyio-trace: ") and err.count("\n") == 1 and err.endswith("]\n"), err
+
+
+@pytest.mark.parametrize(("former", "now"), [("count", "calls"), ("size", "bytes_requested"), ("stack", "call_stack")])
+def test_a_column_by_its_earlier_name(former: str, now: str, log: str, capfd: pytest.CaptureFixture[str]) -> None:
+    # WHEN somebody names a column as it was called once THEN the error says what it is called now
+    assert main(["events", log, "--columns", f"op,{former}"]) == 2
+    assert f"there is no column '{former}'; it is {now} now" in capfd.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -154,10 +194,16 @@ def test_bad_logs(
         (["events", "LOG", "--op", "raed"], "bad-value"),
         (["events", "LOG", "--columns", "tiem"], "bad-value"),
         (["events", "LOG", "--sort", "sise"], "bad-value"),
-        (["events", "LOG", "--min-duration", "soon"], "bad-value"),
+        (["events", "LOG", "--sort", ""], "bad-value"),
+        (["events", "LOG", "--so\nrt", "time"], "unknown-option"),
+        (["events", "LOG", "--min-duration", "soon"], "bad-duration"),
         (["events", "LOG", "--limit", "few"], "bad-arguments"),
         (["files", "LOG", "--limit", "-1"], "bad-arguments"),
         (["summary", "LOG", "--top", "-1"], "bad-arguments"),
+        (["view", "by_line"], "bad-arguments"),
+        (["view", "by_lin", "LOG"], "bad-value"),
+        (["diff", "LOG"], "bad-arguments"),
+        (["doctor", "1", "more"], "unknown-option"),
         (["summary", ""], "no-such-log"),
         (["files", "LOG", "--output", "LOG"], "contradictory-options"),
         (["summary", "LOG", "--output", "LOG"], "contradictory-options"),
@@ -179,6 +225,21 @@ def test_bad_words(words: list[str], slug: str, log: str, tmp_path: Path, capfd:
     out, err = capfd.readouterr()
     assert out == "" and err.startswith("pyio-trace: ") and err.endswith(f"[{slug}]\n") and err.count("\n") == 1
     assert Path(log).read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["view", "by_line"], "the following arguments are required: LOG; see"),
+        (["events", "LOG", "--limit", "few"], "argument --limit: 'few' is not a number of rows"),
+        (["summary", "LOG", "--top", "-1"], "argument --top: '-1' is not a number of rows"),
+        (["summary", "LOG", "more"], "unexpected argument 'more'; see pyio-trace summary --help"),
+    ],
+)
+def test_what_is_wrong(words: list[str], said: str, log: str, capfd: pytest.CaptureFixture[str]) -> None:
+    # WHEN an argument is wrong THEN one line names it, and nothing more is printed
+    assert main([log if word == "LOG" else word for word in words]) == 2
+    assert said in capfd.readouterr().err
 
 
 def test_a_folder_is_packed_beside_itself(
@@ -204,12 +265,12 @@ def test_head_is_not_a_failure(log: str) -> None:
 
 
 class TestFinish:
-    """What the end of a run does (cli/commands/finish.py)."""
+    """What the end of a run does (cli/commands/finish_command.py)."""
 
     def test_packs_and_prints(self, log: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
         assert main(["finish", log, "--final", str(tmp_path / "run.parquet")]) == 0
         out, err = capfd.readouterr()
-        assert out == "" and "run.parquet" in err and "Files by time" in err
+        assert out == "" and "run.parquet" in err and "FILES " in err and " after the end\n" in err
         assert not Path(log).exists() and open_log(tmp_path / "run.parquet").rows() == 14
 
     def test_quiet(self, log: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
@@ -219,7 +280,7 @@ class TestFinish:
 
     def test_a_live_log_stays_live(self, log: str, capfd: pytest.CaptureFixture[str]) -> None:
         assert main(["finish", log]) == 0
-        assert "pyio_trace: python train.py" in capfd.readouterr().err
+        assert "train.py  1 ms, 2 processes" in capfd.readouterr().err
         assert Path(log).exists()
 
     def test_a_process_still_lives(self, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
@@ -230,7 +291,7 @@ class TestFinish:
             path = writer.save(tmp_path / "run.pyio")
             assert main(["finish", str(path), "--final", str(tmp_path / "run.parquet")]) == 0
             other.kill()
-        assert f"still alive: {other.pid}" in capfd.readouterr().err
+        assert f"processes still run: {other.pid}" in capfd.readouterr().err
         assert path.exists() and not (tmp_path / "run.parquet").exists()
 
     def test_the_process_that_waits_for_us_does_not_count(self, tmp_path: Path) -> None:
@@ -246,14 +307,15 @@ class TestFinish:
     ) -> None:
         assert main(["finish", str(tmp_path / "none.pyio")]) == 0
         assert capfd.readouterr().err.count("\n") == 1
-        assert main(["finish", log, "--final", str(tmp_path / "no" / "run.parquet"), "--quiet"]) == 0
-        assert "the live log stays" in capfd.readouterr().err
+        for quiet in ([], ["--quiet"]):
+            assert main(["finish", log, "--final", str(tmp_path / "no" / "run.parquet"), *quiet]) == 0
+            assert capfd.readouterr().err.count("the live log stays") == (not quiet)
         for error in (ValueError("x"), MemoryError(), KeyboardInterrupt(), LogError("log-damaged", "y")):
 
             def fail(*_: object, error: BaseException = error, **__: object) -> None:
                 raise error
 
-            monkeypatch.setattr("pyio_trace.analysis.summary.summarize", fail)
+            monkeypatch.setattr("pyio_trace.analysis.summary.summary_sums.SummarySums.partial", fail)
             assert main(["finish", log, "--final", str(tmp_path / "run.parquet")]) == 0
             err = capfd.readouterr().err
             assert err.count("\n") == 1 and "the live log stays" in err
@@ -268,3 +330,40 @@ def test_doctor(capsys: pytest.CaptureFixture[str]) -> None:
     assert status == (0 if native.available() else 1)
     for part in ("python:", "core:", "logs go to:", "clock:", "PYIO_TRACE=1 alone:"):
         assert part in text
+
+
+def test_processes(log: str, said: Said, tmp_path: Path) -> None:
+    # GIVEN a log of a program and a forked child that was killed
+    # WHEN its processes are listed THEN the child is beneath the program that started it
+    lines = [re.split(r" {2,}", line.strip()) for line in said("processes", log).splitlines()]
+    assert lines[0] == ["process", "time", "duration", "ended", "site", "command"]
+    assert [line[0] for line in lines[1:]] == ["train.py (100)", "python -c (200)"]
+    assert said("processes", log).splitlines()[2].startswith("  python -c (200)  ")
+    assert [line[3] for line in lines[1:]] == ["exit 0", "signal 9 (SIGKILL)"]
+    # AND other formats have every column of the table
+    rows = json.loads(said("processes", log, "--format", "json"))
+    assert list(rows[0]) == open_log(log).processes().column_names
+    assert [(row["process_name"], row["argv"]) for row in rows] == [
+        ("train.py", "python train.py"), ("python -c", "python -c pass"),
+    ]  # fmt: skip
+    assert said("processes", log, "--format", "csv").count("\n") == 3
+
+
+class Terminal(io.StringIO):
+    """A stream that says it is a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize(("soon", "shown"), [(0.0, True), (1e9, False)])
+def test_progress_is_drawn_for_work_that_lasts(monkeypatch: pytest.MonkeyPatch, soon: float, shown: bool) -> None:
+    # GIVEN long work on a terminal, and a limit that has passed or never will
+    screen = Terminal()
+    monkeypatch.setattr(sys, "stderr", screen)
+    monkeypatch.setattr(parser, "_SOON", soon)
+    # WHEN it goes on THEN its bar is drawn only if the limit has passed
+    with parser.progress("counting", parser.LONG_WORK) as bar:
+        assert bar is not None
+        bar(parser.LONG_WORK // 2)
+    assert ("counting" in screen.getvalue()) == shown

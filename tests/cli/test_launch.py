@@ -1,15 +1,15 @@
-"""From words to a launch: which are ours, which are the program's, and what is refused."""
+"""From a command line to a launch: which words are our options, which are the program's, and what is refused."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 
-from pyio_trace.cli import launch as launching
+from pyio_trace.capture.startup import command_line
 from pyio_trace.cli.main import COMMANDS, main
 from pyio_trace.config import Config
 from pyio_trace.errors import ConfigError
@@ -36,10 +36,11 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (["-c", "print(1)", "-m", "x"], {}, "code", "print(1)", ["-m", "x"]),
         (["-o", "x", "-o", "x", "s.py"], {"output": "x"}, "script", "s.py", []),
         (["--exclude", "a", "--exclude=b,c", "s.py"], {"exclude": "a,b,c"}, "script", "s.py", []),
+        (["--instruments", "h5py", "--instruments=numpy", "s.py"], {"instruments": "h5py,numpy"}, "script", "s.py", []),
     ],
 )
 def test_words(words: list[str], options: dict[str, str], kind: str, target: str, rest: list[str]) -> None:
-    assert launching.parse(words) == (options, kind, target, rest)
+    assert command_line.parse(words) == (options, kind, target, rest)
 
 
 @pytest.mark.parametrize(
@@ -65,7 +66,7 @@ def test_words(words: list[str], options: dict[str, str], kind: str, target: str
 )
 def test_what_cannot_be_meant(words: list[str], slug: str, hint: str) -> None:
     with pytest.raises(ConfigError) as problem:
-        launching.parse(words, tuple(COMMANDS))
+        command_line.parse(words, tuple(COMMANDS))
     assert problem.value.slug == slug
     assert hint in str(problem.value)
 
@@ -110,11 +111,11 @@ def launched(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Config, str, str, li
     """What main() hands to capture, which does not happen here."""
     calls: list[tuple[Config, str, str, list[str]]] = []
 
-    def run(*arguments: Any) -> int:
+    def run(*arguments: Any) -> NoReturn:
         calls.append(arguments)
-        return 7
+        raise SystemExit(7)
 
-    monkeypatch.setattr("pyio_trace.capture.launch.run", run)
+    monkeypatch.setattr("pyio_trace.capture.startup.reexec.run", run)
     for name in ("PYIO_TRACE", "PYIO_TRACE_OUTPUT", "PYIO_TRACE_QUIET"):
         monkeypatch.delenv(name, raising=False)
     return calls
@@ -122,8 +123,9 @@ def launched(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Config, str, str, li
 
 def test_a_launch(launched: list[tuple[Config, str, str, list[str]]], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYIO_TRACE_QUIET", "1")
-    assert main(["--stacks", "site", "s.py", "1", "2"]) == 7
-    assert main(["run", "s.py"]) == 7
+    for words in (["--stacks", "site", "s.py", "1", "2"], ["run", "s.py"]):
+        with pytest.raises(SystemExit):
+            main(words)
     assert launched == [
         (Config(stacks="site", quiet=True), "script", "s.py", ["1", "2"]),
         (Config(quiet=True), "script", "s.py", []),
@@ -132,8 +134,9 @@ def test_a_launch(launched: list[tuple[Config, str, str, list[str]]], monkeypatc
 
 def test_a_script_that_is_named_like_a_command(launched: list[tuple[Config, str, str, list[str]]], here: Path) -> None:
     (here / "summary").write_text("pass\n")
-    assert main(["./summary"]) == 7
-    assert main(["run", "summary"]) == 7
+    for words in (["./summary"], ["run", "summary"]):
+        with pytest.raises(SystemExit):
+            main(words)
     assert [call[2] for call in launched] == ["./summary", "summary"]
     assert main(["summary"]) == 2  # the command, which wants a LOG
 

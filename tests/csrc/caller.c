@@ -4,7 +4,7 @@
  *
  * caller CORE LOG LIBRARY FUNCTION [ARGUMENT...]; an argument is a text, or a
  * number after '='.  The core comes by dlopen, as an extension module brings it. */
-#include "../../csrc/core/core.h"
+#include "core.h"
 
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -14,8 +14,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* Takes functions' addresses in its code, as Python's os that of fsync: where the program is not position-independent,
- * they become addresses in it. */
+/* Takes the addresses of functions, as Python's os does of fsync.  In a program that is not position-independent they
+ * become addresses in the program itself. */
 static void take_addresses(void)
 {
     typedef void function(void);
@@ -44,8 +44,8 @@ int main(int argc, char **argv)
     int (*function)(long, long, long, long, long, long); /* in registers, like whatever smaller it takes */
     *(void **)&start = find(dlopen(argv[1], RTLD_NOW), "pt_start");
     struct pt_selection selection = {.include = "dev"};
-    struct pt_options options = {.path = argv[2], .budget = 1ull << 30, .create = true, .stacks = PT_STACKS_OFF,
-                                 .selection = &selection};
+    struct pt_options options = {
+        .path = argv[2], .budget = 1ull << 30, .create = true, .stacks = PT_STACKS_OFF, .selection = &selection};
     int error = start(&options);
     if (error) {
         fprintf(stderr, "pt_start: %s\n", strerror(-error));

@@ -3,40 +3,29 @@
  * with the core's own sources, plainly and under each sanitizer.
  *
  * driver SCENARIO LOG FOLDER BUDGET; prints "op count bytes" lines. */
-#include "../../csrc/core/core.h"
+#include "demand.h"
 
 #include <dirent.h>
-#include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/time.h>
-#include <unistd.h>
 
 #define THREADS 8
 #define BLOCK 512
-#define DEMAND(condition) \
-    do \
-        if (!(condition)) { \
-            fprintf(stderr, "driver.c:%d: %s: %s\n", __LINE__, #condition, strerror(errno)); \
-            _exit(9); \
-        } \
-    while (0)
 
 enum op { OPEN, CLOSE, READ, PREAD, WRITE, DUP, DUP2, LSEEK, STAT, FSTAT, MMAP, MUNMAP, READDIR, OPS };
-static const char *const names[OPS] = {"open", "close", "read", "pread", "write", "dup", "dup2", "lseek",
-                                       "stat", "fstat", "mmap", "munmap", "readdir"};
+static const char *const names[OPS] = {"open",  "close", "read",  "pread", "write",  "dup",    "dup2",
+                                       "lseek", "stat",  "fstat", "mmap",  "munmap", "readdir"};
 static struct done {
     uint64_t count, bytes;
 } done[OPS];
 
-/* What this program did, by its own reckoning; 1 returned is what the call returned. */
+/* Counts a call that this program made; `returned` is the result of the call. */
 static ssize_t did(enum op op, ssize_t returned)
 {
     __atomic_fetch_add(&done[op].count, 1, __ATOMIC_RELAXED);
@@ -58,7 +47,7 @@ static void in_folder(char *out, size_t room, const char *kind, int n)
 
 /* ---- scenarios: each is the work of one thread ----------------------------- */
 
-/* A file of one's own, and one that all share. */
+/* Each thread uses a file of its own and one that all share. */
 static void plain(int me)
 {
     char path[512], block[BLOCK];
@@ -80,7 +69,7 @@ static void plain(int me)
     }
 }
 
-/* All meet the same new names, and the same descriptors, at the same instant. */
+/* All threads use the same new names and the same descriptors at the same instant. */
 static void names_and_descriptors(int me)
 {
     char path[512], block[16];
@@ -134,7 +123,7 @@ static void mappings_and_directories(int me)
     }
 }
 
-/* A thread is there for a few calls only; its place in the core is used again. */
+/* A thread ends after a few calls; the core reuses its place. */
 static void *short_life(void *unused)
 {
     char block[16];
@@ -154,7 +143,7 @@ static void short_threads(int me)
     }
 }
 
-/* A handler that does I/O itself comes in anywhere, a thousand times a second. */
+/* A signal handler that does I/O interrupts the threads a thousand times a second. */
 static int handled;
 static void on_alarm(int number)
 {
@@ -175,7 +164,7 @@ static void signals(int me)
         DEMAND(sigaction(SIGALRM, &action, NULL) == 0 && setitimer(ITIMER_REAL, &often, NULL) == 0);
     for (int n = 0; __atomic_load_n(&handled, __ATOMIC_RELAXED) < 200 && n < 1000000; n++) {
         char path[512];
-        in_folder(path, sizeof path, "missing", n); /* names are new: the slow ways too */
+        in_folder(path, sizeof path, "missing", n); /* a new name each time takes the slow path */
         DEMAND(did(STAT, stat(path, &st)) == -1 && errno == ENOENT);
         DEMAND(did(PREAD, pread(shared, block, sizeof block, n % 100)) == 16);
     }
@@ -185,8 +174,8 @@ static void signals(int me)
     pthread_barrier_wait(&together);
 }
 
-/* Tracing is stopped and started under threads at work: what is recorded then is not to be foretold, that it
- * goes well is. */
+/* Tracing is stopped and started while threads work.  What gets recorded cannot be predicted; only that nothing
+ * breaks is checked. */
 static bool switching_done;
 static void restarts(int me)
 {
@@ -212,7 +201,7 @@ static void restarts(int me)
     }
 }
 
-/* Mistakes on purpose: a sanitizer that says nothing here is not at work. */
+/* Deliberate mistakes: a sanitizer that does not report them is not active. */
 static int unguarded;
 static void race(int me)
 {
@@ -277,11 +266,7 @@ int main(int argc, char **argv)
     make_shared();
     pthread_barrier_init(&together, NULL, THREADS);
     struct pt_options options = {.path = log_path, .budget = budget, .create = true, .stacks = PT_STACKS_OFF};
-    int error = pt_start(&options);
-    if (error) {
-        fprintf(stderr, "pt_start: %s\n", strerror(-error));
-        return 8;
-    }
+    start_core(&options);
     pthread_t threads[THREADS];
     for (intptr_t n = 0; n < THREADS; n++)
         DEMAND(pthread_create(&threads[n], NULL, thread_main, (void *)n) == 0);

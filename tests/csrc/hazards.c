@@ -1,4 +1,4 @@
-/* Things that C code does and that a tracer must survive.  Built by
+/* What C code may do that a tracer must survive.  Built by
  * tests/capture/test_csrc.py as a shared library, several times with other
  * flags, and called from a traced Python through ctypes.  Each function returns 0
  * when all went as it would untraced, else the number of the line that did not. */
@@ -19,9 +19,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define EXPECT(condition) \
-    do \
-        if (!(condition)) \
+#define EXPECT(condition)    \
+    do                       \
+        if (!(condition))    \
             return __LINE__; \
     while (0)
 
@@ -38,7 +38,7 @@ int plain_calls(const char *path, int times)
     return 0;
 }
 
-/* As sqlite has: addresses in initialised data, filled in by absolute relocations. */
+/* As in sqlite: addresses in initialised data, filled in by absolute relocations. */
 static struct calls {
     int (*open)(const char *, int, ...);
     ssize_t (*pread)(int, void *, size_t, off_t);
@@ -183,11 +183,13 @@ int signals_in_the_middle(const char *path, const char *out, int wanted, int alt
     static char stack[8192];
     char block[16];
     stack_t other = {.ss_sp = stack, .ss_size = sizeof stack}, before;
-    struct sigaction action = {.sa_handler = handler_that_writes, .sa_flags = SA_RESTART | (alternate ? SA_ONSTACK : 0)}, old;
+    struct sigaction action = {.sa_handler = handler_that_writes,
+                               .sa_flags = SA_RESTART | (alternate ? SA_ONSTACK : 0)},
+                     old;
     struct itimerval every = {{0, 50}, {0, 50}}, never = {{0, 0}, {0, 0}};
     int fd = open(path, O_RDONLY), reads = 0;
     handler_count = 0;
-    /* a descriptor that only the handler uses, and that nobody has seen opened */
+    /* a descriptor that only the handler uses, and whose opening was not seen */
     int seen = open(out, O_CREAT | O_WRONLY | O_APPEND, 0600);
     handler_fd = (int)syscall(SYS_dup, seen);
     EXPECT(fd >= 0 && handler_fd >= 0);

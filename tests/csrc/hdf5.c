@@ -6,7 +6,8 @@ typedef int64_t hid_t;
 extern hid_t H5Fcreate(const char *, unsigned, hid_t, hid_t), H5Fopen(const char *, unsigned, hid_t);
 extern hid_t H5Screate_simple(int, const uint64_t *, const uint64_t *), H5Dopen2(hid_t, const char *, hid_t);
 extern hid_t H5Dcreate2(hid_t, const char *, hid_t, hid_t, hid_t, hid_t, hid_t);
-extern int H5Dread(hid_t, hid_t, hid_t, hid_t, hid_t, void *), H5Dwrite(hid_t, hid_t, hid_t, hid_t, hid_t, const void *);
+extern int H5Dread(hid_t, hid_t, hid_t, hid_t, hid_t, void *),
+    H5Dwrite(hid_t, hid_t, hid_t, hid_t, hid_t, const void *);
 extern int H5Dclose(hid_t), H5Fclose(hid_t), H5open(void);
 extern hid_t H5T_NATIVE_INT_g;
 

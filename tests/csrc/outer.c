@@ -1,5 +1,5 @@
 /* A library that loads another one late, by a name that only its own RUNPATH
- * ($ORIGIN/inner) can find: whoever calls dlopen in its place breaks that. */
+ * ($ORIGIN/inner) can find: calling dlopen on its behalf breaks that. */
 #include <dlfcn.h>
 #include <stdio.h>
 

@@ -1,26 +1,8 @@
-/* System calls made by the processor's own instruction, past every table of libc's: what Go programs and some
- * libraries do.  For tests of what is said about calls that cannot be seen. */
-#include <stddef.h>
+/* System calls made by the processor's instruction, without libc, as Go programs and some libraries make them.  For
+ * tests of what is reported about calls that cannot be seen. */
+#include "base/sys.h"
 
 long raw_call(long number, long a, long b, long c, long d, long e, long f)
 {
-    long result;
-#if defined(__x86_64__)
-    register long r10 __asm__("r10") = d;
-    register long r8 __asm__("r8") = e;
-    register long r9 __asm__("r9") = f;
-    __asm__ volatile("syscall" : "=a"(result) : "a"(number), "D"(a), "S"(b), "d"(c), "r"(r10), "r"(r8), "r"(r9)
-                     : "rcx", "r11", "memory");
-#else
-    register long x8 __asm__("x8") = number;
-    register long x0 __asm__("x0") = a;
-    register long x1 __asm__("x1") = b;
-    register long x2 __asm__("x2") = c;
-    register long x3 __asm__("x3") = d;
-    register long x4 __asm__("x4") = e;
-    register long x5 __asm__("x5") = f;
-    __asm__ volatile("svc 0" : "+r"(x0) : "r"(x8), "r"(x1), "r"(x2), "r"(x3), "r"(x4), "r"(x5) : "memory");
-    result = x0;
-#endif
-    return result;
+    return pt_sys6(number, a, b, c, d, e, f);
 }

@@ -1,4 +1,4 @@
-/* A library that calls functions which are hooked, through a slot each, and keeps the address of one in its data. */
+/* A library that calls hooked functions, each through a slot, and keeps the address of one in its data. */
 #include <fcntl.h>
 #include <unistd.h>
 

@@ -1,4 +1,4 @@
-"""Where names lead: what the core finds in the tables of loaded objects is what the loader finds (csrc/names.c)."""
+"""Symbol lookup: the core finds in the tables of loaded objects what the loader finds (tests/csrc/names.c)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 from tests.support.programs import clean_environment
 
 CSRC = Path(__file__).resolve().parents[1] / "csrc"
-FLAGS = ["-std=gnu11", "-D_GNU_SOURCE", "-DPT_BUILDING_CORE"]
+FLAGS = ["-std=gnu11", "-D_GNU_SOURCE", "-DPT_BUILDING_CORE", f"-I{CSRC.parents[1] / 'csrc' / 'core'}"]
 BEFORE_LIBC = """
 int open(void) { return 1; }
 int __attribute__((weak)) close(void) { return 1; }
@@ -39,10 +39,10 @@ def test_names_lead_where_dlsym_says(tmp_path: Path, kind: str, preloaded: bool)
         library = compile_(tmp_path, tmp_path / "before.c", "before.so", "-shared", "-fPIC", "-w")
         environment["LD_PRELOAD"] = str(library)
     # WHEN it looks for all hooked names
-    done = subprocess.run([str(program)], env=environment, capture_output=True, text=True, timeout=60)
-    # THEN it comes to what dlsym comes to, mostly without it
+    done = subprocess.run([str(program)], env=environment, capture_output=True, text=True, timeout=240)
+    # THEN it finds what dlsym finds, and that libc lacks some names, nearly always without calling it
     assert (done.returncode, done.stderr) == (0, "")
     *different, last = done.stdout.splitlines()
     assert different == []
-    found, count = map(int, last.split())
-    assert 2 * found > count or platform.libc_ver()[0] != "glibc"
+    without, count = map(int, last.split())
+    assert without > count - 10 or platform.libc_ver()[0] != "glibc"

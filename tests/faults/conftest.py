@@ -1,4 +1,4 @@
-"""What the faults are worked with: the installed package, and data to read."""
+"""Fixtures of the fault tests: the installed package, and data to read."""
 
 from tests.capture.conftest import data, installed
 

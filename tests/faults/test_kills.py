@@ -21,14 +21,26 @@ import pytest
 
 import pyio_trace
 from pyio_trace.errors import PyioTraceError
-from pyio_trace.join.facade import Log
+from pyio_trace.join.sources.facade import Log
 from tests.faults import workload
 from tests.faults.workload import SHARED_SIZE, Expected, plan
 from tests.support.programs import clean_environment
 
 #: Another one: PYIO_TEST_SEED=...; a failure says which it was.
 SEED = int(os.environ.get("PYIO_TEST_SEED", "20240"))
-COLUMNS = ["layer", "op", "path", "offset", "size", "moved", "errno", "pid", "tid", "duration", "id"]
+COLUMNS = [
+    "layer",
+    "op",
+    "path",
+    "file_offset",
+    "bytes_requested",
+    "bytes_moved",
+    "errno",
+    "pid",
+    "tid",
+    "duration",
+    "id",
+]
 
 #: (pid, tid) -> its name in the plan, the steps it acknowledged
 Acks = dict[tuple[int, int], tuple[str, int]]

@@ -1,4 +1,4 @@
-"""The log is deleted, moved, closed to others, overwritten or cut while it is written: the program never notices."""
+"""The log is deleted, moved, made inaccessible, overwritten or truncated while in use: the program does not notice."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ LOST = {
 
 @pytest.mark.parametrize("deed", HARMLESS)
 def test_the_log_loses_its_name(program: Runner, data: Path, deed: str) -> None:
-    # GIVEN a program that does this to its log WHEN it is traced THEN nobody can tell, and all of it is there
+    # GIVEN a program that does this to its log WHEN it is traced THEN its output is the same, and the log is complete
     line, place = HARMLESS[deed]
     bare = program.bare(TEXT.replace("DEED", line), data)
     for name in {"run.pyio", place} & set(os.listdir(program.folder)):

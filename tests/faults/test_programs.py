@@ -1,5 +1,4 @@
-# ruff: noqa: E501 - in the tables a program's line is as long as it is
-"""Programs that are hard on whoever watches them: same output, status and warnings as untraced, every read in the log."""
+"""Programs that are hard to trace: output, status and warnings stay the same, and every read is in the log."""
 
 from __future__ import annotations
 
@@ -228,7 +227,7 @@ for burst in range(20):
 
 
 def run_both(program: Runner, data: Path, what: tuple[int, str]) -> None:
-    # GIVEN a program WHEN it is run bare and traced THEN nobody can tell, and every read is accounted for
+    # GIVEN a program WHEN it is run bare and traced THEN its output is the same, and every read is accounted for
     times, text = what
     bare = program.bare(PRELUDE + text, data)
     shutil.rmtree(program.folder / "root", ignore_errors=True)

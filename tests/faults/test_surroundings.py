@@ -1,5 +1,5 @@
 # ruff: noqa: E501 - in the tables a program's line is as long as it is
-"""The ways to start a Python and what it may be confined to: same output as untraced, and its reads in the log."""
+"""Ways to start Python and to confine it: the output is the same as untraced, and all reads are in the log."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ from pathlib import Path
 
 import pytest
 
+from pyio_trace.log import layout
 from tests.support.programs import Runner, accounted, alike, clean_environment, succeeded
+from tests.support.surroundings import let_everybody_enter
 
 pytestmark = pytest.mark.slow  # half a second each
 
@@ -27,7 +29,9 @@ def reads(times):
 """
 
 #: What a start of Python may show: file objects left open, warnings, assertions, frames, types.
-SHOWS = READS + """\
+SHOWS = (
+    READS
+    + """\
 import json, subprocess, threading, warnings
 reads(100)
 with open("text", "w", encoding="utf-8") as file: print("line\\n" * 1000, file=file, end="")
@@ -39,6 +43,7 @@ except BytesWarning as error: print("BytesWarning", error)
 try: warnings.warn("deprecated", DeprecationWarning)
 except DeprecationWarning: print("raised")
 thread = threading.Thread(target=reads, args=[10]); thread.start(); thread.join()
+warnings.simplefilter("ignore")  # from 3.12 on fork() warns if a joined thread has not left the kernel yet
 pid = os.fork()
 if pid == 0:
     reads(10)
@@ -46,6 +51,7 @@ if pid == 0:
 print(os.waitpid(pid, 0)[1])
 open("text", encoding="utf-8").read()
 """
+)
 FLAGS: dict[str, tuple[list[str], dict[str, str | None]]] = {
     "-X dev": (["-X", "dev"], {}),
     "PYTHONDEVMODE": ([], {"PYTHONDEVMODE": "1"}),
@@ -73,8 +79,12 @@ def test_ways_to_start_python(program: Runner, data: Path, how: str) -> None:
     # GIVEN a way to start Python WHEN a program is so started, bare and traced
     flags, environment = FLAGS[how]
     bare = program.bare(SHOWS, data, flags=flags, env=environment)
-    outcome = alike(program.traced(SHOWS, data, flags=flags, env=environment), bare)
-    # THEN nobody can tell, and its reads are there
+    if {"-I", "-E"} & set(flags):  # these options are in no variable
+        words = [sys.executable, *flags, "-m", "pyio_trace", "-q", "-o", "run.pyio", program.write(SHOWS), data]
+        outcome = alike(program.command(words, environment), bare)
+    else:
+        outcome = alike(program.traced(SHOWS, data, flags=flags, env=environment), bare)
+    # THEN its output is the same, and its reads are there
     assert accounted(outcome, "pread", data) == (130 if "True sys.flags" in bare.stdout else 120)
 
 
@@ -114,7 +124,10 @@ LIMITS: dict[str, Callable[[], object]] = {
 @pytest.mark.parametrize("what", LIMITS)
 def test_limits(program: Runner, data: Path, what: str) -> None:
     # GIVEN a process under a limit WHEN it is traced THEN it gets as far as untraced, and all is there
-    text = READS + "reads(3000)\nprint('done')\nos.close(fd)\ntry: open('made', 'x').close()\nexcept OSError as e: print(e)\n"
+    text = (
+        READS
+        + "reads(3000)\nprint('done')\nos.close(fd)\ntry: open('made', 'x').close()\nexcept OSError as e: print(e)\n"
+    )
     bare = program.bare(text, data, before=LIMITS[what])
     (program.folder / "made").unlink(missing_ok=True)
     assert "done" in bare.stdout
@@ -125,8 +138,7 @@ def test_limits(program: Runner, data: Path, what: str) -> None:
 @pytest.fixture
 def open_folder(program: Runner) -> Path:
     """A folder that every user may enter and write to."""
-    for place in [program.folder, *list(program.folder.parents)[:2]]:
-        place.chmod(0o755)
+    let_everybody_enter(program.folder)
     folder = program.folder / "everyone"
     folder.mkdir()
     folder.chmod(0o777)
@@ -138,10 +150,14 @@ root_only = pytest.mark.skipif(os.geteuid() != 0, reason="only root can become a
 
 
 @root_only
-@pytest.mark.parametrize("also", ["", "resource.setrlimit(resource.RLIMIT_NPROC, (0, 0))", "ctypes.CDLL(None).prctl(4, 0)"])
+@pytest.mark.parametrize(
+    "also", ["", "resource.setrlimit(resource.RLIMIT_NPROC, (0, 0))", "ctypes.CDLL(None).prctl(4, 0)"]
+)
 def test_a_program_that_gives_up_its_rights(program: Runner, data: Path, open_folder: Path, also: str) -> None:
     # GIVEN a program that becomes a user without rights, without more processes, without its own /proc
-    text = READS + f"""\
+    text = (
+        READS
+        + f"""\
 import ctypes, resource, subprocess
 later = os.dup(fd)
 {BECOME_NOBODY}{also}
@@ -157,8 +173,9 @@ if pid == 0:
 if pid: print(os.waitpid(pid, 0)[1])
 reads(100)
 """
+    )
     bare = program.bare(text, data)
-    # WHEN it is run THEN nobody can tell, and what all of its processes did is there
+    # WHEN it is run THEN its output is the same, and the operations of all its processes are there
     outcome = alike(program.traced(text, data, log=open_folder / "run.pyio"), bare)
     assert accounted(outcome, "pread", data) == 201 + 100 * ("1280\n" in bare.stdout)
 
@@ -166,7 +183,9 @@ reads(100)
 @root_only
 def test_a_umask_that_leaves_nothing(program: Runner, data: Path, open_folder: Path) -> None:
     # GIVEN a user without rights whose files nobody may open, not even they WHEN they trace
-    text = READS + f"""\
+    text = (
+        READS
+        + f"""\
 import pyio_trace
 with pyio_trace.trace("first.pyio"): pass  # all is imported, which nobody may not be able to
 {BECOME_NOBODY}os.umask(0o777)
@@ -174,6 +193,7 @@ with pyio_trace.trace({str(open_folder / "run.pyio")!r}):
     reads(100)
 os.close(os.open({str(open_folder / "run.pyio")!r}, os.O_RDWR))
 """
+    )
     succeeded(program.bare(text, data))
     # THEN the log can be read by them
     assert accounted(program.command(["true"], log=open_folder / "run.pyio"), "pread", data) == 100
@@ -184,7 +204,10 @@ def test_a_program_that_runs_as_another_user(program: Runner, data: Path, open_f
     # GIVEN a copy of id that belongs to root and is setuid WHEN a traced program of another user runs it
     shutil.copy(shutil.which("id") or "/usr/bin/id", open_folder / "id")
     (open_folder / "id").chmod(0o4755)
-    text = READS + f"import subprocess\n{BECOME_NOBODY}reads(10)\nprint(subprocess.run([{str(open_folder / 'id')!r}, '-u'], capture_output=True))"
+    text = (
+        READS
+        + f"import subprocess\n{BECOME_NOBODY}reads(10)\nprint(subprocess.run([{str(open_folder / 'id')!r}, '-u'], capture_output=True))"
+    )
     bare = program.bare(text, data)
     assert "b'0\\n'" in bare.stdout
     outcome = alike(program.traced(text, data, log=open_folder / "run.pyio"), bare)
@@ -215,7 +238,7 @@ def test_paths_as_long_as_they_can_be(program: Runner, data: Path) -> None:
     """
     bare = program.bare(text)
     shutil.rmtree(next(path for path in program.folder.iterdir() if path.name.startswith("ddd")))
-    # WHEN it is run THEN the paths are told whole
+    # WHEN it is run THEN the messages have the whole paths
     outcome = alike(program.traced(text), bare)
     first, second, refused, depth = map(int, outcome.stdout.split())
     opened = [row["path"] for row in outcome.select(op="open") if "ddd" in row["path"] and not row["errno"]]
@@ -225,9 +248,9 @@ def test_paths_as_long_as_they_can_be(program: Runner, data: Path) -> None:
 
 SECCOMP = """\
 import ctypes, struct
-def deny(number):  # EPERM for one system call of x86-64
+def deny(number, error=1):  # EPERM, or another error, for one system call of x86-64
     program = b"".join(struct.pack("HBBI", *line) for line in (
-        (0x20, 0, 0, 0), (0x15, 0, 1, number), (0x06, 0, 0, 0x00050001), (0x06, 0, 0, 0x7fff0000)))
+        (0x20, 0, 0, 0), (0x15, 0, 1, number), (0x06, 0, 0, 0x00050000 | error), (0x06, 0, 0, 0x7fff0000)))
     held = ctypes.create_string_buffer(program)
     libc = ctypes.CDLL(None, use_errno=True)
     assert libc.prctl(38, 1, 0, 0, 0) == 0
@@ -266,7 +289,10 @@ TAKEN = {
 def test_what_the_log_is_allocated_with_is_taken(program: Runner, data: Path, what: str) -> None:
     # GIVEN a program without madvise, as on an old kernel, that changes what it may do, or where the log is to be found
     log = program.folder / "run.pyio"
-    text = READS + SECCOMP + f"""\
+    text = (
+        READS
+        + SECCOMP
+        + f"""\
 import resource
 reads(1000)
 log = {str(log)!r}
@@ -276,6 +302,7 @@ deny(28)
 reads(50_000)
 print('done')
 """
+    )
     bare = program.bare(text, data)
     for left in (log, Path(f"{log}.moved")):
         left.unlink(missing_ok=True)
@@ -293,13 +320,68 @@ print('done')
         assert len(outcome.select(op="pread", path=data)) == 51_000
 
 
+@pytest.mark.skipif(os.uname().machine != "x86_64", reason="numbers of system calls are the machine's")
+@pytest.mark.parametrize("what, reason", [
+    ("for number in (28, 257, 285): deny(number, 38)", layout.FULL_REFUSED),
+    ("for number in (28, 302): deny(number)", layout.FULL_REFUSED),
+    ("deny(28); resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))", layout.FULL_LIMIT),
+    ("deny(28); os.rename(log, log + '.moved')", layout.FULL_MOVED),
+])  # fmt: skip
+def test_why_there_is_no_more_room(program: Runner, data: Path, what: str, reason: int) -> None:
+    # GIVEN a program that may not make the system calls that reserve room in the log, and a child that may
+    text = (
+        READS
+        + SECCOMP
+        + f"""\
+import resource
+log = {str(program.folder / "run.pyio")!r}
+told, tell = os.pipe()
+if (child := os.fork()) == 0:
+    os.close(tell)
+    os.read(told, 1)
+    reads(20_000)
+    os._exit(0)
+{what}
+reads(50_000)
+os.close(tell)
+os.waitpid(child, 0)
+"""
+    )
+    # WHEN it is run traced THEN the reason is the right one, its operations are counted, and the child's recorded
+    outcome = program.traced(text, data)
+    assert (outcome.status, outcome.stderr) == (0, "")
+    if (moved := program.folder / "run.pyio.moved").exists():
+        moved.rename(outcome.path)
+    losses = outcome.log.losses()
+    assert losses["reason"] == layout.FULL_REASONS[reason]
+    assert set(losses) == {"operations_counted_only", "since", "reason"}
+    assert accounted(outcome, "pread", data) == 70_000
+    child = [row["pid"] for row in outcome.processes][-1]
+    assert len(outcome.select(op="pread", path=data, pid=child)) == 20_000
+
+
 @pytest.mark.skipif(not shutil.which("strace"), reason="needs strace")
 def test_under_another_tracer(program: Runner, data: Path) -> None:
     # GIVEN a program under ptrace, each of whose system calls stops it WHEN it is traced by us too
-    text = READS + "import threading\nthreads = [threading.Thread(target=reads, args=[200]) for _ in range(3)]\n" \
+    text = (
+        READS + "import threading\nthreads = [threading.Thread(target=reads, args=[200]) for _ in range(3)]\n"
         "for t in threads: t.start()\nfor t in threads: t.join()\nif os.fork() == 0:\n    reads(50)\n    os._exit(0)\nprint(os.wait()[1])\n"
-    environment = clean_environment(PYIO_TRACE="1", PYIO_TRACE_OUTPUT=str(program.folder / "run.pyio"), PYIO_TRACE_QUIET="1")
-    words = ["strace", "-f", "-qq", "-e", "trace=pread64", "-o", "seen", sys.executable, str(program.write(text)), str(data)]
+    )
+    environment = clean_environment(
+        PYIO_TRACE="1", PYIO_TRACE_OUTPUT=str(program.folder / "run.pyio"), PYIO_TRACE_QUIET="1"
+    )
+    words = [
+        "strace",
+        "-f",
+        "-qq",
+        "-e",
+        "trace=pread64",
+        "-o",
+        "seen",
+        sys.executable,
+        str(program.write(text)),
+        str(data),
+    ]
     told = subprocess.run(words, cwd=program.folder, env=environment, capture_output=True, text=True, timeout=100)
     assert (told.returncode, told.stdout, told.stderr) == (0, "0\n", "")
     # THEN both have seen the same
@@ -311,7 +393,9 @@ def test_under_another_tracer(program: Runner, data: Path) -> None:
 @pytest.mark.parametrize("handler", ["os.write(out, b'x')", "open('other', 'ab').close(); os.write(out, b'x')"])
 def test_a_handler_of_signals_at_a_thousand_a_second(program: Runner, data: Path, handler: str) -> None:
     # GIVEN a handler of Python that does I/O, a thousand times a second WHEN it comes in anywhere
-    text = READS + f"""\
+    text = (
+        READS
+        + f"""\
 import signal
 out, calls = os.open("out", os.O_CREAT | os.O_WRONLY), 0
 def handle(*args):
@@ -327,9 +411,10 @@ with open("text", "w") as file:
 signal.setitimer(signal.ITIMER_REAL, 0)
 print(os.fstat(out).st_size == calls, calls)
 """
+    )
     outcome = succeeded(program.traced(text, data))
     same, calls = outcome.stdout.split()
-    # THEN none of its writes is missing, and nothing is left in the middle
+    # THEN none of its writes is missing, and no temporary file is left
     assert same == "True"
     assert accounted(outcome, "write", program.folder / "out") == int(calls)
     assert outcome.log.losses() == {}

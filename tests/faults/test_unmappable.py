@@ -1,22 +1,19 @@
-"""A log where files cannot be mapped: it is in memory meanwhile, and comes where it was to be."""
+"""Where files cannot be mapped, the log is kept in memory during the run and then written to its place."""
 
 from __future__ import annotations
 
 import mmap
 import os
 import re
-import subprocess
-import sys
-import time
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.support.mirror import mirror
 from tests.support.programs import Runner, succeeded
 
-MIRROR = Path(__file__).parents[1] / "support" / "unmappable.py"
 #: Writes 300 times, forks, and writes 200 times more in the child.
 PROGRAM = """
 import os, sys
@@ -34,24 +31,8 @@ os.wait()
 @pytest.fixture
 def place(tmp_path: Path) -> Iterator[Path]:
     """A folder of such a file system."""
-    can = subprocess.run([sys.executable, "-c", "import mfusepy"], capture_output=True).returncode == 0
-    if os.getuid() or not os.access("/dev/fuse", os.W_OK) or not can:
-        pytest.skip("needs root, /dev/fuse, libfuse and mfusepy")
-    (tmp_path / "behind").mkdir()
-    where = tmp_path / "place"
-    where.mkdir()
-    server = subprocess.Popen([sys.executable, str(MIRROR), str(tmp_path / "behind"), str(where)])
-    try:
-        for _ in range(1200):
-            if os.path.ismount(where) or server.poll() is not None:
-                break
-            time.sleep(0.05)
-        assert os.path.ismount(where)
+    with mirror(tmp_path) as where:
         yield where
-    finally:
-        subprocess.run(["umount", str(where)], check=False)
-        server.kill()
-        server.wait()
 
 
 @pytest.fixture
@@ -73,7 +54,7 @@ def test_it_is_such_a_place(place: Path) -> None:
 def test_a_run(program: Runner, place: Path, word: str, ending: str) -> None:
     data, name = program.folder / "data", f"{word}.{ending}"
     outcome = succeeded(program.traced(PROGRAM, data, log=place / name, env={"PYIO_TRACE_QUIET": "0"}))
-    # THEN the user is told where the log is meanwhile, and it comes where it was to be, whole, and not sparse
+    # THEN a line says where the log is during the run; at the end it is in its place, whole and not sparse
     assert re.search(rf"^pyio-trace: files cannot be mapped where '.*' is; until .* '/dev/shm/.*{word}.pyio'$",
                      outcome.stderr, re.MULTILINE)  # fmt: skip
     assert len(outcome.select(op="write", path=data)) == 500
@@ -122,7 +103,7 @@ def test_a_run_that_is_killed(program: Runner, place: Path, word: str) -> None:
     data = program.folder / "data"
     outcome = program.traced(text, data, log=place / f"{word}.pyio", env={"PYIO_TRACE_QUIET": "0"})
     assert outcome.status == -9
-    # THEN the log is where the user was told
+    # THEN the log is where that line says
     [told] = re.findall(r"'(/dev/shm/.*)'$", outcome.stderr, re.MULTILINE)
     outcome.path = Path(told)
     try:

@@ -1,4 +1,4 @@
-"""What the programs that get killed do (test_kills.py): operations by a plan, each step acknowledged once done.
+"""The programs that test_kills.py kills: they work by a plan and acknowledge each step once it is done.
 
 The plan of a thread follows from its name alone, so the test knows every
 operation, with path, offset, size and result, that a thread has made when it

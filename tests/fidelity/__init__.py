@@ -1,1 +1,1 @@
-"""Held against ground truth: what strace sees of a program, and what a model says of a generated one."""
+"""The log compared with ground truth: strace for real programs, a model for generated ones."""

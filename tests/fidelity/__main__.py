@@ -1,6 +1,6 @@
 """`python -m tests.fidelity [NAME...] [--write]`: run programs under strace and under us, and show the table.
 
---write: into docs/fidelity.md, with every program; takes some ten minutes.
+--write: into docs/evidence/fidelity.md, with every program; takes some ten minutes.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ def main() -> int:
     """The command; its status is 1 if anything is unexplained."""
     parser = argparse.ArgumentParser(prog="python -m tests.fidelity")
     parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(PROGRAMS))
-    parser.add_argument("--write", action="store_true", help="write docs/fidelity.md")
+    parser.add_argument("--write", action="store_true", help="write docs/evidence/fidelity.md")
     parser.add_argument("--keep", type=Path, help="keep strace's output and the logs in this folder")
     options = parser.parse_args()
     runs: dict[str, harness.Run] = {}

@@ -1,4 +1,4 @@
-"""Whose a system call is, told by the stack that made it.
+"""Who made a system call, worked out from its stack.
 
 The frames of libc are passed over; the first frame of another object is who asked libc.  If that is a hook, the call
 came through a patched slot and must have its row.  If it is the core but no hook, the call is our own.  If it is the
@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 
 class Way(Enum):
-    """How a system call came about."""
+    """The way by which a system call was made."""
 
     SLOT = "through a slot"
     OURS = "our own"
@@ -78,7 +78,12 @@ def site_of(frames: tuple[tuple[str, str], ...]) -> Site:
     return Site(Way.PAST, outermost, inside) if inside else Site(Way.RAW, os.path.basename(path), 0)
 
 
-#: libc functions that use files of libc's own choosing (docs/limits.md, "libc's own calls").
+def is_cores(site: Site) -> bool:
+    """Whether it is a call of ours that is made from the start of tracing on: not the search for instruments before."""
+    return site.way is Way.OURS and site.name != "pt_entry_points_that_mention"
+
+
+#: libc functions that use files of libc's own choosing (docs/explanation/limits.md, "libc's own calls").
 LIBC_OWN = {
     "locale and character-set files": {
         "setlocale", "newlocale", "__newlocale", "uselocale", "iconv_open", "bindtextdomain", "textdomain", "gettext",
@@ -101,14 +106,14 @@ LIBC_OWN = {
     "threads": {"pthread_create", "pthread_join", "pthread_exit", "pthread_getattr_np", "__clone", "clone"},
 }  # fmt: skip
 
-#: libc functions without a hook, by the words of docs/limits.md that say so.
+#: libc functions without a hook, by the words of docs/explanation/limits.md that say so.
 NO_HOOK = {
     "libc's syscall(): not recorded, and the process is marked": {"syscall"},
 }  # fmt: skip
 
 
 def reason_past(name: str) -> str | None:
-    """Why a call past the slots has no row, if the libc function tells."""
+    """Why a call that bypassed the slots has no row, if the libc function explains it."""
     own = next((reason for reason, names in LIBC_OWN.items() if name in names), None)
     if own is not None:
         return f"libc's own: {own}"

@@ -1,4 +1,4 @@
-"""Call by call, thread by thread: what strace saw against the rows of our log.
+"""Compares what strace saw with the rows of our log, call by call and thread by thread.
 
 A call that came through a slot must have its row: the same call, descriptor, path, size, bytes, errno and offset, in
 the same order.  Calls beneath one call of libc (fread, opendir, ...) must have that one's row.  What has no row must
@@ -22,7 +22,7 @@ from tests.fidelity.world import Seen, World
 
 Row = dict[str, Any]
 
-#: Calls by which processes come and go: they say whose table a descriptor is in and are not compared.
+#: Calls that start and end processes: they show whose descriptor table is in use and are not compared.
 NOT_FILES = {
     "clone", "clone3", "fork", "vfork", "execve", "execveat", "pipe", "pipe2", "socket", "socketpair", "accept",
     "accept4", "chroot",
@@ -44,7 +44,7 @@ BY = {
     "lockf": {"fcntl"}, "ioctl(FICLONE)": {"ioctl"}, "ioctl(FICLONERANGE)": {"ioctl"},
 }  # fmt: skip
 
-#: The same of hooks that are not called as their rows are.
+#: The same for hooks whose rows have another name.
 HOOKS_BY = {
     "xstat": {"newfstatat", "stat"}, "lxstat": {"newfstatat", "lstat"}, "fxstat": {"newfstatat", "fstat"},
     "fxstatat": {"newfstatat"}, "mkfifoat": {"mknodat"}, "utimes": {"utimes", "utimensat"}, "lutimes": {"utimensat"},
@@ -60,7 +60,7 @@ MANY = {
     "posix_fallocate": "posix_fallocate", "statvfs": "statfs", "fstatvfs": "fstatfs", "closefrom": "close_range",
 }  # fmt: skip
 
-#: Columns that a call has an answer for, and where: the number of its argument.
+#: Columns that can be checked against an argument of the call, and its number.
 SIZE_AT = {
     "read": 2, "write": 2, "pread64": 2, "pwrite64": 2, "sendfile": 3, "copy_file_range": 4, "splice": 4, "tee": 2,
     "mmap": 1,
@@ -72,13 +72,13 @@ OFFSET_AT = {
 VECTORS = {"readv", "writev", "preadv", "pwritev", "preadv2", "pwritev2"}
 MOVES = {"read", "write", "pread64", "pwrite64", "sendfile", "copy_file_range", "splice", "tee"} | VECTORS
 PLAIN = {"read", "write", "readv", "writev"}
-#: How far on the two sides are looked at for the place where they agree again.
+#: How far ahead both sides are searched for the place where they agree again.
 HORIZON = 60
 
 
 @dataclass
 class Result:
-    """Of one program.  Counters by reason; unexplained: the first few, in words."""
+    """The result for one program.  Counters by reason; unexplained: the first few differences, in words."""
 
     strace: int = 0
     found: int = 0
@@ -91,7 +91,7 @@ class Result:
     excluded: Counter[str] = field(default_factory=Counter)
 
     def wrong(self, text: str) -> None:
-        """Notes a difference without a reason."""
+        """Records a difference without a reason."""
         self.unexplained.append(text)
 
 
@@ -126,11 +126,12 @@ def compare(world: World, rows: Iterable[Row]) -> Result:
     return result
 
 
-PROCESSES = {"fork", "vfork", "posix_spawn", "execve"}
+#: As NOT_FILES, among rows.
+PROCESSES = {"fork", "vfork", "posix_spawn", "execve", "wait", "waitpid", "wait3", "wait4", "waitid"}
 
 
 def _no_file(seen: Seen, site: Site) -> bool:
-    """Memory that is no file's, requests of devices."""
+    """Anonymous memory and device requests."""
     name = seen.call.name
     if name == "ioctl":
         return "FICLONE" not in seen.call.args[1]
@@ -142,10 +143,10 @@ def _no_file(seen: Seen, site: Site) -> bool:
 
 
 def beginnings(world: World) -> dict[int, int]:
-    """Where in the recording each traced program began to be: where the core opened the run's log."""
+    """Where in the recording each program began to be traced: where the core opened the run's log."""
     began: dict[int, int] = {}
     for seen in world.seen:
-        if seen.image not in began and callsite.site_of(seen.call.frames).way is Way.OURS:
+        if seen.image not in began and callsite.is_cores(callsite.site_of(seen.call.frames)):
             began[seen.image] = seen.call.start
     return began
 
@@ -246,7 +247,7 @@ class _Thread:
             if difference and not ended:
                 self._result.wrong(f"{_words(seen)}: {difference}")
             return at + 1, row + 1
-        # A run of such calls and a run of such rows: which of them made how many is not told, their number is not.
+        # A series of such calls and one of such rows: which call belongs to which row is not known, only how many.
         last = at
         while last < len(calls) and calls[last][1].name == site.name:
             self._result.beneath[f"beneath {site.name}"] += 1
@@ -260,7 +261,7 @@ class _Thread:
         return last, next_row
 
     def _apart(self, calls: list[tuple[Seen, Site]], at: int, row: int) -> tuple[int, int]:
-        """The two sides differ here: whichever is found again sooner on the other side waits."""
+        """The two sides differ here: goes on with the side whose next item is found sooner on the other."""
         if calls[at][0].call.restarted:
             self._missing(*calls[at])
             return at + 1, row
@@ -297,7 +298,7 @@ class _Thread:
             self._result.wrong(f"no call: {_row_words(row)}")
 
 
-#: Calls that libc may answer by itself, and when it does.
+#: Calls that libc may answer without a system call, and when it does.
 LIBC_ANSWERS: dict[str, Callable[[Row], bool]] = {
     "fstat": lambda row: row["errno"] == errno.EBADF and row["fd"] is None,
     "posix_fallocate": lambda row: row["errno"] == errno.EINVAL,
@@ -336,7 +337,7 @@ def _path_fits(seen: Seen, row: Row) -> bool:
 
 
 def _difference(seen: Seen, row: Row) -> str:
-    """In which columns a row differs from its call; empty if in none."""
+    """The columns in which a row differs from its call."""
     call = seen.call
     found: list[str] = []
 
@@ -357,19 +358,19 @@ def _difference(seen: Seen, row: Row) -> str:
     if call.name in ("openat", "open", "creat"):
         same("fd", None if call.error else call.result, row["fd"])
     if call.name in MOVES:
-        same("moved", 0 if call.error else call.result, row["moved"])
+        same("bytes_moved", 0 if call.error else call.result, row["bytes_moved"])
     if call.name in SIZE_AT and call.args[SIZE_AT[call.name]].isdigit():
-        same("size", int(call.args[SIZE_AT[call.name]]), row["size"])
+        same("bytes_requested", int(call.args[SIZE_AT[call.name]]), row["bytes_requested"])
     if call.name in VECTORS and "..." not in re.sub(r'"(\.\.\.)?', "", call.args[1]) and call.args[1].startswith("["):
-        same("size", sum(map(int, re.findall(r"iov_len=(\d+)", call.args[1]))), row["size"])
+        same("bytes_requested", sum(map(int, re.findall(r"iov_len=(\d+)", call.args[1]))), row["bytes_requested"])
     if call.name in OFFSET_AT and re.fullmatch(r"-?\d+|0x[0-9a-f]+|0", call.args[OFFSET_AT[call.name]]):
         given = int(call.args[OFFSET_AT[call.name]], 0)
         if given != -1:
-            same("offset", given, row["offset"])
+            same("file_offset", given, row["file_offset"])
     if row["op"] == "lseek" and not call.error:
-        same("offset", call.result, row["offset"])
+        same("file_offset", call.result, row["file_offset"])
     if call.name in PLAIN and not call.error and seen.position is not None:
-        same("offset", seen.position, row["offset"])
+        same("file_offset", seen.position, row["file_offset"])
     if seen.second is not None and row["detail"]:
         same("second path", seen.second, json.loads(row["detail"]).get("to"))
     if call.name in ("sendfile", "copy_file_range", "splice"):
@@ -379,7 +380,7 @@ def _difference(seen: Seen, row: Row) -> str:
 
 
 def _differences(calls: list[Seen], rows: list[Row]) -> Iterator[str]:
-    """Of a run of calls beneath calls of libc that have rows: what must be the same all the same."""
+    """What must agree for a series of calls beneath calls of libc that have rows."""
     opened = {seen.call.result for seen in calls if seen.call.name in ("openat", "open") and not seen.call.error}
     named = {seen.path for seen in calls if seen.path}
     errors = {getattr(errno, seen.call.error, 0) for seen in calls if seen.call.error}
@@ -401,6 +402,6 @@ def _words(seen: Seen) -> str:
 
 def _row_words(row: Row) -> str:
     return (
-        f"[{row['tid']}] {row['op']} fd {row['fd']} {row['path']} offset {row['offset']} size {row['size']} "
-        f"moved {row['moved']} errno {row['errno']} at {row['site']}"
+        f"[{row['tid']}] {row['op']} fd {row['fd']} {row['path']} offset {row['file_offset']} "
+        f"requested {row['bytes_requested']} moved {row['bytes_moved']} errno {row['errno']} at {row['site']}"
     )

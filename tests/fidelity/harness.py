@@ -1,4 +1,4 @@
-"""One program under strace and under us at the same time, and what comes of it."""
+"""Runs one program under strace and under the tracer at the same time and compares the two."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def run_words(
     return Run(result, done.returncode, text, opened.losses(), world, rows, work)
 
 
-#: strace's word for what a descriptor is -> ours (log_format.h, enum pt_desc_kind).
+#: strace's word for what a descriptor is -> ours (log_records.h, enum pt_desc_kind).
 KINDS = {"pipe:": "pipe", "socket:": "socket", "anon_inode:": "anon", "memfd:": "anon", "dev/pts/": "terminal"}
 
 
@@ -80,7 +80,7 @@ def check_counted(result: Result, counters: list[dict[str, object]]) -> None:
     ours: Counter[str] = Counter()
     for row in counters:
         if row["why"] == "excluded":
-            ours[str(row["kind"])] += int(str(row["count"]))
+            ours[str(row["kind"])] += int(str(row["calls"]))
     theirs: Counter[str] = Counter()
     for word, count in result.excluded.items():
         theirs[KINDS.get(word, word)] += count

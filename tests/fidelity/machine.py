@@ -1,4 +1,4 @@
-"""Programs made at random, step by step, each step answered by the model; and the log of each held against it."""
+"""Generates random programs step by step with the model, runs them, and compares their logs with it."""
 
 from __future__ import annotations
 
@@ -168,7 +168,7 @@ class Programs(RuleBasedStateMachine):
         self.answers.pop()
 
     def _close_all(self) -> None:
-        """The identity of a file is looked at before the close; else its path has to do."""
+        """Closes everything: the core learns a file's identity at its close; otherwise the log has only the path."""
         for slot in sorted(self.world.handles):
             self._step("main", "close", slot)
 
@@ -192,7 +192,7 @@ def check(steps: list[Any], answers: list[Any], expected: list[Expected], folder
     _same_answers(untraced, answers)
     descriptors = _descriptors(steps, traced)
     log = pyio_trace.open(folder / "run.pyio")
-    # estimates apart
+    # but for estimates
     lost = {name: what for name, what in log.losses().items() if not name.startswith(("mapped_", "mappings_"))}
     assert lost == {}, lost
     compare_rows(of_steps(log.operations().to_pylist()), expected, descriptors, str(folder / "traced"))
@@ -212,7 +212,7 @@ def run_steps(folder: Path, name: str, variables: dict[str, str]) -> list[Any]:
 
 
 def _same_answers(told: list[Any], answers: list[Any]) -> None:
-    """What the kernel answered is what the model says, the bytes read apart."""
+    """The kernel answered what the model says, except for the contents read."""
     assert len(told) == len(answers)
     for said, answer in zip(told, answers, strict=True):
         if isinstance(answer, list):
@@ -258,17 +258,17 @@ def compare_rows(rows: list[Row], expected: list[Expected], descriptors: dict[in
         assert (row["tid"] != row["pid"]) == want.thread, where
         assert row["path"] == f"{folder}/{want.path}", where
         assert row["errno"] == want.errno, where
-        assert row["size"] == want.size or want.size is None, where
-        assert row["moved"] == want.moved or want.moved is None, where
+        assert row["bytes_requested"] == want.size or want.size is None, where
+        assert row["bytes_moved"] == want.moved or want.moved is None, where
         assert row["duration"] is not None, where
         if want.slot is not None and not want.errno:
             assert row["fd"] == descriptors[want.slot], where
         if want.to is not None:
             assert json.loads(row["detail"])["to"] == f"{folder}/{want.to}", where
         if want.trust == EXACT:
-            assert row["offset"] == want.offset, where
+            assert row["file_offset"] == want.offset, where
         elif want.trust != ANY:
-            assert row["offset"] in (want.offset, None), where
+            assert row["file_offset"] in (want.offset, None), where
     assert len(set(processes.values())) == len(processes)
     _same_identities(rows, expected)
 

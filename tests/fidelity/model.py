@@ -10,13 +10,13 @@ import errno
 import os
 from dataclasses import dataclass, field
 
-#: In place of an offset: the log need not know it, but must not be wrong about it.
+#: Stands for an offset that the log need not know but must not have wrong.
 EXACT, EXACT_OR_NULL, ANY = "exact", "exact or null", "any"
 
 
 @dataclass(eq=False)
 class File:
-    """size_known: from the log (docs/limits.md, "Appends").  links: how many names."""
+    """size_known: from the log (docs/explanation/limits.md, "Appends").  links: how many names."""
 
     number: int
     size: int = 0
@@ -152,7 +152,7 @@ class Model:
         return None
 
     def unlink(self, name: str) -> object:
-        """Takes a name away."""
+        """Removes a name."""
         row = self._row("unlink", path=name)
         if name not in self.names:
             return self._fails(row, errno.ENOENT)
@@ -308,7 +308,7 @@ class Model:
         return None
 
     def can_map(self, slot: int, length: int, position: int) -> bool:
-        """Whether so much of it is there to be mapped for writing."""
+        """Whether that much of the file can be mapped for writing."""
         here = self.handles[slot].description
         return here.access == os.O_RDWR and here.file.size >= position + length
 
@@ -321,7 +321,7 @@ class Model:
         self._row("munmap", path=handle.name, file=file, size=length)
         return length
 
-    # ---- from one to the other; never within one file
+    # ---- copies from file to file, never within one
 
     def _copy(self, op: str, source: int, target: int, count: int, given: int | None, at: int | None) -> object:
         come, go = self.handles[source].description, self.handles[target].description

@@ -1,4 +1,4 @@
-"""docs/fidelity.md: the table of what strace saw and what we have, program by program."""
+"""Writes docs/evidence/fidelity.md: for each program, what strace saw and what our log has."""
 
 from __future__ import annotations
 
@@ -10,27 +10,27 @@ from collections import Counter
 from tests.fidelity.harness import Run
 from tests.fidelity.programs import PROGRAMS, ROOT
 
-PATH = ROOT / "docs" / "fidelity.md"
+PATH = ROOT / "docs" / "evidence" / "fidelity.md"
 
 HEAD = """\
-# Held against strace
+# Fidelity: compared with strace
 
-Written by `python -m tests.fidelity --write`; the tests run a part of it each time (tests/fidelity/). Each program runs
-under strace and under pyio_trace at the same time. Every system call on files that strace saw, in every thread of every
-process, is compared with the rows of our log, in order: the call, the descriptor, the path, the bytes asked for and
-moved, errno, the offset (worked out from strace's calls by a second program of its own).
+Each program runs under strace and under pyio_trace at the same time. Every system call on files that strace saw, in
+every thread of every process, is compared with the rows of the log, in order: call, descriptor, path, bytes
+requested and moved, errno, and the offset, which a second program works out from strace's calls. `python -m
+tests.fidelity --write` writes this page; the tests run part of it each time.
 
-Whose call it is, its stack tells (`strace -k`). A call that came through a hook must have its row. A call that went
-past the hooks must have a reason, told by the libc function and the object that made it. What has neither is
-*unexplained*. So is a row without a call.
+The stack of each call (`strace -k`) tells whose it is. A call that came through a hook must have its row. A call
+that bypassed the hooks must have a reason, given by the libc function and the object that made it. A call without
+either is *unexplained*, and so is a row without a call.
 """
 
 COLUMNS = """\
-- **strace**: system calls on files, of the program; our own are taken out (*ours*).
+- **strace**: the program's system calls on files; the tracer's own are counted under *ours*.
 - **rows**: of the log, layers posix and stdio.
 - **one to one**: calls with a row each, equal in every column.
-- **beneath**: calls beneath one call of libc (`opendir`, `fread`) that has its row.
-- **missing**: calls without a row, with a reason; **extra**: rows that are no system call, with a reason.
+- **beneath**: calls beneath one libc call (`opendir`, `fread`) that has its row.
+- **missing**: calls without a row, with a reason; **extra**: rows that are not system calls, with a reason.
 """
 
 
@@ -63,7 +63,7 @@ def _table(runs: dict[str, Run]) -> list[str]:
 
 
 def reasons(runs: dict[str, Run]) -> str:
-    """The reasons of what has no counterpart, summed over all programs."""
+    """The reasons why calls or rows have no counterpart, summed over all programs."""
     missing: Counter[str] = Counter()
     extra: Counter[str] = Counter()
     beneath: Counter[str] = Counter()

@@ -1,4 +1,4 @@
-"""The programs that are held against strace: what the harness runs, and what of it the tests run each time."""
+"""The programs compared with strace: those that the harness can run, and those that the tests always run."""
 
 from __future__ import annotations
 

@@ -97,7 +97,7 @@ def _step(op: str, args: list[Any], fds: dict[int, int]) -> Result:
 
 
 class Worker:
-    """One more thread, which makes the steps that it is given."""
+    """A second thread, which makes the steps given to it."""
 
     def __init__(self) -> None:
         self._asked: queue.SimpleQueue[Any] = queue.SimpleQueue()
@@ -109,7 +109,7 @@ class Worker:
             self._told.put(_step(*self._asked.get()))
 
     def step(self, *step: Any) -> Result:
-        """Has it made there, and waits."""
+        """Passes a step to the thread and waits for its result."""
         self._asked.put(step)
         return self._told.get()
 

@@ -30,7 +30,7 @@ CALLS = """
 LINE = re.compile(r"^(?P<tid>\d+) +(?P<name>\w+)\((?P<args>.*)\) += (?P<result>0x[0-9a-f]+|-?\d+|\?)(?P<rest>.*)$")
 UNFINISHED = re.compile(r"^(?P<tid>\d+) +(?P<start>\w+\(.*) ?<unfinished \.\.\.>$")
 RESUMED = re.compile(r"^(?P<tid>\d+) +<\.\.\. \w+ resumed>(?P<rest>.*)$")
-EXITED = re.compile(r"(\d+) \+\+\+ exited with ")
+EXITED = re.compile(r"(\d+) +\+\+\+ exited with ")
 FRAME = re.compile(r"^ > (?P<object>.*?)\((?P<symbol>[^()+]*)(?:\+0x[0-9a-f]+)?\) \[0x[0-9a-f]+\]$")
 RESTARTED = re.compile(r" (ERESTART\w+) ")
 #: An argument: a string, a structure or an array, a descriptor with its file, or a plain word.
@@ -81,7 +81,7 @@ def _stack_cache() -> Path | None:
 
 
 def command(output: Path, stacks: bool = True) -> tuple[list[str], dict[str, str]]:
-    """(the words before the program's, variables for strace alone)."""
+    """(the words before the program's, environment variables for strace alone)."""
     calls = ",".join(f"?{name}" for name in CALLS)
     vectors = "!readv,writev,preadv,pwritev,preadv2,pwritev2"  # all their lengths are wanted
     words = ["strace", "-f", "-q", "-y", "-s", "64", "-e", f"abbrev={vectors}", "-e", "signal=none"]
@@ -96,7 +96,7 @@ def command(output: Path, stacks: bool = True) -> tuple[list[str], dict[str, str
 
 @functools.cache
 def has_stacks() -> bool:
-    """Whether this strace can tell stacks."""
+    """Whether this strace can print stacks."""
     if shutil.which("strace") is None:
         return False
     told = subprocess.run(["strace", "-V"], check=True, capture_output=True, text=True).stdout
@@ -203,7 +203,7 @@ def unescaped(text: str) -> str:
 
 
 def string(argument: str) -> str | None:
-    """The text of a string argument, None if it is none."""
+    """The text of a string argument; None for other arguments."""
     if not argument.startswith('"'):
         return None
     return unescaped(argument[1 : argument.rindex('"')])

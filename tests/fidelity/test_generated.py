@@ -46,6 +46,9 @@ FOUND: dict[str, list[tuple[Any, ...]]] = {
     "a write of nothing is no append": [
         ("open", "a", NEW | os.O_APPEND), ("write", 1, 5), ("lseek", 1, 0, 0), ("write", 1, 0), ("read", 1, 3),
     ],
+    "a rename to its own name": [
+        ("open", "a", NEW), ("write", 1, 5), ("rename", "a", "a"), ("open", "a", os.O_RDWR), ("read", 2, 3),
+    ],
     "a failed append": [
         ("open", "a", NEW | os.O_APPEND), ("write", 1, 5), ("open", "a", os.O_RDONLY | os.O_APPEND), ("read", 2, 2),
         ("write", 2, 2), ("read", 2, 2),
@@ -127,7 +130,8 @@ def test_a_wrong_row_is_noticed(tmp_path: Path) -> None:
     descriptors = {1: 3, 2: 4, 3: 5}
     compare_rows(rows, model.rows, descriptors, str(tmp_path / "traced"))
     wrong: list[tuple[str, str, Any]] = [
-        ("write", "offset", 3), ("write", "size", 3), ("sendfile", "moved", 3), ("close", "path", "/elsewhere"),
+        ("write", "file_offset", 3), ("write", "bytes_requested", 3), ("sendfile", "bytes_moved", 3),
+        ("close", "path", "/elsewhere"),
         ("write", "fd", 9), ("write", "errno", 5), ("write", "op", "pwrite"), ("close", "file", 99),
         ("open", "tid", 1), ("copy_file_range", "detail", '{"to": "/elsewhere"}'), ("write", "process", 7),
     ]  # fmt: skip
@@ -203,12 +207,12 @@ def compare_object(rows: list[dict[str, Any]], slot: int, steps: list[list[Any]]
     read = [said for op, said in mine if op in ("read", "readline", "lines")]
     rows_written = [row for row in app if row["op"].endswith(".write")]
     rows_read = [row for row in app if row["op"].rpartition(".")[2] in READS]
-    assert sum(row["moved"] for row in rows_written) == sum(written)
-    assert sum(row["count"] for row in rows_written) == len(written)
-    assert sum(row["moved"] for row in rows_read) == sum(read)
-    assert sum(row["count"] for row in rows_read) >= len(read)
+    assert sum(row["bytes_moved"] for row in rows_written) == sum(written)
+    assert sum(row["calls"] for row in rows_written) == len(written)
+    assert sum(row["bytes_moved"] for row in rows_read) == sum(read)
+    assert sum(row["calls"] for row in rows_read) >= len(read)
     assert [row["op"] for row in app if row["op"].endswith("open")] == ["open"]
     assert sum(row["op"].endswith(".close") for row in app) == 1
     posix = [row for row in rows if row["layer"] == "posix" and row["parent"] is not None]
-    assert sum(row["moved"] for row in posix if row["op"] == "write") == sum(written)
+    assert sum(row["bytes_moved"] for row in posix if row["op"] == "write") == sum(written)
     assert {row["parent"] for row in posix} <= {row["id"] for row in app}

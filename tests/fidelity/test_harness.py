@@ -1,4 +1,4 @@
-"""What we have of a program is what strace saw of it, call by call: some programs live, and the page of all of them."""
+"""Our log has what strace saw, call by call: for some programs run here, and for all on the page in docs."""
 
 from __future__ import annotations
 
@@ -69,10 +69,10 @@ def exchanged(first: str, second: str) -> Callable[[list[Row]], list[Row]]:
 FORGERIES = {
     "a row missing": without("pwritev2"),
     "a row too many": lambda rows: [*rows, next(row for row in rows if row["op"] == "ftruncate")],
-    "another size": altered("sendfile", size=3),
-    "other bytes": altered("copy_file_range", moved=3),
-    "another offset": altered("preadv2", offset=3),
-    "another position": altered("readv", offset=3),
+    "another size": altered("sendfile", bytes_requested=3),
+    "other bytes": altered("copy_file_range", bytes_moved=3),
+    "another offset": altered("preadv2", file_offset=3),
+    "another position": altered("readv", file_offset=3),
     "another path": altered("truncate", path="/elsewhere"),
     "another descriptor": altered("fdatasync", fd=99),
     "another error": altered("fchmod", errno=5),

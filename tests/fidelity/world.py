@@ -1,4 +1,4 @@
-"""What each descriptor is, as strace's calls tell it: names, kinds, open file descriptions and their positions.
+"""What each descriptor is according to strace: names, kinds, open file descriptions and their positions.
 
 An oracle written apart from the capture and the join: it goes over the calls one by one, in the order in which the
 kernel answered them, and knows nothing of our log.
@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from tests.fidelity.strace import Call, Recording, arguments, descriptor, string
 
-#: What -y says of descriptors that are not recorded by choice (docs/limits.md, "Descriptors").
+#: What -y says of descriptors that are not recorded by choice (docs/explanation/limits.md, "Descriptors").
 EXCLUDED = re.compile(r"^(?:pipe:\[|socket:\[|anon_inode:|/dev/pts/|/dev/tty|/dev/console$|/memfd:|\w+:\[\d)")
 
 OPENS = {"open", "openat", "openat2", "creat"}
@@ -50,7 +50,7 @@ class Process:
 
 @dataclass(slots=True)
 class Seen:
-    """A call with what the world was when it was made.
+    """A call with the state of the world when it was made.
 
     path, second: absolute names; number: the descriptor; told: what strace says that it is; position: of the
     description before a plain read or write; excluded: the kind is left out.
@@ -68,7 +68,7 @@ class Seen:
 
 
 class World:
-    """Goes over a recording once.
+    """Replays a recording once.
 
     everything: what is no file is recorded as well.  argv: by image, the file executed and then its arguments;
     exited: threads that no signal ended.
@@ -233,7 +233,7 @@ def _within(fd: int, args: list[str]) -> bool:
     return int(args[0]) <= fd <= (int(args[1]) if args[1].isdigit() else 1 << 31)
 
 
-#: Where a call has its first descriptor, if not first.
+#: Which argument of a call is its first descriptor, where it is not the first.
 _DESCRIPTOR_AT = {"mmap": 4, "sendfile": 1}
 
 

@@ -1,1 +1,1 @@
-"""Logs nobody would write, and every way of reading them."""
+"""Malformed logs, and every way of reading them."""

@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from pyio_trace.log.parquet import KEY
+from pyio_trace.log.parquet_log import KEY
 
 Mutation = tuple[int, int, int, int]
 _JSON: list[Any] = [

@@ -15,6 +15,7 @@ import sys
 from pathlib import Path
 
 import pyio_trace
+from pyio_trace.analysis.typed_results import views
 from pyio_trace.cli.main import main
 from pyio_trace.errors import LogError
 from pyio_trace.events import INTERNAL, OPERATIONS, arrow_schema
@@ -22,8 +23,19 @@ from pyio_trace.events import INTERNAL, OPERATIONS, arrow_schema
 EVERY = tuple(column.name for column in OPERATIONS + INTERNAL)
 #: What would move a cursor, colour a screen, break a line or turn text round.
 RAW = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028\u2029\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+#: What a CI service that shows the text would take for a command.
+CI_COMMAND = re.compile(r"^\s*::[a-z-]+(?: .*)?::|##\w*\[", re.MULTILINE)
 #: Errors that reading a log may end in; not among them: that there was no memory.
-SLUGS = {"no-such-log", "not-a-log", "log-unreadable", "log-truncated", "log-version", "log-damaged", "log-unwritable"}
+SLUGS = {
+    "no-such-log",
+    "not-a-log",
+    "log-unreadable",
+    "log-truncated",
+    "log-version",
+    "log-damaged",
+    "log-too-large",
+    "log-unwritable",
+}
 COMMANDS: list[list[str]] = [
     ["summary"], ["summary", "--format", "json"], ["summary", "--top", "1000000"],
     ["events"], ["events", "--format", "csv"], ["events", "--format", "json"],
@@ -33,9 +45,21 @@ COMMANDS: list[list[str]] = [
     ["files"], ["files", "--format", "csv"], ["files", "--format", "json", "--imports"], ["files", "--path", "/n/*"],
     ["stacks"], ["stacks", "--format", "folded"], ["stacks", "--format", "folded", "--value", "bytes"],
     ["stacks", "--format", "json", "--imports"],
-    ["counters"], ["counters", "--format", "csv"], ["counters", "--format", "json"],
+    ["counters"], ["counters", "--format", "csv"], ["counters", "--format", "json", "--by-process", "--imports"],
+    ["counters", "--unrecorded"], ["counters", "--unrecorded", "--format", "json"],
+    ["summary", "--process", "*", "--since", "1us"], ["summary", "--line", "*.py", "--path", "**", "--format", "json"],
+    ["files", "--until", "1s", "--line", "x.py:1"], ["stacks", "--process", "1", "--path", "/n/*", "--until", "1ms"],
+    ["insights"], ["insights", "--format", "json"], ["insights", "--format", "sarif"],
+    ["insights", "--format", "github"], ["insights", "--format", "markdown", "--path", "**"],
+    ["diff", "--all"], ["diff", "--format", "json", "--fail-if", "counts>+0"],
+    ["summary", "--all"], ["summary", "--section", "tasks", "--section", "processes"],
+    ["processes"], ["processes", "--format", "csv"], ["processes", "--format", "json"],
+    ["insights", "--rule", "read-again", "--fail-on", "info"],
+    *(["view", name, *more] for name in views() for more in ([], ["--json"])),
     ["pack"],
 ]  # fmt: skip
+#: Statuses other than 0 that say something of the log, and no error.
+_FAILS = ("--fail-if", "--fail-on")
 
 
 def read(path: Path, choice: int) -> str:
@@ -76,9 +100,12 @@ def _tables(path: Path, choice: int) -> str:
 def command(path: Path, words: list[str]) -> None:
     """One command in this process."""
     out, err = io.BytesIO(), io.StringIO()
-    arguments = [words[0], str(path), *words[1:]]
+    at = 2 if words[0] == "view" else 1
+    arguments = [*words[:at], str(path), *words[at:]]
     if words[0] == "pack":
         arguments.append(str(path.with_name("packed.parquet")))
+    if words[0] == "diff":
+        arguments.insert(1, str(path))  # with itself
     stdout = io.TextIOWrapper(out, "utf-8", newline="\n")
     with contextlib.redirect_stdout(stdout), contextlib.redirect_stderr(err):
         status = main(arguments)
@@ -89,15 +116,17 @@ def command(path: Path, words: list[str]) -> None:
         assert not RAW.search(said.rstrip("\n")), ascii(said)
         assert said.rpartition("[")[2][:-2] in SLUGS | {"bad-value"}, said
         return
-    assert status == 0 and said == "", (status, said)
+    assert said == "" and (status == 0 or (status == 1 and not set(_FAILS).isdisjoint(words))), (status, said)
     if "csv" in words:
         csv.field_size_limit(1 << 30)
         rows = list(csv.reader(io.StringIO(text, newline="")))
         assert len({len(row) for row in rows}) == 1, "rows of different lengths"
-    elif "json" in words:
+    elif not {"json", "--json", "sarif"}.isdisjoint(words):
         json.loads(text)
     else:
         assert not RAW.search(text), ascii(RAW.findall(text)[:5])
+        assert "github" in words or not CI_COMMAND.search(text), ascii(CI_COMMAND.findall(text)[:5])
+        assert "\nThe rule " not in text, text  # failed
     if words[0] == "pack":
         again = path.with_name("packed.parquet")
         assert pyio_trace.open(again).operations(EVERY).equals(pyio_trace.open(path).operations(EVERY))

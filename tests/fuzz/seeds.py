@@ -16,6 +16,7 @@ from tests.support.logwriter import OP, LogWriter
 NASTY = (
     b"/n/\x1b]0;title\x07\x1b[31mred", b"/n/new\nline\r\n", b"/n/\xff\xfe not utf-8", b"/n/\xed\xa0\x80 surrogate",
     "/n/\x9b31m \x85 \u2028 \u202e".encode(), b'/n/"quoted", comma;semicolon', b"/n/\\backslash\t\x00nul", b"=1+1",
+    b"::error file=a::b ::stop-commands::c", b"/n/##[group]a ##vso[task.b]\n::add-mask::c",
 )  # fmt: skip
 
 
@@ -38,6 +39,7 @@ def rich() -> bytes:
     code, deep = writer.code("/a.py", "f"), writer.code("/home/\x1b[1mu;v\n.py", "\u202eg")
     loader = writer.code("<frozen importlib._bootstrap>", "g")
     stacks = [writer.stack((code, 1), (deep, 2)), writer.stack((loader, 2), (code, 3), truncated=1)]
+    stacks.append(writer.stack((writer.code("/usr/lib/python3.11/os.py", "h"), 4), submitters=(stacks[1], stacks[0])))
     for number, process in enumerate((top, child, later)):
         thread = writer.thread(process, 100 + number)
         begin = 3_000 + 10_000 * number
@@ -59,7 +61,9 @@ def rich() -> bytes:
         thread.record("EXT", begin=1 << 33, parent=wide, offset=1 << 33)
         thread.record("LSEEK", begin=begin + 210, desc=desc, aux=3, offset=7, size=2)
         thread.record("RENAME", begin=begin + 220, desc=paths[1], aux=paths[2])
-        thread.record("SENDFILE", begin=begin + 230, desc=desc, aux=append, size=10, result=10)
+        thread.record("SENDFILE", begin=begin + 230, desc=desc, aux=append, size=10, result=10, stack=stacks[2])
+        copy = thread.record("COPY_FILE_RANGE_AT", begin=begin + 235, desc=desc, aux=same, size=10, result=10)
+        thread.record("OUTPUT", begin=begin + 235, parent=copy, offset=1 << 40)
         thread.record("DUP", begin=begin + 240, desc=desc, aux=3, offset=same, result=4)
         thread.record("STAT", begin=begin + 250, desc=paths[5], errno=2)
         thread.record("A_TEXT_NEXT", begin=begin + 300, flags=layout.COALESCED, desc=desc, aux=9, offset=77, size=5,
@@ -73,7 +77,7 @@ def _sums(writer: LogWriter, process: int, desc: int, stack: int, path: int) -> 
     """Two chunks of sums of like operations, as the mode profile makes them."""
     for kind, step, ops in (
         (layout.CHUNK_SUMS, layout.PROFILE_SIZE, ("STAT", "RENAME", "OPEN", "SPAN_USER")),
-        (layout.CHUNK_SUMS_DATA, layout.PROFILE_DATA_SIZE, ("READ", "WRITE", "SENDFILE")),
+        (layout.CHUNK_SUMS_DATA, layout.PROFILE_DATA_SIZE, ("READ", "WRITE", "SENDFILE", "OUTPUT")),
     ):
         at = writer.chunk(kind, layout.PAGE, process, ticks=50_000) + layout.HEAP_START
         for number, op in enumerate(ops):
@@ -83,6 +87,7 @@ def _sums(writer: LogWriter, process: int, desc: int, stack: int, path: int) -> 
             entry["desc"] = path if kind == layout.CHUNK_SUMS else desc
             entry["aux"] = path if op == "RENAME" else writer.string("sum") if op == "SPAN_USER" else desc
             entry["opened"] = desc if op == "OPEN" else writer.string('{"deep": [[1]]}') if op == "SPAN_USER" else 0
+            entry["parent"] = at - step >> layout.ID_SHIFT if op == "OUTPUT" else 0
             entry["begun"], entry["count"], entry["asked"], entry["moved"] = 8, 8 - number % 2, 800, 700
             entry["ticks"], entry["longest"], entry["first"], entry["last"] = 900, 90, 50_000, 60_000
             writer.put(at, entry)

@@ -1,4 +1,4 @@
-"""Logs that are no plain, still files: enormous and empty ones, devices, ones that grow or shrink under the reader."""
+"""Logs that are not plain files at rest: enormous, empty, devices, growing or shrinking under the reader."""
 
 from __future__ import annotations
 
@@ -19,6 +19,8 @@ from pyio_trace.errors import LogError
 from pyio_trace.log import layout
 from tests.fuzz import readings, seeds
 from tests.support.logwriter import LogWriter
+
+pytestmark = pytest.mark.once  # reading logs is the same on every Python
 
 ROOT = Path(__file__).parents[2]
 _READ = """
@@ -66,7 +68,7 @@ def sparse(path: Path, data: bytes, size: int = 1 << 40) -> Path:
 
 
 def test_a_terabyte_of_nothing_after_a_log(tmp_path: Path) -> None:
-    # GIVEN a sound log in a sparse file of 1 TiB, of which its header claims all
+    # GIVEN a sound log in a sparse file of 1 TiB, all of which its header claims
     writer = bytearray(seeds.rich())
     header = np_header(writer)
     header["next"], header["budget"] = 1 << 40, 1 << 40
@@ -133,10 +135,10 @@ def test_a_log_that_grows_while_it_is_read(tmp_path: Path) -> None:
                 assert table.num_rows == log.rows() == sum(b.num_rows for b in log.batches(["id"], 1 + choice * 999))
                 assert log.rows() >= before
                 before = log.rows()
-                named = table.filter(pc.field("op") == "stat").select(["path", "stack"])
+                named = table.filter(pc.field("op") == "stat").select(["path", "call_stack"])
                 # the last ones too: what a row refers to is there
                 assert named.num_rows > 1000
-                assert named["path"].null_count == named["stack"].null_count == 0
+                assert named["path"].null_count == named["call_stack"].null_count == 0
         finally:
             busy.kill()
 

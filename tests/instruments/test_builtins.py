@@ -1,4 +1,4 @@
-"""Functions and methods written in C are watched by their definition: every way of calling them, every binding."""
+"""Functions and methods written in C are watched through their definition: every way to call and bind them."""
 
 from __future__ import annotations
 
@@ -82,11 +82,14 @@ for name in ("run.pyio", "again.pyio"):
     # WHEN tracing begins in the middle of the program, twice
     outcome = succeeded(program.bare(text))
     # THEN they are found and compare as before, and are as they were when it has ended
-    names = "['builtin_function_or_method', 'builtin_function_or_method', 'builtin_function_or_method', " \
-            "'builtin_function_or_method']"
+    names = (
+        "['builtin_function_or_method', 'builtin_function_or_method', 'builtin_function_or_method', "
+        "'builtin_function_or_method']"
+    )
     lines = outcome.stdout.splitlines()
     assert [lines[0], lines[2], lines[3], lines[4]] == [
-        f"([0, 1, 2, 3], {names}) True False True", f"([0, 1, 2, 3], {names}) True True",
+        f"([0, 1, 2, 3], {names}) True False True",
+        f"([0, 1, 2, 3], {names}) True True",
     ] * 2
     # AND each call in between has its row
     log = Outcome(0, "", "", program.folder / "run.pyio")

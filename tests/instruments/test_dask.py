@@ -1,4 +1,4 @@
-"""Dask's local schedulers: every task that ran is a span, and every byte on its files is some task's."""
+"""Dask's local schedulers: every task is a span, and every byte of its files belongs to a task."""
 
 from __future__ import annotations
 
@@ -62,13 +62,13 @@ def bytes_by_prefix(outcome: Outcome, folder: Path, ops: tuple[str, ...]) -> dic
     for row in outcome.select(layer=("posix", "stdio"), op=ops):
         task = task_of(outcome, row)
         if task is not None and (row["path"] or "").startswith(f"{folder}/"):
-            moved[json.loads(task["detail"])["prefix"], row["path"].removeprefix(f"{folder}/")] += row["moved"]
+            moved[json.loads(task["detail"])["prefix"], row["path"].removeprefix(f"{folder}/")] += row["bytes_moved"]
     return dict(moved)
 
 
 @pytest.fixture(scope="module", params=SCHEDULERS)
 def work(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Outcome:
-    """The work done traced by one scheduler, after it was done untraced: nobody can tell the difference."""
+    """The work done traced by one scheduler, after it was done untraced: the results are the same."""
     bare = Runner(tmp_path_factory.mktemp("bare")).bare(WORK, request.param)
     traced = Runner(tmp_path_factory.mktemp("traced")).traced(WORK, request.param)
     assert traced.stderr == bare.stderr
@@ -127,7 +127,7 @@ def test_every_byte_is_some_tasks(work: Outcome) -> None:
 def covered(outcome: Outcome, path: str) -> list[tuple[int, int]]:
     """Stretches of a file that its tasks have read."""
     ranges = sorted(
-        (row["offset"], row["offset"] + row["moved"])
+        (row["file_offset"], row["file_offset"] + row["bytes_moved"])
         for row in outcome.select(layer="posix", op=("read", "pread"), path=path)
         if task_of(outcome, row) is not None
     )
@@ -196,5 +196,5 @@ def test_several_paths_are_counted(program: Runner) -> None:
     (call,) = outcome.select(op="dask.bag.read_text")
     assert (call["path"], json.loads(call["detail"])) == (None, {"paths": 2})
     reads = outcome.select(op="read", path=[program.folder / "a", program.folder / "b"])
-    assert sum(row["moved"] for row in reads) == 20
+    assert sum(row["bytes_moved"] for row in reads) == 20
     assert all(task_of(outcome, row) is not None for row in reads)

@@ -1,8 +1,9 @@
-"""distributed's workers, traced as any children are: each task a span, in whichever way its worker runs it."""
+"""distributed's workers, traced like other children: each task is a span, however its worker runs it."""
 
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 
@@ -44,7 +45,7 @@ def pool(dask_worker):
 """
 
 WORK = """
-import sys
+import json, os, sys
 import dask
 from distributed import Client, LocalCluster
 from tasks import Writer, coroutine, fails, plain, pool
@@ -68,6 +69,8 @@ if __name__ == "__main__":
                 client.run(pool)
                 with dask.annotate(executor="pool"):
                     print(client.submit(plain, "file-pool-0", 120, key="file-pool-0").result())
+            with open("addresses.json", "w") as file:
+                json.dump(client.run(os.getpid), file)
 """
 
 
@@ -96,9 +99,28 @@ def test_every_operation_has_the_key_of_its_task(work: Outcome) -> None:
         assert detail["key"] == ("file-actor.write" if name == "file-actor-0" else name)
         assert {up["link"] for row in rows for up in [row, *work.parents(row)] if up["parent"]} <= {"thread", "context"}
         # AND every byte is there
-        assert sum(row["moved"] for row in rows if row["op"] == "write") == size, name
+        assert sum(row["bytes_moved"] for row in rows if row["op"] == "write") == size, name
         assert len([row for row in rows if row["op"] == "write"]) == 4
         assert detail.get("raised") == ("ValueError" if "fails" in name else None)
+
+
+def test_workers_are_called_by_their_addresses(work: Outcome) -> None:
+    # GIVEN the addresses of the workers, and in which processes they are
+    addresses = json.loads((work.path.parent / "addresses.json").read_text())
+    assert len(addresses) == 2
+    for address, pid in addresses.items():
+        row = work.process(pid)
+        # THEN a process that is a worker is called so; one that the workers share with the program is the program's
+        if pid == work.pid:
+            assert row["process_name"] == "program.py"
+        else:
+            called = row["process_kind"], row["process_name"]
+            assert called == ("Dask worker", f"Dask worker {address.removeprefix('tcp://')}")
+    # AND a process of a worker's pool has its own name
+    pools = {row["pid"] for row in work.select(op="write", path=work.path.parent / "file-pool-0")}
+    assert all(re.fullmatch(r"SpawnProcess-\d:1", work.process(pid)["process_name"]) for pid in pools), [
+        work.process(pid)["process_name"] for pid in pools
+    ]
 
 
 def test_each_task_is_one_span(work: Outcome) -> None:
@@ -141,3 +163,30 @@ def test_worker_is_as_it_was_afterwards(program: Runner) -> None:
     """
     # THEN it cannot tell
     succeeded(program.bare(text))
+
+
+#: A client that waits for tasks in each way.
+WAITS = """
+import time
+from distributed import Client, LocalCluster
+if __name__ == "__main__":
+    with LocalCluster(n_workers=1, threads_per_worker=1, processes=False, dashboard_address=None) as cluster:
+        with Client(cluster) as client:
+            futures = client.map(lambda number: time.sleep(0.05) or number, range(4), pure=False)
+            before = time.monotonic_ns()
+            assert client.gather(futures) == [0, 1, 2, 3]
+            between = time.monotonic_ns()
+            assert client.submit(time.sleep, 0.05, pure=False).result() is None
+            print(between - before, time.monotonic_ns() - between)
+"""
+
+
+def test_the_client_s_waits(program: Runner) -> None:
+    # GIVEN a client that gathers results, and then asks one future for its own, and times both
+    # WHEN it runs traced
+    outcome = succeeded(program.traced(WAITS))
+    # THEN both are waits, as long as the program measured at most
+    measured = [int(word) for word in outcome.stdout.split()]
+    waits = outcome.select(op=("Client.gather", "Future.result"))
+    assert [(row["op"], row["op_role"]) for row in waits] == [("Client.gather", "wait"), ("Future.result", "wait")]
+    assert all(0 < row["duration"] <= most for row, most in zip(waits, measured, strict=True))

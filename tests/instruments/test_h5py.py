@@ -1,4 +1,4 @@
-"""h5py: what was asked of which dataset, held against the bytes and offsets that the file's layout makes certain."""
+"""h5py: requests by dataset, compared with the bytes and offsets that follow from the file's layout."""
 
 from __future__ import annotations
 
@@ -53,14 +53,14 @@ with h5py.File("matrix.h5") as file:
     begins = int(outcome.stdout.split()[0])
     # THEN there is one call for 160 bytes, and beneath it one read a row, each where that row has the column
     [read] = rows(outcome, "Dataset.__getitem__")
-    assert (read["moved"], read["path"]) == (160, str(program.folder / "matrix.h5"))
+    assert (read["bytes_moved"], read["path"]) == (160, str(program.folder / "matrix.h5"))
     assert detail(read) == {
         "dataset": "/m", "shape": [20, 16384], "dtype": "float64", "layout": "contiguous", "driver": "sec2",
         "selection": [":", 3],
     }  # fmt: skip
     reads = beneath(outcome, read, "pread")
-    assert [row["offset"] for row in reads] == [begins + row * 16384 * 8 + 3 * 8 for row in range(20)]
-    assert {row["moved"] for row in reads} == {65536}
+    assert [row["file_offset"] for row in reads] == [begins + row * 16384 * 8 + 3 * 8 for row in range(20)]
+    assert {row["bytes_moved"] for row in reads} == {65536}
     assert {row["link"] for row in reads} == {"thread"}
     # AND where HDF5's layer is recorded, it is one H5Dread between the two
     between = {parent["op"] for row in reads for parent in outcome.parents(row) if parent["layer"] == "hdf5"}
@@ -89,21 +89,21 @@ with h5py.File("file.h5") as file:
     outcome = alike(succeeded(program.traced(text)), program.bare(text))
     # THEN the calls have the bytes of the data, and so have the transfers beneath them
     [written] = rows(outcome, "Dataset.__setitem__")
-    assert written["moved"] == sum(row["moved"] for row in beneath(outcome, written, "pwrite")) == 8_000_000
+    assert written["bytes_moved"] == sum(row["bytes_moved"] for row in beneath(outcome, written, "pwrite")) == 8_000_000
     named, anonymous = rows(outcome, "Group.create_dataset")
-    assert (named["moved"], anonymous["moved"]) == (None, 8_000_000)
-    assert sum(row["moved"] for row in beneath(outcome, anonymous, "pwrite")) == 8_000_000
+    assert (named["bytes_moved"], anonymous["bytes_moved"]) == (None, 8_000_000)
+    assert sum(row["bytes_moved"] for row in beneath(outcome, anonymous, "pwrite")) == 8_000_000
     [setting] = rows(outcome, "Group.__setitem__")
     assert (detail(setting)["name"], setting["id"]) == ("given", anonymous["parent"])
     [read] = rows(outcome, "Dataset.__getitem__")
-    assert read["moved"] == sum(row["moved"] for row in beneath(outcome, read, "pread")) == 8_000_000
+    assert read["bytes_moved"] == sum(row["bytes_moved"] for row in beneath(outcome, read, "pread")) == 8_000_000
     [direct] = rows(outcome, "Dataset.read_direct")
-    assert (direct["moved"], detail(direct)["selection"]) == (8000, "500:1500")
-    # AND all transfers of the file are in some call, but for the metadata that HDF5 reads and writes by itself
+    assert (direct["bytes_moved"], detail(direct)["selection"]) == (8000, "500:1500")
+    # AND all transfers of the file are in some call, except the metadata that HDF5 reads and writes by itself
     transfers = outcome.select(layer="posix", op=("pread", "pwrite"), path=program.folder / "file.h5")
     apart = [row for row in transfers if not outcome.parents(row)]
     assert {row["link"] for row in transfers} - {"none"} == {"thread"}
-    assert sum(row["moved"] for row in apart) < 8192
+    assert sum(row["bytes_moved"] for row in apart) < 8192
 
 
 SELECTIONS = """
@@ -137,7 +137,7 @@ def test_selections_layouts_and_bytes(program: Runner) -> None:
     outcome = alike(succeeded(program.traced(text)), program.bare(text))
     reads = [(row, detail(row)) for row in rows(outcome, "Dataset.__getitem__")]
     # THEN each read has the selection as given and the bytes of its result
-    of_x = [(what["selection"], row["moved"]) for row, what in reads if what["dataset"] == "/g/x"]
+    of_x = [(what["selection"], row["bytes_moved"]) for row, what in reads if what["dataset"] == "/g/x"]
     assert of_x == [
         ("10:20", 80), (5, 8), ("...", 8000), ([], 8000), ("-3:", 24), ("<ndarray bool (1000,)>", 4000),
         ([1, 5, 7], 24), ("<list (20,)>", 160), (3, 8),
@@ -146,25 +146,26 @@ def test_selections_layouts_and_bytes(program: Runner) -> None:
     assert {key: reads[0][1][key] for key in ("shape", "dtype", "chunks", "filters")} == {
         "shape": [1000], "dtype": "float64", "chunks": [100], "filters": ["shuffle", "gzip(5)"],
     }  # fmt: skip
-    # AND fields are named, and strings, of which the result has only pointers, have no bytes
+    # AND fields are named; strings have no bytes, since the result holds only pointers to them
     outer, inner, some = [(row, what) for row, what in reads if what["dataset"] == "/t"]
-    assert (outer[0]["id"], outer[1]["selection"], outer[0]["moved"]) == (inner[0]["parent"], "a", 40)
-    assert (some[1]["fields"], some[1]["selection"], some[0]["moved"]) == (["a"], "2:4", 8)
-    assert [row["moved"] for row, what in reads if what["dataset"] == "/s"] == [None]
+    assert (outer[0]["id"], outer[1]["selection"], outer[0]["bytes_moved"]) == (inner[0]["parent"], "a", 40)
+    assert (some[1]["fields"], some[1]["selection"], some[0]["bytes_moved"]) == (["a"], "2:4", 8)
+    assert [row["bytes_moved"] for row, what in reads if what["dataset"] == "/s"] == [None]
     assert [what["read_as"] for row, what in reads if "read_as" in what] == ["float32"]
     # AND writes have the elements that were selected, also of a dataset that has grown
     writes = [
-        (detail(row)["selection"], detail(row)["shape"], row["moved"]) for row in rows(outcome, "Dataset.__setitem__")
+        (detail(row)["selection"], detail(row)["shape"], row["bytes_moved"])
+        for row in rows(outcome, "Dataset.__setitem__")
     ]
     assert writes == [("1:3", [4, 5], 40), ([":", "1:3"], [8, 5], 64), ("...", [8, 5], 160), (7, [8, 5], 20)]
     [resized] = rows(outcome, "Dataset.resize")
     assert (detail(resized)["shape"], detail(resized)["size"]) == ([4, 5], [8, 5])
     made = [
-        (detail(row)["object"], detail(row)["attribute"], row["moved"])
+        (detail(row)["object"], detail(row)["attribute"], row["bytes_moved"])
         for row in rows(outcome, "AttributeManager.create")
     ]
     assert made == [("/z", "unit", None), ("/z", "scale", 24)]
-    got = [(detail(row)["attribute"], row["moved"]) for row in rows(outcome, "AttributeManager.__getitem__")]
+    got = [(detail(row)["attribute"], row["bytes_moved"]) for row in rows(outcome, "AttributeManager.__getitem__")]
     assert got == [("unit", None), ("scale", 24)]
 
 
@@ -301,14 +302,14 @@ with open("file.h5", "w+b") as raw, h5py.File(raw, "w") as file:
     outcome = alike(succeeded(program.traced(text)), program.bare(text))
     # THEN its calls are in h5py's, and its path is known
     [read] = rows(outcome, "Dataset.__getitem__")
-    assert (read["path"], read["moved"], detail(read)["driver"]) == (
+    assert (read["path"], read["bytes_moved"], detail(read)["driver"]) == (
         str(program.folder / "file.h5"),
         800_000,
         "fileobj",
     )
     asked = rows(outcome, "BufferedReader.readinto") + rows(outcome, "BufferedRandom.readinto")
     assert any(read["id"] in [parent["id"] for parent in outcome.parents(row)] for row in asked)
-    assert sum(row["moved"] for row in asked if row["parent"] is not None) >= 800_000
+    assert sum(row["bytes_moved"] for row in asked if row["parent"] is not None) >= 800_000
 
 
 def test_threads_have_each_their_own(program: Runner) -> None:
@@ -332,7 +333,7 @@ with h5py.File("file.h5") as file:
     # THEN each read is beneath the call of its own thread
     reads = rows(outcome, "Dataset.__getitem__")
     assert sorted(detail(row)["selection"] for row in reads) == sorted(f"{i}:{i + 1000}" for i in range(200))
-    assert {row["moved"] for row in reads} == {8000}
+    assert {row["bytes_moved"] for row in reads} == {8000}
     for row in outcome.select(layer="posix", op="pread", path=program.folder / "file.h5"):
         assert all(parent["tid"] == row["tid"] for parent in outcome.parents(row))
 
@@ -387,9 +388,9 @@ with h5py.File("file.h5", "w") as file:
     )
     outcome = succeeded(program.bare(text))
     found = Outcome(outcome.status, outcome.stdout, outcome.stderr, Path(program.folder / "stretch.pyio"))
-    # THEN what was read meanwhile is there, with its file
+    # THEN what was read during that time is there, with its file
     [read] = rows(found, "Dataset.__getitem__")
-    assert (read["path"], read["moved"], detail(read)["dataset"]) == (str(program.folder / "file.h5"), 40, "/d")
+    assert (read["path"], read["bytes_moved"], detail(read)["dataset"]) == (str(program.folder / "file.h5"), 40, "/d")
 
 
 def test_a_shape_that_changes_by_another_handle(program: Runner) -> None:
@@ -410,7 +411,12 @@ with h5py.File("file.h5", "w") as file:
     outcome = alike(succeeded(program.traced(text)), program.bare(text))
     # THEN each call has the shape of its moment
     calls = outcome.select(layer="app", op=("Dataset.__getitem__", "Dataset.__setitem__"))
-    assert [(detail(row)["shape"], row["moved"]) for row in calls] == [([10], 20), ([20], 60), ([30], 120), ([30], 100)]
+    assert [(detail(row)["shape"], row["bytes_moved"]) for row in calls] == [
+        ([10], 20),
+        ([20], 60),
+        ([30], 120),
+        ([30], 100),
+    ]
     assert [detail(row)["shape"] for row in rows(outcome, "DatasetID.set_extent")] == [[10], [20]]
 
 
@@ -435,7 +441,7 @@ def test_nothing_is_read_to_tell_a_name(program: Runner) -> None:
         for names in ("all", "none")
     ]
     reads = [
-        [(row["offset"], row["moved"]) for row in outcome.select(op="pread", path=program.folder / "n.h5")]
+        [(row["file_offset"], row["bytes_moved"]) for row in outcome.select(op="pread", path=program.folder / "n.h5")]
         for outcome in outcomes
     ]
     assert len(reads[0]) > 5

@@ -30,16 +30,18 @@ def test_documents_dumped_and_loaded(program: Runner) -> None:
     # THEN there is one call each with the file's path, and beneath it the bytes of the file
     dumped, in_memory = outcome.select(layer="app", op="json.dump")
     loaded, failed = outcome.select(layer="app", op="json.load")
-    assert [(row["path"], row["moved"]) for row in (dumped, loaded, in_memory)] == [(path, None)] * 2 + [(None, None)]
+    assert [(row["path"], row["bytes_moved"]) for row in (dumped, loaded, in_memory)] == [(path, None)] * 2 + [
+        (None, None)
+    ]
     assert [json.loads(row["detail"]) for row in (dumped, loaded, in_memory)] == [
         {"type": "dict"}, {"type": "dict"}, {"type": "list"},
     ]  # fmt: skip
     assert json.loads(failed["detail"])["raised"].endswith("JSONDecodeError")
     asked = [row for row in outcome.select(layer="app", path=path) if row["parent"] in (dumped["id"], loaded["id"])]
-    assert sum(row["moved"] for row in asked if row["parent"] == dumped["id"]) == size
-    assert sum(row["moved"] for row in asked if row["parent"] == loaded["id"]) == size
+    assert sum(row["bytes_moved"] for row in asked if row["parent"] == dumped["id"]) == size
+    assert sum(row["bytes_moved"] for row in asked if row["parent"] == loaded["id"]) == size
     # AND what the text layer does not keep back until the file is closed is written beneath it
     wrote = [row for row in outcome.select(layer="posix", op="write", path=path) if dumped in outcome.parents(row)]
     read = [row for row in outcome.select(layer="posix", op="read", path=path) if loaded in outcome.parents(row)]
-    assert size - 65536 <= sum(row["moved"] for row in wrote) <= size
-    assert sum(row["moved"] for row in read) == size
+    assert size - 65536 <= sum(row["bytes_moved"] for row in wrote) <= size
+    assert sum(row["bytes_moved"] for row in read) == size

@@ -1,4 +1,4 @@
-"""numpy: what the arrays say, what the files have, and what the system moved, byte for byte."""
+"""numpy: the sizes of arrays, of files and of what the system moved agree, byte for byte."""
 
 from __future__ import annotations
 
@@ -57,7 +57,9 @@ def beneath(outcome: Outcome, call: Row, classes: tuple[str, ...]) -> int:
     """Bytes that POSIX and libc's streams moved within a call."""
     rows = outcome.select(layer=("posix", "stdio"), op=classes)
     # a stream's calls stand above their own read and write, which are libc's inside
-    return sum(row["moved"] or 0 for row in rows if call["id"] in {parent["id"] for parent in outcome.parents(row)})
+    return sum(
+        row["bytes_moved"] or 0 for row in rows if call["id"] in {parent["id"] for parent in outcome.parents(row)}
+    )
 
 
 def test_arrays_files_and_system_calls_agree(program: Runner, tmp_path: Path) -> None:
@@ -67,7 +69,7 @@ def test_arrays_files_and_system_calls_agree(program: Runner, tmp_path: Path) ->
     calls = [row for row in outcome.select(layer="app") if row["op"].startswith(ours)]
     tops = [row for row in calls if not any(up["op"].startswith(ours) for up in outcome.parents(row))]
     told = [
-        (row["op"], Path(row["path"]).name if row["path"] else None, row["moved"],
+        (row["op"], Path(row["path"]).name if row["path"] else None, row["bytes_moved"],
          json.loads(row["detail"] or "{}").get("shape"))
         for row in tops
     ]  # fmt: skip
@@ -113,7 +115,7 @@ def test_every_operation_has_its_call(program: Runner, tmp_path: Path) -> None:
     names = [str(path) for path in tmp_path.iterdir() if path.suffix in (".npy", ".npz", ".bin", ".txt")]
     rows = outcome.select(layer=("posix", "stdio"), path=names)
     assert len(rows) > 300
-    # THEN all are in a call, but for what the program does by itself: telling a position, and letting go of mappings
+    # THEN all are in a call, except what the program does by itself: asking for a position, and unmapping
     outside = [row for row in rows if row["link"] == "none"]
     assert {row["link"] for row in rows} == {"thread", "none"}
     assert {row["op"] for row in outside} <= {"lseek", "close", "munmap"}
@@ -146,7 +148,9 @@ def test_what_is_no_array_is_not_asked(program: Runner) -> None:
     np.savez("likes", Like(), a=np.arange(4))
     np.arange(5).view(Array).tofile("array.bin")
     """
-    # WHEN they are saved THEN they are asked by numpy alone, and arrays are told as they are
+    # WHEN they are saved THEN only numpy calls their methods, and arrays are described as they are
     outcome = succeeded(alike(program.traced(text), program.bare(text)))
-    moved = {row["op"]: row["moved"] for row in outcome.select(layer="app", op=lambda op: not op.startswith("_io"))}
+    moved = {
+        row["op"]: row["bytes_moved"] for row in outcome.select(layer="app", op=lambda op: not op.startswith("_io"))
+    }
     assert (moved["numpy.savez"], moved["ndarray.tofile"], moved["numpy.save"]) == (32, 40, None)

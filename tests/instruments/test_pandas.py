@@ -1,4 +1,4 @@
-"""What the log says of pandas' readers and writers, against what the program and strace know of them."""
+"""pandas' readers and writers in the log, compared with what the program and strace know."""
 
 from __future__ import annotations
 
@@ -45,19 +45,22 @@ def application_bytes(outcome: Outcome, top: Row, verbs: tuple[str, ...]) -> int
     found = 0
     for row in outcome.select(layer="app"):
         above = outcome.parents(row)
-        moves = row["moved"] and any(verb in row["op"] for verb in verbs)
-        if moves and top["id"] in (one["id"] for one in above) and not any(one["moved"] for one in above):
-            found += row["moved"]
+        moves = row["bytes_moved"] and any(verb in row["op"] for verb in verbs)
+        if moves and top["id"] in (one["id"] for one in above) and not any(one["bytes_moved"] for one in above):
+            found += row["bytes_moved"]
     return found
 
 
-CSV = FRAME + """
+CSV = (
+    FRAME
+    + """
 frame.to_csv("t.csv", index=False)
 whole = pd.read_csv("t.csv")
 part = pd.read_csv(filepath_or_buffer="t.csv", usecols=["a", "c"], nrows=5000, engine="python")
 chunks = [len(chunk) for chunk in pd.read_csv("t.csv", chunksize=2000)]
 print(json.dumps([whole.shape, part.shape, chunks, os.path.getsize("t.csv")]))
 """
+)
 
 
 def test_csv(program: Runner) -> None:
@@ -81,7 +84,7 @@ def test_csv(program: Runner) -> None:
     got = rows_of(outcome, "TextFileReader.get_chunk", path)
     assert [detail(row).get("rows") for row in got] == [*chunks, None]  # the last: there is no more
     # AND the application's bytes beneath them are the file's
-    assert [row["moved"] for row in (written, one, two, three)] == [None] * 4
+    assert [row["bytes_moved"] for row in (written, one, two, three)] == [None] * 4
     assert application_bytes(outcome, written, WRITES) == size
     assert application_bytes(outcome, one, READS) == application_bytes(outcome, two, READS) == size
     within = sum(application_bytes(outcome, row, READS) for row in (three, *got))
@@ -115,13 +118,16 @@ def test_formats(program: Runner, kind: str) -> None:
         pytest.importorskip(needs, reason=f"pandas needs {needs} for this format")
     data = folder(program)
     path = data / f"t.{kind}"
-    text = FRAME + f"""
+    text = (
+        FRAME
+        + f"""
 frame = frame.head(200)
 p = "t.{kind}"
 {write}
 back = {read}
 print(json.dumps([back.shape, os.path.getsize(p)]))
 """
+    )
     # WHEN it is traced, under strace
     outcome, truth = straced(program, text, data)
     shape, size = json.loads(outcome.stdout)
@@ -132,7 +138,7 @@ print(json.dumps([back.shape, os.path.getsize(p)]))
     # AND POSIX bytes are strace's; all of the file was written and read, by calls within those two
     assert moved_by_posix(outcome, lambda name: name == str(path)) == {str(path): truth[str(path)]}
     assert truth[str(path)][1] >= 0.99 * size  # HDF5's have holes
-    chains = [outcome.parents(row) for row in outcome.select(layer="posix", path=path, moved=bool)]
+    chains = [outcome.parents(row) for row in outcome.select(layer="posix", path=path, bytes_moved=bool)]
     tops = {chain[-1]["id"] if chain else None for chain in chains}
     if needs == "pyarrow":  # whose own threads read, and call Python's file objects
         assert tops & {written["id"], found["id"]}
@@ -144,7 +150,9 @@ def test_series_and_stores_and_workbooks(program: Runner) -> None:
     pytest.importorskip("tables", reason="pandas needs tables for HDF5")
     pytest.importorskip("openpyxl", reason="pandas needs openpyxl for workbooks")
     data = folder(program)
-    text = FRAME + """
+    text = (
+        FRAME
+        + """
 frame["a"].to_csv("s.csv", compression={"method": "gzip"})
 with pd.HDFStore("s.h5", "w") as store:
     store.put("x", frame, format="table")
@@ -154,6 +162,7 @@ with pd.ExcelWriter("u.xlsx") as writer:
 with pd.ExcelFile("u.xlsx") as book:
     book.parse("one")
 """
+    )
     outcome = succeeded(program.traced(text, data))
     (series,) = rows_of(outcome, "DataFrame.to_csv", data / "s.csv")
     assert detail(series) == {"rows": 5000, "columns": 1, "object": "Series", "compression": "gzip"}
@@ -173,7 +182,9 @@ with pd.ExcelFile("u.xlsx") as book:
 def test_paths_and_memory(program: Runner) -> None:
     # GIVEN the ways to name a file, and text in memory
     data = folder(program)
-    text = FRAME + """
+    text = (
+        FRAME
+        + """
 import io, pathlib
 os.environ["HOME"] = os.getcwd()
 frame.to_csv(pathlib.Path("t.csv"))
@@ -186,6 +197,7 @@ print("memory", flush=True)
 pd.read_csv(io.StringIO(frame.to_csv()))
 assert repr(frame)
 """
+    )
     outcome = succeeded(program.traced(text, data))
     assert len(rows_of(outcome, "DataFrame.to_csv", data / "t.csv")) == 1
     assert len(rows_of(outcome, "pandas.read_csv", data / "t.csv")) == 4
@@ -196,7 +208,9 @@ assert repr(frame)
 
 def test_errors_warnings_and_lifetimes_are_as_before(program: Runner) -> None:
     data = folder(program)
-    text = FRAME + """
+    text = (
+        FRAME
+        + """
 import gc, traceback, warnings, weakref, inspect, pickle
 frame.to_csv("t.csv")
 open("bad.csv", "w").write("a,b\\n1,2,3\\n1,2\\n" * 3)
@@ -223,11 +237,12 @@ assert gone() is None
 again = pickle.loads(pickle.dumps(pd.read_csv))
 print(again is pd.read_csv, inspect.signature(again), again.__name__)
 """
+    )
     alike(program.traced(text, data), program.bare(text, data))
 
 
 def test_share_of_operations_whose_span_is_known(program: Runner) -> None:
-    # GIVEN the script of docs/instruments.md
+    # GIVEN the script of docs/reference/instruments.md
     data = folder(program)
     outcome = succeeded(program.traced(CSV, data))
     rows = [row for row in outcome.select(layer="posix") if row["path"] and row["path"].startswith(f"{data}/")]
@@ -253,7 +268,7 @@ def test_what_a_pickle_holds_is_not_asked(program: Runner) -> None:
         pd.to_pickle(thing, f"{number}.pkl")
         print(type(pd.read_pickle(f"{number}.pkl")).__name__)
     """
-    # WHEN they are read THEN nothing is asked and nothing fails; of frames the shape is told
+    # WHEN they are read THEN no method of theirs is called and nothing fails; the shape of frames is recorded
     outcome = succeeded(alike(program.traced(text), program.bare(text)))
     assert outcome.log.losses() == {}
     told = [detail(row) for row in outcome.select(op="pandas.read_pickle")]

@@ -31,7 +31,7 @@ def test_objects_dumped_and_loaded(program: Runner) -> None:
     # THEN there is one call each with the file's path, and beneath it the bytes of the file
     dumped, in_memory = outcome.select(layer="app", op="pickle.dump")
     loaded, failed = outcome.select(layer="app", op="pickle.load")
-    assert [(row["path"], row["moved"]) for row in (dumped, loaded)] == [(path, None)] * 2
+    assert [(row["path"], row["bytes_moved"]) for row in (dumped, loaded)] == [(path, None)] * 2
     assert [json.loads(row["detail"]) for row in (dumped, loaded, in_memory)] == [
         {"type": "dict"}, {"type": "dict"}, {"type": "int"},
     ]  # fmt: skip
@@ -39,7 +39,9 @@ def test_objects_dumped_and_loaded(program: Runner) -> None:
     # (of what was written, the file object keeps the end until it is closed)
     for span, op, later in ((dumped, "write", 8192), (loaded, "read", 0)):
         beneath = [row for row in outcome.select(layer="posix", op=op, path=path) if span in outcome.parents(row)]
-        assert size - later <= sum(row["moved"] for row in beneath) <= size
+        assert size - later <= sum(row["bytes_moved"] for row in beneath) <= size
         assert {row["link"] for row in beneath} == {"thread"}
-        asked = [row for row in outcome.select(layer="app", path=path) if row["parent"] == span["id"] and row["moved"]]
-        assert sum(row["moved"] for row in asked) == size
+        asked = [
+            row for row in outcome.select(layer="app", path=path) if row["parent"] == span["id"] and row["bytes_moved"]
+        ]
+        assert sum(row["bytes_moved"] for row in asked) == size

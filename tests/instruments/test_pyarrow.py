@@ -1,4 +1,4 @@
-"""What the log says of Arrow's reading and writing, against what the program and strace know of it."""
+"""Arrow's reading and writing in the log, compared with what the program and strace know."""
 
 from __future__ import annotations
 
@@ -24,7 +24,9 @@ facts = {}
 """
 SAY = "\nprint(json.dumps(facts))\n"
 
-PARQUET = TABLE + """
+PARQUET = (
+    TABLE
+    + """
 import pyarrow.parquet as pq
 pq.write_table(table=table, where="t.parquet", row_group_size=5000, compression="zstd")
 def stored(groups, columns):
@@ -43,7 +45,9 @@ with pq.ParquetWriter("w.parquet", table.schema) as writer:
     writer.write_table(table)
     writer.write_batch(table.to_batches()[0])
 facts["written"] = table.nbytes
-""" + SAY
+"""
+    + SAY
+)
 
 
 def folder(program: Runner) -> Path:
@@ -68,7 +72,7 @@ def read_during(outcome: Outcome, span: Row, path: Path) -> int:
     """Bytes that POSIX calls, on whatever thread, read from a file while a span was open; the program does no more."""
     end = span["time"] + span["duration"]
     rows = [row for row in outcome.select(layer="posix", path=path) if span["time"] <= row["time"] < end]
-    return sum(row["moved"] for row in rows if row["op"] in ("read", "pread"))
+    return sum(row["bytes_moved"] for row in rows if row["op"] in ("read", "pread"))
 
 
 def test_parquet(program: Runner) -> None:
@@ -83,7 +87,7 @@ def test_parquet(program: Runner) -> None:
     assert ours[str(path)][1] == facts["size"]
     # AND each call has the table's bytes, and the file's in its details
     written = one(outcome, "pyarrow.parquet.write_table", path)
-    assert written["moved"] == facts["written"]
+    assert written["bytes_moved"] == facts["written"]
     assert detail(written) == {"rows": 20000, "columns": 4, "compression": "zstd", "row_group_size": 5000}
     closed = one(outcome, "ParquetWriter.close", path)
     assert detail(closed)["stored"] == facts["every"] and detail(closed)["row_groups"] == 4
@@ -95,11 +99,11 @@ def test_parquet(program: Runner) -> None:
     }  # fmt: skip
     for name, details in wanted.items():
         row = one(outcome, f"ParquetFile.{name}", path)
-        assert detail(row) == details and row["moved"] == facts[name]
+        assert detail(row) == details and row["bytes_moved"] == facts[name]
         # AND `stored` is what POSIX read for it
         assert read_during(outcome, row, path) == details["stored"]
     whole = one(outcome, "pyarrow.parquet.read_table", path)
-    assert whole["moved"] == facts["read_table"] and detail(whole)["rows"] == 20000
+    assert whole["bytes_moved"] == facts["read_table"] and detail(whole)["rows"] == 20000
 
 
 def test_what_is_written_has_the_call_that_wrote_it(program: Runner) -> None:
@@ -116,7 +120,7 @@ def test_what_is_written_has_the_call_that_wrote_it(program: Runner) -> None:
     facts = json.loads(outcome.stdout)
     direct = [row["op"] for row in rows if not outcome.parents(row)]
     assert direct == ["ParquetWriter.write_table", "ParquetWriter.write_batch"]
-    assert {row["moved"] for row in rows} == {facts["written"]}
+    assert {row["bytes_moved"] for row in rows} == {facts["written"]}
 
 
 #: Of each format: how it is written, how it is read, and what the log calls that.
@@ -143,29 +147,35 @@ def test_formats(program: Runner, kind: str) -> None:
     write, read, write_op, read_op = FORMATS[kind]
     data = folder(program)
     path = data / f"t.{kind}"
-    text = TABLE + f"""
+    text = (
+        TABLE
+        + f"""
 p = "t.{kind}"
 {write}
 facts["written"], facts["size"] = table.nbytes, os.path.getsize(p)
 begin = pa.total_allocated_bytes()
 facts["read"] = ({read}).nbytes
-""" + SAY
+"""
+        + SAY
+    )
     # WHEN it is traced, under strace
     outcome, truth = straced(program, text, data)
     facts = json.loads(outcome.stdout)
     # THEN both calls have the table's bytes, its shape, and the file
     if write_op is not None:
         row = one(outcome, write_op, path)
-        assert row["moved"] == facts["written"] and detail(row)["rows"] == 20000
+        assert row["bytes_moved"] == facts["written"] and detail(row)["rows"] == 20000
     row = [row for row in outcome.select(op=read_op, path=path) if row["layer"] == "app"][-1]
-    assert row["moved"] == facts["read"] and detail(row)["rows"] == 20000
+    assert row["bytes_moved"] == facts["read"] and detail(row)["rows"] == 20000
     # AND POSIX bytes are strace's: the file written once, and all of it read, some of it twice (headers)
     assert moved_by_posix(outcome, lambda name: name == str(path))[str(path)] == truth[str(path)]
     assert truth[str(path)][1] == facts["size"]
     assert truth[str(path)][0] >= facts["size"] * 0.99
 
 
-DATASET = TABLE + """
+DATASET = (
+    TABLE
+    + """
 import pyarrow.dataset as ds, pyarrow.parquet as pq
 ds.write_dataset(table, "d", format="parquet", max_rows_per_file=5000, max_rows_per_group=5000)
 found = ds.dataset("d")
@@ -176,7 +186,9 @@ facts["batches"] = sum(batch.num_rows for batch in found.scanner(columns=["c2"])
 facts["fragment"] = next(found.get_fragments()).to_table().nbytes
 facts["read_table"] = pq.read_table("d").nbytes
 facts["written"] = table.nbytes
-""" + SAY
+"""
+    + SAY
+)
 
 
 def test_datasets(program: Runner) -> None:
@@ -188,19 +200,19 @@ def test_datasets(program: Runner) -> None:
         name: both for name, both in truth.items() if name.startswith(inside)
     }
     written = one(outcome, "pyarrow.dataset.write_dataset", data / "d")
-    assert written["moved"] == facts["written"] and detail(written)["format"] == "parquet"
+    assert written["bytes_moved"] == facts["written"] and detail(written)["format"] == "parquet"
     assert detail(outcome.select(op="pyarrow.dataset.dataset")[0]) == {"files": 4}
     first = [row for row in outcome.select(op="Dataset.to_table") if not outcome.parents(row)]
-    assert [row["moved"] for row in first] == [facts["table"]]
+    assert [row["bytes_moved"] for row in first] == [facts["table"]]
     assert detail(first[0]) == {"names": ["c1"], "rows": 20000, "columns": 1}
     assert detail(outcome.select(op="Dataset.head")[0])["rows"] == facts["head"] == 10
     assert detail(outcome.select(op="Dataset.count_rows")[0])["rows"] == facts["count"] == 20000
     batches = outcome.select(op="RecordBatchReader.read_next_batch", path=data / "d")
     assert sum(detail(row).get("rows", 0) for row in batches) == facts["batches"] == 20000
     fragment = [row for row in outcome.select(op="Fragment.to_table") if not outcome.parents(row)]
-    assert [(row["moved"], row["path"]) for row in fragment] == [(facts["fragment"], f"{inside}/part-0.parquet")]
+    assert [(row["bytes_moved"], row["path"]) for row in fragment] == [(facts["fragment"], f"{inside}/part-0.parquet")]
     whole = outcome.select(op="pyarrow.parquet.read_table")
-    assert [row["moved"] for row in whole] == [facts["read_table"]]
+    assert [row["bytes_moved"] for row in whole] == [facts["read_table"]]
     # AND what Arrow's threads write is the call's that named the folder; of what they do ahead a little is nobody's
     parts = [row for row in outcome.select(layer="posix") if (row["path"] or "").startswith(f"{inside}/")]
     writes = [row for row in parts if row["op"] == "write"]
@@ -208,7 +220,9 @@ def test_datasets(program: Runner) -> None:
     assert sum(row["parent"] is not None for row in parts) >= 0.9 * len(parts)
 
 
-ITERATION = TABLE + """
+ITERATION = (
+    TABLE
+    + """
 import pyarrow.dataset as ds, pyarrow.parquet as pq
 import pyio_trace
 for name in ("t", "u"):
@@ -233,7 +247,9 @@ try:
     next(gone)
 except StopIteration:
     facts["stopped"] = True
-""" + SAY
+"""
+    + SAY
+)
 
 
 def test_what_is_read_while_one_iterates(program: Runner) -> None:
@@ -243,11 +259,11 @@ def test_what_is_read_while_one_iterates(program: Runner) -> None:
     # THEN each step is a row, with its rows and bytes, of the file
     steps = outcome.select(op="ParquetFile.iter_batches.__next__", path=data / "t.parquet")
     assert [detail(row).get("rows") for row in steps[:6]] == [*facts["rows"], None]
-    assert [row["moved"] for row in steps[:5]] == [32500] * 5 and steps[5]["moved"] is None
+    assert [row["bytes_moved"] for row in steps[:5]] == [32500] * 5 and steps[5]["bytes_moved"] is None
     assert [detail(row)["rows"] for row in steps[6:206]] == [10000] * 200
     # AND what was read for it, on this thread, is in it
     (call,) = outcome.select(op="ParquetFile.iter_batches", detail=lambda text: "4000" in text)
-    assert call["moved"] is None
+    assert call["bytes_moved"] is None
     reads = outcome.select(op="pread", path=data / "t.parquet", link="thread")
     within = [outcome.parents(row)[0]["id"] for row in reads if outcome.parents(row)]
     assert {row["id"] for row in steps[:6]} & set(within)
@@ -258,14 +274,17 @@ def test_what_is_read_while_one_iterates(program: Runner) -> None:
 def test_steps_after_the_trace_has_ended(program: Runner) -> None:
     # GIVEN iterators that live longer than the trace in which they were made
     data = folder(program)
-    text = TABLE + """
+    text = (
+        TABLE
+        + """
 import pyarrow.parquet as pq
 import pyio_trace
 pq.write_table(table, "t.parquet", row_group_size=5000)
 file = pq.ParquetFile("t.parquet")
 def rows(run):
     table = pyio_trace.open(run).operations().to_pylist()
-    return [(row["path"] and os.path.basename(row["path"]), row["moved"]) for row in table if "__next__" in row["op"]]
+    steps = [row for row in table if "__next__" in row["op"]]
+    return [(row["path"] and os.path.basename(row["path"]), row["bytes_moved"]) for row in steps]
 with pyio_trace.trace("one.pyio"):
     file = pq.ParquetFile("t.parquet")
     batches = file.iter_batches(batch_size=5000)
@@ -278,6 +297,7 @@ with pyio_trace.trace("two.pyio"):
     next(other)
 print(json.dumps([rows("one.pyio"), rows("two.pyio"), sum(batch.num_rows for batch in batches)]))
 """
+    )
     outcome = succeeded(program.bare(text, data))
     # THEN each log has the steps of its own
     one = ["t.parquet", 162500]
@@ -328,7 +348,9 @@ def test_files_and_filesystems(program: Runner) -> None:
     }
     for op, rows in wanted.items():
         outer = [row for row in outcome.select(op=op) if op not in (above["op"] for above in outcome.parents(row))]
-        assert [(row["path"], row["moved"]) for row in outer] == [(str(data / name), moved) for name, moved in rows]
+        assert [(row["path"], row["bytes_moved"]) for row in outer] == [
+            (str(data / name), moved) for name, moved in rows
+        ]
     assert detail(outcome.select(op="FileSystem.move")[0]) == {"to": "folder/moved"}  # as given
     # AND what POSIX wrote is what the program did; it read ahead of nothing
     raw = str(data / "raw")
@@ -339,7 +361,9 @@ def test_files_and_filesystems(program: Runner) -> None:
 def test_memory_is_in_no_row_and_file_objects_have_their_own(program: Runner) -> None:
     # GIVEN tables written to and read from memory, and one through a Python file object
     data = folder(program)
-    text = TABLE + """
+    text = (
+        TABLE
+        + """
 import io, pyarrow.parquet as pq, pyarrow.csv as csv
 sink = pa.BufferOutputStream()
 pq.write_table(table, sink)
@@ -353,24 +377,29 @@ with open("t.csv", "wb") as file:
 with open("t.csv", "rb") as file:
     assert csv.read_csv(file).num_rows == 20000
 """
+    )
     outcome = succeeded(program.traced(text, data))
     arrow = [row for row in outcome.rows if row["layer"] == "app" and "pyarrow" in row["op"]]
     # THEN only the file is in the log, with no bytes at the outer call: the file object has them
     size = (data / "t.csv").stat().st_size
     csv = [row for row in arrow if ".csv." in row["op"]]
-    assert [(row["op"], row["path"], row["moved"]) for row in csv] == [
+    assert [(row["op"], row["path"], row["bytes_moved"]) for row in csv] == [
         ("pyarrow.csv.write_csv", str(data / "t.csv"), None), ("pyarrow.csv.read_csv", str(data / "t.csv"), None)
     ]  # fmt: skip
-    assert not [row for row in arrow if row["moved"]]
+    assert not [row for row in arrow if row["bytes_moved"]]
     assert not outcome.select(op="RecordBatchReader.read_next_batch")
-    inner = [row for row in outcome.select(path=data / "t.csv") if row["op"].startswith("Buffered") and row["moved"]]
-    assert sum(row["moved"] for row in inner if ".write" in row["op"]) == size
-    assert sum(row["moved"] for row in inner if ".read" in row["op"]) == size
+    inner = [
+        row for row in outcome.select(path=data / "t.csv") if row["op"].startswith("Buffered") and row["bytes_moved"]
+    ]
+    assert sum(row["bytes_moved"] for row in inner if ".write" in row["op"]) == size
+    assert sum(row["bytes_moved"] for row in inner if ".read" in row["op"]) == size
 
 
 def test_readers_are_not_kept_alive_and_errors_are_theirs(program: Runner) -> None:
     data = folder(program)
-    text = TABLE + """
+    text = (
+        TABLE
+        + """
 import gc, weakref, traceback
 import pyarrow.parquet as pq, pyarrow.fs as fs, pyarrow.dataset as ds
 pq.write_table(table, "t.parquet")
@@ -397,10 +426,13 @@ for make in (lambda: pq.read_table("absent"), lambda: pq.ParquetFile(b"nothing")
         print(traceback.format_exc())
 print(sorted(vars(pq.ParquetFile("t.parquet"))))
 """
+    )
     alike(program.traced(text, data), program.bare(text, data))
 
 
-ENCRYPTED = TABLE + """
+ENCRYPTED = (
+    TABLE
+    + """
 import datetime
 import pyarrow.parquet as pq
 try:
@@ -427,6 +459,7 @@ try:
 except Exception as problem:
     print(type(problem).__name__)
 """
+)
 
 
 def test_encrypted_columns(program: Runner) -> None:
@@ -444,7 +477,7 @@ def test_encrypted_columns(program: Runner) -> None:
 
 
 def test_share_of_operations_whose_span_is_known(program: Runner) -> None:
-    # GIVEN the whole script of docs/instruments.md: Parquet written and read, whole and in parts
+    # GIVEN the whole script of docs/reference/instruments.md: Parquet written and read, whole and in parts
     data = folder(program)
     outcome = succeeded(program.traced(PARQUET, data))
     rows = [row for row in outcome.select(layer="posix") if row["path"] and row["path"].startswith(f"{data}/")]

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterator
 
 import pytest
 
+from pyio_trace.analysis.summary.summarize import summarize
+
 from ..support.programs import Outcome, Row, Runner, succeeded
 from ..support.ray import START, surroundings, task_of
 
-pytest.importorskip("ray", reason="Ray is not installed")
 pytest.importorskip("pandas", reason="ray.data needs pandas")
-pytestmark = pytest.mark.slow  # a cluster is started and stopped
+pytestmark = [pytest.mark.frameworks("ray"), pytest.mark.slow]  # a cluster is started and stopped
 
 SIZE = 1 << 20
 PROGRAM = (
@@ -122,6 +124,33 @@ PROGRAM = (
 )
 
 
+WAITING = (
+    START
+    + """
+    @ray.remote
+    def slow():
+        time.sleep(0.4)
+    start()
+    begin = time.perf_counter_ns()
+    ray.get([slow.remote(), slow.remote()])
+    print(time.perf_counter_ns() - begin)
+    """
+)
+
+
+def test_what_a_program_waits_for(program: Runner) -> None:
+    # GIVEN a program that waits for two tasks, which sleep at once
+    with surroundings() as env:
+        outcome = succeeded(program.traced(WAITING, env=env))
+    # THEN the wait is a call of its own, at its line, as long as the tasks at least
+    [row] = outcome.select(op="ray.get", process=0)
+    assert row["op_role"] == "wait" and ":14:" in row["site"]
+    assert 350_000_000 <= row["duration"] <= int(outcome.stdout)
+    # AND what the program does is to wait, and not to compute
+    overview = summarize(outcome.log).overview
+    assert overview is not None and overview.processes[0].split.waiting_ns >= row["duration"] * 9 // 10
+
+
 @pytest.fixture(scope="module")
 def job(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Outcome]:
     folder = tmp_path_factory.mktemp("ray")
@@ -148,10 +177,20 @@ def test_four_tasks_have_their_ids_and_names_and_bytes(job: Outcome, told: Row) 
     # GIVEN four tasks that write 1 MiB each THEN every write is in its task, and they add up
     for n, task in enumerate(told["parts"]):
         rows = written(job, f"part-{n}")
-        assert sum(row["moved"] for row in rows) == SIZE
+        assert sum(row["bytes_moved"] for row in rows) == SIZE
         expected = {"op": "ray.task", "name": f"part number {n}", "task": task}
         assert [task_of(job, row) for row in rows] == [expected] * len(rows)
         assert {row["link"] for row in rows} == {"thread"}
+
+
+def test_tasks_by_name(job: Outcome) -> None:
+    overview = summarize(job.log, top=1000).overview
+    assert overview is not None
+    # THEN the summary has each name that Ray has for its tasks, with their number and time
+    rows = [row for row in job.rows if row["op"] in ("ray.task", "ray.actor_task")]
+    names = Counter(json.loads(row["detail"])["name"] for row in rows)
+    assert {one.name: one.count for one in overview.tasks} == names
+    assert sum(one.time_ns for one in overview.tasks) == sum(row["duration"] or 0 for row in rows)
 
 
 def test_an_actors_methods_have_its_id_and_class(job: Outcome, told: Row) -> None:
@@ -163,10 +202,27 @@ def test_an_actors_methods_have_its_id_and_class(job: Outcome, told: Row) -> Non
         for n in range(4)
         for row in job.select(layer="posix", op="read", path=job.path.parent / "data" / f"part-{n}")
     ]
-    assert sum(row["moved"] for row in reads) == 4 * SIZE
+    assert sum(row["bytes_moved"] for row in reads) == 4 * SIZE
     tasks = [task_of(job, row) for row in reads]
     assert {(task["name"], task["actor"]) for task in tasks if task} == {("Reader.total", told["actor"])}
     assert None not in tasks
+
+
+def test_workers_are_called_by_what_they_run(job: Outcome, told: Row) -> None:
+    # GIVEN an actor, one that is killed in its only task, and the workers of tasks
+    (reader,) = {row["process"] for row in written(job, "init")}
+    row = job.processes[reader]
+    assert (row["process_kind"], row["process_name"]) == ("Ray actor", f"Ray Reader (actor {told['actor'][:6]})")
+    for name, function in (("torn", "dies"), ("thread", "threaded"), ("part-0", "part number 0")):
+        # THEN each has the names of the first functions that it ran
+        (worker,) = {row["process"] for row in written(job, name)}
+        row = job.processes[worker]
+        assert row["process_kind"] == "Ray worker" and row["process_name"].startswith("Ray ")
+        ran = [json.loads(one["detail"])["name"] for one in job.select(op="ray.task", process=worker)]
+        assert function in ran
+        different = list(dict.fromkeys(ran))
+        more = ", ..." if len(different) > 2 else ""
+        assert row["process_name"] == f"Ray {', '.join(different[:2])}{more}"
 
 
 def test_a_killed_workers_operations_are_there(job: Outcome, told: Row) -> None:
@@ -174,7 +230,7 @@ def test_a_killed_workers_operations_are_there(job: Outcome, told: Row) -> None:
     assert told["died"]
     (row,) = written(job, "torn")
     # THEN what it wrote until then is there, and its task, which has no end
-    assert row["moved"] == SIZE // 2
+    assert row["bytes_moved"] == SIZE // 2
     task = task_of(job, row)
     assert task is not None and task["name"] == "dies"
     (span,) = [span for span in job.parents(row) if span["op"] == "ray.task"]
@@ -184,7 +240,7 @@ def test_a_killed_workers_operations_are_there(job: Outcome, told: Row) -> None:
 def test_a_failing_task_ends_and_its_second_attempt_is_told_apart(job: Outcome, told: Row) -> None:
     assert told["failed"].endswith("as it should")
     tasks = [task_of(job, row) for row in written(job, "failed")]
-    assert sum(row["moved"] for row in written(job, "failed")) == 2 * SIZE
+    assert sum(row["bytes_moved"] for row in written(job, "failed")) == 2 * SIZE
     assert {(task["name"], task.get("attempt")) for task in tasks if task} == {("fails", None), ("fails", 1)}
     spans = [row for row in job.select(op="ray.task") if json.loads(row["detail"])["name"] == "fails"]
     assert len(spans) == 2 and all(span["duration"] is not None for span in spans)
@@ -245,7 +301,7 @@ def test_ray_data_writes_blocks_in_write_tasks(job: Outcome) -> None:
     assert sum(json.loads(row["detail"])["rows"] for row in blocks) == 3000
     inside = {row["id"] for row in blocks}
     writes = [row for file in sorted(target.iterdir()) for row in job.select(layer="posix", op="write", path=file)]
-    assert sum(row["moved"] for row in writes) == sum(file.stat().st_size for file in target.iterdir())
+    assert sum(row["bytes_moved"] for row in writes) == sum(file.stat().st_size for file in target.iterdir())
     assert all(any(span["id"] in inside for span in job.parents(row)) for row in writes)
 
 
@@ -257,9 +313,9 @@ def test_spilled_objects_are_written_and_read(job: Outcome, told: Row) -> None:
         calls = job.select(op=call)
         beneath = {row["id"]: row for row in job.rows if row["layer"] == "posix" and row["op"] == op}
         moved = sum(
-            row["moved"] or 0 for row in beneath.values() if any(span["op"] == call for span in job.parents(row))
+            row["bytes_moved"] or 0 for row in beneath.values() if any(span["op"] == call for span in job.parents(row))
         )
-        said = sum(row["moved"] for row in calls)
+        said = sum(row["bytes_moved"] for row in calls)
         # THEN what is said to be spilled was written; each object read has a header of some hundred bytes
         assert said >= 60 << 20
         assert said <= moved <= said + 1024 * len(calls) * 8
@@ -295,7 +351,7 @@ def test_services_of_ray_are_left_alone(job: Outcome) -> None:
         words = " ".join(process["argv"][:4])
         kinds |= {word for word in services if word in words}
         if not is_worker(process) and any(word in words for word in services):
-            # THEN the last that is known of each is that it was started
+            # THEN the last thing known of each is that it started
             rows = [row for row in job.rows if row["process"] == process["index"]]
             assert rows[-1]["op"] == "execve" and process["index"] not in traced, words
     assert len(kinds) >= 4, "they have other names now"
@@ -305,7 +361,7 @@ def test_services_of_ray_are_left_alone(job: Outcome) -> None:
 
 
 def test_no_fault_of_ours(job: Outcome) -> None:
-    # GIVEN details that are asked of Ray's own objects in every worker THEN none of them has failed
+    # GIVEN details taken from Ray's own objects in every worker THEN none of them has failed
     assert "pyio-trace" not in job.stderr
     assert "tracer_faults" not in job.log.losses()
     assert not [process["note"] for process in job.processes if "instrument" in (process["note"] or "")]

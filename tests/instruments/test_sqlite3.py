@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from pyio_trace.capture.instruments import sqlite3 as instrument
 from tests.support.programs import Outcome, Row, Runner, alike, succeeded
 
 pytest.importorskip("sqlite3", reason="this Python has no sqlite3")
@@ -41,7 +42,7 @@ def test_a_database_written_and_read(program: Runner) -> None:
     """
     outcome = alike(succeeded(program.traced(text)), program.bare(text.replace("data.db", "bare.db")))
     path = str(program.folder / "data.db")
-    # THEN each statement is a call with the database's path, of which the log has no values
+    # THEN each statement is a call with the database's path, and the log has none of its values
     told = [(row["op"], detail(row).get("statement"), detail(row).get("rows")) for row in statements(outcome)]
     assert told == [
         ("sqlite3.connect", None, None), ("Connection.execute", "PRAGMA page_size", None),
@@ -56,13 +57,13 @@ def test_a_database_written_and_read(program: Runner) -> None:
     # AND the pages that were written and read are beneath them: every page once, each of 4096 bytes
     pages = int(outcome.stdout.split()[-1])
     wrote = outcome.select(layer="posix", op="pwrite", path=path)
-    assert {row["offset"] // 4096 for row in wrote} == set(range(pages))
-    assert {row["moved"] for row in wrote} == {4096}
+    assert {row["file_offset"] // 4096 for row in wrote} == set(range(pages))
+    assert {row["bytes_moved"] for row in wrote} == {4096}
     ops = {outcome.parents(row)[0]["op"] for row in wrote}
     assert ops <= {"Connection.executemany", "Connection.commit", "Connection.execute"} and "Connection.commit" in ops
     [fetched] = outcome.select(layer="app", op="Cursor.fetchall")
     read = [row for row in outcome.select(layer="posix", op="pread", path=path) if row["parent"] == fetched["id"]]
-    assert len({row["offset"] for row in read}) > 900
+    assert len({row["file_offset"] for row in read}) > 900
     assert {row["link"] for row in read} == {"thread"}
 
 
@@ -145,3 +146,16 @@ def test_a_backup_and_a_module_that_stays_unimported(program: Runner) -> None:
     # THEN what is read of the one and written to the other is beneath it
     wrote = [each for each in outcome.select(layer="posix", op="pwrite") if each["parent"] == row["id"]]
     assert {each["path"] for each in wrote} >= {str(program.folder / "b.db")}
+
+
+def test_statements_that_another_thread_forgets(monkeypatch: pytest.MonkeyPatch) -> None:
+    # GIVEN statements that are known, and cleared by another thread just after one was looked for
+    class Vanishing(dict[str, Any]):
+        def __contains__(self, key: object) -> bool:
+            found = super().__contains__(key)
+            self.clear()
+            return found
+
+    monkeypatch.setattr(instrument, "_summaries", Vanishing({"SELECT 1": "SELECT"}))
+    # WHEN one is described THEN it is as ever
+    assert instrument._details("SELECT 1") == {"statement": "SELECT"}

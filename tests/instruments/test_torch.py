@@ -1,8 +1,7 @@
-"""PyTorch: every batch has its wait, its fetch and what that read; checkpoints reconcile with their files."""
+"""PyTorch: every batch has its wait, its fetch and the bytes read for it; checkpoints agree with their files."""
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import sys
 from collections import defaultdict
@@ -13,8 +12,7 @@ import pytest
 
 from tests.support.programs import Outcome, Row, Runner, alike, succeeded
 
-if importlib.util.find_spec("torch") is None:
-    pytest.skip("torch is not installed", allow_module_level=True)
+pytestmark = pytest.mark.frameworks("torch")
 
 #: Sizes that no two files share, and some larger than a buffer.
 SIZES = [3000 + 1009 * number for number in range(20)]
@@ -175,7 +173,7 @@ def read_in(outcome: Outcome, fetch: Row) -> dict[int, int]:
     for row in outcome.select(layer="posix", op="read", pid=fetch["pid"]):
         if row["path"] and "/item" in row["path"] and fetch["id"] in {parent["id"] for parent in outcome.parents(row)}:
             assert row["link"] == "thread"
-            sums[int(row["path"].rpartition("/item")[2].removesuffix(".bin"))] += row["moved"]
+            sums[int(row["path"].rpartition("/item")[2].removesuffix(".bin"))] += row["bytes_moved"]
     return dict(sums)
 
 
@@ -194,7 +192,7 @@ def reconciled(outcome: Outcome) -> dict[tuple[str, int, int], list[int]]:
             assert row["time"] + row["duration"] <= wait["time"] + wait["duration"]
     of_items = outcome.select(op="read", path=lambda path: path is not None and "/item" in path)
     every = outcome.select(layer="app", op="DataLoader.fetch")  # one that came to nothing may have read (drop_last)
-    assert sum(row["moved"] for row in of_items) == sum(sum(read_in(outcome, row).values()) for row in every)
+    assert sum(row["bytes_moved"] for row in of_items) == sum(sum(read_in(outcome, row).values()) for row in every)
     return items
 
 
@@ -217,6 +215,30 @@ def test_every_batch_of_an_epoch(items: Runner, method: str) -> None:
         assert told["batch"] == 2 * told["ordinal"] + told["worker"]
     assert {row["pid"] for row, _ in fetches.values()} == set(begun[1]["workers"])
     assert begun[1]["loader"] == f"{outcome.pid}.0"
+    # AND a worker waits for each, and for its end
+    for worker in begun[1]["workers"]:
+        waits = [row for row, told in rows_of(outcome, "Queue.get") if row["pid"] == worker and "raised" not in told]
+        assert len(waits) == sum(row["pid"] == worker for row, _ in fetches.values()) + 1
+        assert {row["op_role"] for row in waits} == {"wait"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
+def test_workers_are_called_by_loader_and_number(items: Runner, method: str) -> None:
+    # GIVEN two loaders that are alive at once, each with two workers, whose fetches say which they are
+    outcome = run(items, method, "two")
+    fetches = [(row, told) for row, told in rows_of(outcome, "DataLoader.fetch")]
+    assert {told["loader"] for _, told in fetches} == {f"{outcome.pid}.{number}" for number in (0, 1)}
+    for row, told in fetches:
+        # THEN the process of each is called so
+        process = outcome.processes[row["process"]]
+        number = told["loader"].partition(".")[2]
+        assert process["process_name"] == f"DataLoader {number}, worker {told['worker']}"
+        assert process["process_kind"] == "DataLoader worker"
+    # AND nothing else is
+    called = [row["pid"] for row in outcome.processes if row["process_kind"] == "DataLoader worker"]
+    assert set(called) == {row["pid"] for row, _ in fetches}
+    assert outcome.process(outcome.pid)["process_name"] == "program.py"
 
 
 @pytest.mark.slow
@@ -354,7 +376,7 @@ def test_an_exception_in_a_worker(items: Runner, method: str) -> None:
 def test_a_worker_that_is_killed(items: Runner) -> None:
     # GIVEN a worker that is killed within a fetch, by SIGKILL
     outcome = succeeded(items.traced(LOADERS, "spawn", "killed"))
-    # THEN the fetch is there, begun, and of which batch; and so is what it had read
+    # THEN the fetch is there, begun, with its batch and what it had read
     (begun,) = [(row, told) for row, told in rows_of(outcome, "DataLoader.fetch") if row["duration"] is None]
     assert (begun[1]["epoch"], begun[1]["batch"], begun[1]["worker"]) == (0, 4, 0)
     assert read_in(outcome, begun[0]) == {12: SIZES[12], 13: SIZES[13]}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 from pathlib import Path
 
@@ -10,8 +9,7 @@ import pytest
 
 from tests.support.programs import Outcome, Row, Runner, alike, succeeded
 
-if importlib.util.find_spec("torch") is None:
-    pytest.skip("torch is not installed", allow_module_level=True)
+pytestmark = pytest.mark.frameworks("torch")
 
 #: 4000 and 360,000 bytes, and a view of the first, which has no storage of its own.
 STORAGES = {"data/0": 4000, "data/1": 360_000}
@@ -65,7 +63,7 @@ def moved(outcome: Outcome, path: Path, *ops: str, beneath: str) -> int:
     rows = outcome.select(layer="posix", op=ops, path=path)
     for row in rows:
         assert beneath in [parent["op"] for parent in outcome.parents(row)]
-    return sum(row["moved"] for row in rows)
+    return sum(row["bytes_moved"] for row in rows)
 
 
 def test_what_is_saved(saved: Outcome) -> None:
@@ -74,24 +72,24 @@ def test_what_is_saved(saved: Outcome) -> None:
         path = saved.path.parent / name
         (row,) = saved.select(layer="app", op="torch.save", path=path)
         # THEN the call has moved the storages' bytes, and the POSIX layer all that is in the file
-        assert (row["moved"], row["errno"]) == (PAYLOAD, 0)
+        assert (row["bytes_moved"], row["errno"]) == (PAYLOAD, 0)
         assert told(row) == {"format": "legacy" if name == "legacy.pt" else "zip", "storages": 2}
         assert moved(saved, path, "write", "writev", beneath="torch.save") == path.stat().st_size
-        # AND what is in a zip archive is told record by record
-        records = {told(one)["record"]: one["moved"] for one in saved.select(op="PyTorchFileWriter.write_record")
+        # AND the records in a zip archive are described one by one
+        records = {told(one)["record"]: one["bytes_moved"] for one in saved.select(op="PyTorchFileWriter.write_record")
                    if saved.parents(one)[0]["id"] == row["id"]}  # fmt: skip
         assert {record: size for record, size in records.items() if str(record).startswith("data/")} == (
             {} if name == "legacy.pt" else STORAGES
         )
     (memory,) = saved.select(layer="app", op="torch.save", path=None)
-    assert memory["moved"] == PAYLOAD
+    assert memory["bytes_moved"] == PAYLOAD
 
 
 def test_what_is_loaded(saved: Outcome) -> None:
     for name in NAMES:
         path = saved.path.parent / name
         row = saved.select(layer="app", op="torch.load", path=path)[0]
-        assert (row["moved"], told(row)) == (PAYLOAD, {"storages": 2})
+        assert (row["bytes_moved"], told(row)) == (PAYLOAD, {"storages": 2})
         # THEN all of it was read beneath the call, some of a zip archive more than once
         read = moved(saved, path, "read", beneath="torch.load")
         assert read >= path.stat().st_size if name == "legacy.pt" else read >= PAYLOAD
@@ -101,22 +99,22 @@ def test_what_is_mapped(saved: Outcome) -> None:
     path = saved.path.parent / "zip.pt"
     row = saved.select(layer="app", op="torch.load", path=path)[1]
     # THEN no bytes are claimed for the storages, and the mapping is there
-    assert (row["moved"], told(row)) == (None, {"mmap": True})
+    assert (row["bytes_moved"], told(row)) == (None, {"mmap": True})
     (mapping,) = saved.select(op="mmap", path=path)
-    assert mapping["size"] == path.stat().st_size
+    assert mapping["bytes_requested"] == path.stat().st_size
     assert saved.parents(mapping)[0]["id"] == row["id"]
 
 
 def test_one_saved_within_another(saved: Outcome) -> None:
     (outer,) = saved.select(layer="app", op="torch.save", path=saved.path.parent / "outer.pt")
     (inner,) = saved.select(layer="app", op="torch.save", path=saved.path.parent / "inner.pt")
-    assert (outer["moved"], inner["moved"]) == (2000, 308)
+    assert (outer["bytes_moved"], inner["bytes_moved"]) == (2000, 308)
     assert inner["parent"] == outer["id"]
 
 
 def test_what_fails(saved: Outcome) -> None:
     (absent,) = saved.select(layer="app", op="torch.load", path=saved.path.parent / "absent.pt")
-    assert (absent["errno"], absent["moved"], told(absent)["raised"]) == (2, 0, "FileNotFoundError")
+    assert (absent["errno"], absent["bytes_moved"], told(absent)["raised"]) == (2, 0, "FileNotFoundError")
     (other,) = saved.select(layer="app", op="torch.load", path=saved.path.parent / "program.py")
     (bad,) = saved.select(layer="app", op="torch.save", path=saved.path.parent / "bad.pt")
     assert other["errno"] == bad["errno"] == 0
@@ -166,11 +164,11 @@ def test_distributed_checkpoints(program: Runner) -> None:
         (save,) = outcome.select(layer="app", op="torch.distributed.checkpoint.save", path=folder)
         (data,) = outcome.select(layer="app", op="FileSystemWriter.write_data", path=folder)
         # THEN the writer's bytes are those of its files, and each of its items is known by name
-        assert data["moved"] == sum(part.stat().st_size for part in parts)
+        assert data["bytes_moved"] == sum(part.stat().st_size for part in parts)
         assert data["parent"] == save["id"]
         items = [row for part in parts for row in outcome.select(op="FileSystemWriter.write_item", path=part)]
         assert {told(row)["name"] for row in items} == {*(f"t{number}" for number in range(9)), "step"}
-        assert sum(row["moved"] for row in items) == data["moved"]
+        assert sum(row["bytes_moved"] for row in items) == data["bytes_moved"]
         # AND every write to them happened in it, in whichever thread
         written = [moved(outcome, part, "write", beneath="FileSystemWriter.write_data") for part in parts]
         assert written == [part.stat().st_size for part in parts]
@@ -178,7 +176,7 @@ def test_distributed_checkpoints(program: Runner) -> None:
         assert metadata == (folder / ".metadata").stat().st_size
         # AND what is read is named likewise
         (load,) = outcome.select(layer="app", op="FileSystemReader.read_data", path=folder)
-        assert (load["moved"], told(load)) == (data["moved"], {"items": 10})
+        assert (load["bytes_moved"], told(load)) == (data["bytes_moved"], {"items": 10})
         for part in parts:
             assert moved(outcome, part, "read", beneath="FileSystemReader.read_data") >= part.stat().st_size - 5000
     # AND each of three threads has written a file, in the span of the call that started them
@@ -187,8 +185,10 @@ def test_distributed_checkpoints(program: Runner) -> None:
     assert len(by_thread) == len({path for path, _ in by_thread.values()}) == 3
     assert sorted(link for _, link in by_thread.values()) == ["context", "context", "thread"]
     (later,) = outcome.select(layer="app", op="torch.distributed.checkpoint.save", path=program.folder / "later")
-    assert outcome.parents(later)[0]["op"] == "torch.distributed.checkpoint.async_save"
-    assert later["link"] == "context"
+    # AND what a pool's thread saves is in its task, and that in the call that gave it to the pool
+    task, call = outcome.parents(later)[:2]
+    assert (task["op"], call["op"]) == ("thread.task", "torch.distributed.checkpoint.async_save")
+    assert (later["link"], task["link"]) == ("thread", "context")
 
 
 BACKEND = """

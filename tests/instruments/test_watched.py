@@ -1,4 +1,4 @@
-"""Watching functions in place: of each kind, called in each way, and told from the unwatched by nobody."""
+"""Functions watched in place: each kind, called in each way, indistinguishable from unwatched ones."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from pathlib import Path
 import pyarrow.compute as pc
 import pytest
 
+from pyio_trace.capture.instrumentation import instrument_registry
 from tests.support.programs import Outcome, Runner, alike, succeeded
 
 #: An instrument of the test's own, for a library of the test's own.
@@ -51,7 +52,7 @@ def again(path, depth):
     return depth and again(path, depth - 1)
 '''
 INSTRUMENT = """
-from pyio_trace.capture.instrument import Instrument, Target
+from pyio_trace.capture.instrumentation.instrument import Instrument, Target
 instrument = Instrument("library", minimum="1.0", below="2", targets=(
     Target("Thing.__init__", name="Thing", path="path",
            details=lambda self, path, size=3, *, flag=None: {"size": size}),
@@ -106,7 +107,7 @@ def with_library(program: Runner, instrument: str = INSTRUMENT, library: str = L
 def test_calls_of_every_kind(program: Runner, data: Path) -> None:
     # GIVEN a library of a third party, with an instrument of a third party
     env = with_library(program)
-    # WHEN it is used untraced and traced THEN nobody can tell
+    # WHEN it is used untraced and traced THEN it prints the same
     outcome = succeeded(alike(program.traced(USE, data, env=env), program.bare(USE, data, env=env)))
     # AND each call is there, with what the instrument says of it
     calls = {
@@ -122,10 +123,10 @@ def test_calls_of_every_kind(program: Runner, data: Path) -> None:
     assert of_data == ["Thing.inside", "library.again"]
     keys = [json.loads(row["detail"])["key"] for row in calls["Thing.__getitem__"][:2]]
     assert keys == ["1:2", ["...", [1, "x"]]]
-    assert [row["moved"] for row in calls["Thing.__getitem__"][:2]] == [5, 5]
-    assert [row["moved"] for row in calls["library.plain"][:4]] == [3, 2, 0, 0]
+    assert [row["bytes_moved"] for row in calls["Thing.__getitem__"][:2]] == [5, 5]
+    assert [row["bytes_moved"] for row in calls["library.plain"][:4]] == [3, 2, 0, 0]
     assert json.loads(calls["Thing"][0]["detail"]) == {"size": 4}
-    (read,) = {(row["moved"], json.loads(row["detail"])["asked"]) for row in calls["Thing.read"]} - {(5, 5)}
+    (read,) = {(row["bytes_moved"], json.loads(row["detail"])["asked"]) for row in calls["Thing.read"]} - {(5, 5)}
     assert read == (4, 4)
     # AND it is the parent of what it does
     for row in outcome.select(op="read", path=data):
@@ -150,8 +151,8 @@ def instrument_states(outcome: Outcome) -> str:
 STATES = """
 import library, sys
 library.plain("x")
-engine = sys.modules["pyio_trace.capture.engine"]
-print("states:", [(state, why) for name, state, why in engine.states() if name == "library"])
+instrument_registry = sys.modules["pyio_trace.capture.instrumentation.instrument_registry"]
+print("states:", [(state, why) for name, state, why in instrument_registry.states() if name == "library"])
 """
 
 
@@ -206,7 +207,7 @@ def test_one_that_cannot_be_undone(program: Runner) -> None:
 @pytest.mark.parametrize("chosen", ["nunpy", "h5py,-nunpy"])
 def test_the_name_of_no_instrument(program: Runner, chosen: str) -> None:
     # WHEN instruments are chosen by a name that none has THEN that is an error, which names the nearest
-    said = "instruments: there is none for 'nunpy'; did you mean numpy? [bad-value]"
+    said = "instruments: there is no instrument for 'nunpy'; did you mean numpy? [bad-value]"
     text = f"""
     import pyio_trace
     try:
@@ -230,6 +231,46 @@ def test_names_with_capitals_are_chosen(program: Runner) -> None:
     for chosen, number in (("Library", 1), ("-Library", 0)):
         outcome = succeeded(program.traced(text, env={**env, "PYIO_TRACE_INSTRUMENTS": chosen}))
         assert len(outcome.select(op="Library.plain")) == number
+
+
+def test_instruments_of_older_distributions(program: Runner) -> None:
+    # GIVEN an instrument of a package that was installed as Debian does, or by `setup.py develop`
+    env = with_library(program)
+    (program.folder / "for_library-1.0.dist-info").rename(program.folder / "for_library.egg-info")
+    # WHEN its library is used THEN it is found
+    outcome = succeeded(program.traced("import library\nlibrary.plain('x')\n", env=env))
+    assert len(outcome.select(op="library.plain")) == 1
+
+
+@pytest.mark.parametrize("points", [
+    b"library = for\0library\n", b"lib\xffrary = for_library\n", b"library = for library\n", b"library = a,b=c\n",
+    b"library\n", b"= for_library\n",
+])  # fmt: skip
+def test_damaged_entry_points(program: Runner, points: bytes) -> None:
+    # GIVEN a distribution whose entry points name no module
+    env = with_library(program)
+    text = b"[pyio_trace.instruments]\n" + points
+    (program.folder / "for_library-1.0.dist-info" / "entry_points.txt").write_bytes(text)
+    # WHEN a program is traced, with a child THEN both are, without that instrument
+    child = "import subprocess, sys\nsubprocess.run([sys.executable, '-c', 'open(\"x\", \"w\")'])\n"
+    outcome = succeeded(program.traced(child, env=env))
+    assert "not tracing" not in outcome.stderr
+    assert [Path(row["path"]).name for row in outcome.select(op="open", layer="posix")].count("x") == 1
+    assert "library" not in instrument_registry._section(text.decode(errors="replace"))
+
+
+def test_a_path_with_anything_in_it(program: Runner) -> None:
+    # GIVEN a program that has put more than folders on its path, as the import system allows
+    text = """
+        import pathlib, sys
+        import pyio_trace
+        sys.path[:0] = [5, None, b"bytes", pathlib.Path("/tmp"), "\\udcff", "/no/such/folder.zip"]
+        with pyio_trace.trace("own.pyio", instruments="all"):
+            open("x", "w").close()
+        print("done")
+    """
+    # WHEN it traces a part of itself THEN it does
+    assert succeeded(program.bare(text)).stdout == "done\n"
 
 
 @pytest.mark.parametrize(("chosen", "state"), [
@@ -271,7 +312,7 @@ def test_children_have_instruments_too(program: Runner, data: Path) -> None:
     for number, method in enumerate(("fork", "spawn", "forkserver")):
         log = f"run{number}.pyio"
         outcome = succeeded(program.traced(text, data, method, env=with_library(program), log=log))
-        moved = sorted((row["pid"] == outcome.pid, row["moved"]) for row in outcome.select(op="library.plain"))
+        moved = sorted((row["pid"] == outcome.pid, row["bytes_moved"]) for row in outcome.select(op="library.plain"))
         assert moved == [(False, 0), (False, 4), (False, 4), (False, 4), (True, 0)], method
 
 
@@ -345,7 +386,7 @@ def test_calls_that_mark_the_ends_of_something_longer(program: Runner, data: Pat
     import os
     import pyio_trace
     from pyio_trace import native
-    from pyio_trace.capture.instrument import MARKS
+    from pyio_trace.capture.instrumentation.instrument import MARKS
     def begins(name, fail=False):
         os.stat({str(data)!r})
         if fail:
@@ -363,9 +404,9 @@ def test_calls_that_mark_the_ends_of_something_longer(program: Runner, data: Pat
     def broken():
         raise RuntimeError("ours")
     with pyio_trace.trace("stretch.pyio"):
-        native.core.watch(begins, "begins", details=opened, after=looked, hands_over=MARKS)
-        native.core.watch(ends, "ends", details=lambda: spans.pop().end(), hands_over=MARKS)
-        native.core.watch(fails, "fails", details=broken, hands_over=MARKS)
+        native.core.watch(begins, "begins", details=opened, after=looked, role=MARKS)
+        native.core.watch(ends, "ends", details=lambda: spans.pop().end(), role=MARKS)
+        native.core.watch(fails, "fails", details=broken, role=MARKS)
         begins("outer")
         os.stat({str(data)!r})
         try:
@@ -413,7 +454,7 @@ for kind in (signal.SIGALRM, signal.SIGUSR1, signal.SIGINT):
 """
 SIGNALLED = """
 import os, signal
-from pyio_trace.capture.instrument import Instrument, Target
+from pyio_trace.capture.instrumentation.instrument import Instrument, Target
 def at(when):
     import library
     if library.when == when:
@@ -434,7 +475,7 @@ def test_what_a_signals_handler_raises_reaches_the_program(program: Runner) -> N
     env = with_library(program, SIGNALLED, library)
     # WHEN their handlers raise
     outcome = succeeded(program.traced(SIGNALS, env=env))
-    # THEN the program has it, as if they had come just before the call or after, with no frame of ours; and it is no
+    # THEN the program gets it just before the call or after it, with no frame of ours; and it is no
     # fault of ours
     alarm, partial = (f"TimeoutError('too long') ['<module>', '{name}']" for name in ("raises", "partly"))
     assert outcome.stdout.splitlines() == [
@@ -452,7 +493,7 @@ def throw(kind):
     ctypes.pythonapi.PyThreadState_SetAsyncExc(ident, ctypes.py_object(kind))
 """
 THROWN_INTO = """
-from pyio_trace.capture.instrument import Instrument, Target
+from pyio_trace.capture.instrumentation.instrument import Instrument, Target
 def asked(when):
     import library
     if library.when == when:
@@ -487,7 +528,7 @@ def test_what_another_thread_throws_reaches_the_program(program: Runner) -> None
     """
     # WHEN that happens
     outcome = succeeded(program.traced(text, env=with_library(program, THROWN_INTO, library)))
-    # THEN the program has it, without frames of ours, and it is not taken for a fault of the instrument
+    # THEN the program gets it, without frames of ours, and it is not counted as a fault of the instrument
     assert outcome.stdout.splitlines() == [
         line for kind in ("Timeout", "TimeoutError", "RuntimeError", "Exception", "OSError", "TypeError", "SystemExit")
         for line in (*(f"{when} {kind}() ['<module>']" for when in ("path", "before", "after", "bytes")), "none called")
@@ -526,7 +567,7 @@ def test_what_is_thrown_where_an_instrument_catches(program: Runner) -> None:
 def test_what_fails_without_a_word_is_an_instruments_fault(program: Runner) -> None:
     # GIVEN an instrument that raises exceptions without arguments, by statements and otherwise
     instrument = """
-    from pyio_trace.capture.instrument import Instrument, Target
+    from pyio_trace.capture.instrumentation.instrument import Instrument, Target
     def stops(path): next(iter(()))
     def raises(path): raise RuntimeError
     def asserts(path): assert not path
@@ -559,7 +600,7 @@ def test_arguments_of_a_wrong_type_are_no_fault_of_an_instrument(program: Runner
 
 
 def test_audit_hooks_hear_of_no_question(program: Runner) -> None:
-    # GIVEN a program that is told of each id()
+    # GIVEN a program that prints each id()
     text = """
     import sqlite3, sys
     connection = sqlite3.connect(":memory:")
@@ -649,7 +690,7 @@ def test_deep_recursion_through_a_watched_function(program: Runner) -> None:
 
 
 DEEP_INSTRUMENT = """
-from pyio_trace.capture.instrument import Instrument, Target
+from pyio_trace.capture.instrumentation.instrument import Instrument, Target
 instrument = Instrument("library", targets=(Target("plain", path="path"),))
 """
 
@@ -675,7 +716,7 @@ def test_numbers_of_the_programs_own_kind_are_not_asked(program: Runner) -> None
 def test_the_recursion_limit_is_no_fault_of_an_instrument(program: Runner) -> None:
     # GIVEN a function that calls itself until it may not, and details that take some calls themselves
     instrument = """
-    from pyio_trace.capture.instrument import Instrument, Target
+    from pyio_trace.capture.instrumentation.instrument import Instrument, Target
     def deep(left):
         return {"left": 0} if not left else deep(left - 1)
     instrument = Instrument("library", targets=(Target("again", details=lambda path, depth: deep(9)),))

@@ -1,4 +1,4 @@
-"""Which files are told apart that had one inode, one after the other."""
+"""Files that had the same inode one after the other are distinguished."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pyio_trace.join.generations import UNSEEN, generations
+from pyio_trace.join.references.inode_reuse import UNSEEN, generations
 from tests.support.programs import Runner, succeeded
 
 A, B, C, D = range(4)
@@ -59,7 +59,7 @@ def test_nothing_is_opened() -> None:
 
 
 def test_temporary_files_one_after_the_other(program: Runner, tmp_path: Path) -> None:
-    # GIVEN files that are removed before the next is made, of which many get the same inode, and one that stays
+    # GIVEN files that are removed before the next is made, many with the same inode, and one that stays
     text = """\
     import os
     stays, inodes = open("stays", "wb"), set()

@@ -1,4 +1,4 @@
-"""Parents that are found afterwards: against cases made by hand, and against a slow way of finding them."""
+"""Parents found by the reader: cases made by hand, and a comparison with a slow, obvious algorithm."""
 
 from __future__ import annotations
 
@@ -15,14 +15,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pyio_trace.events import OPERATION_COLUMNS
-from pyio_trace.join import live_source
-from pyio_trace.join.facade import Log
-from pyio_trace.join.opening import open_log
-from pyio_trace.join.pack import pack
+from pyio_trace.join.pack.packer import pack
+from pyio_trace.join.sources import live_source
+from pyio_trace.join.sources.facade import Log
+from pyio_trace.join.sources.opening import open_log
+from pyio_trace.join.tables import log_tables
 from pyio_trace.log import layout
+from pyio_trace.log.heap import Heap
+from pyio_trace.log.live import LiveLog
+from pyio_trace.values import STACK_STATES
 from tests.support.logwriter import LogWriter, Thread
 
-ALL = (*OPERATION_COLUMNS, "op_class", "imported")
+ALL = (*OPERATION_COLUMNS, "imported")
 Step = tuple[int, str, int, int]
 Answer = tuple[str, int | None, list[int] | None]
 
@@ -40,9 +44,7 @@ def span(thread: Thread, begin: int, end: int | None, path: int = 0, parent: int
                          parent=parent, link=1 if parent else 0)  # fmt: skip
 
 
-def opened(
-    thread: Thread, begin: int, desc: int, path: int, parent: int = 0, op: str = "OPEN", **fields: int
-) -> int:
+def opened(thread: Thread, begin: int, desc: int, path: int, parent: int = 0, op: str = "OPEN", **fields: int) -> int:
     return thread.record(op, begin=begin, duration=1, desc=path, aux=0, offset=desc, result=3, parent=parent,
                          link=1 if parent else 0, **fields)  # fmt: skip
 
@@ -231,7 +233,7 @@ def test_many_candidates_are_cut_and_counted(writer: LogWriter, tmp_path: Path) 
 
 def test_parts_of_a_dataset_by_its_folder(writer: LogWriter, tmp_path: Path) -> None:
     # GIVEN spans that declared folders, one in the other, and a thread without Python that opens parts in them
-    process = writer.process(100, stack_state=layout.STACK_STATES.index("full"))
+    process = writer.process(100, stack_state=STACK_STATES.index("full"))
     main, other, pool = (writer.thread(process, 100 + n) for n in range(3))
     outer = span(main, 2_000, 3_000, writer.string("/data"))
     inner = span(other, 2_000, 2_500, writer.string("/data/set"))
@@ -260,7 +262,7 @@ def test_parts_of_a_dataset_by_its_folder(writer: LogWriter, tmp_path: Path) -> 
 
 
 def test_a_dataset_of_two_spans_is_given_to_neither(writer: LogWriter, tmp_path: Path) -> None:
-    process = writer.process(100, stack_state=layout.STACK_STATES.index("full"))
+    process = writer.process(100, stack_state=STACK_STATES.index("full"))
     threads = [writer.thread(process, 100 + n) for n in range(3)]
     folder = writer.string("/data")
     spans = [span(thread, 2_000, 3_000, folder) for thread in threads[:2]]
@@ -436,6 +438,7 @@ def test_blocks_are_like_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     )
     path = model.writer.save(tmp_path / "run.pyio")
     monkeypatch.setattr(live_source, "BLOCK_ROWS", 7)
+    monkeypatch.setattr(log_tables, "BLOCK_ROWS", 7)
     rows = {row["id"]: answer(row) for row in open_log(path).operations().to_pylist()}
     # THEN it is what the slow way finds, and there is something of each
     found = {identity: rows[identity] for identity in model.asked}
@@ -451,6 +454,6 @@ def test_a_log_without_spans_is_not_looked_through(writer: LogWriter, tmp_path: 
         thread, 2_000, desc, writer.string("/data"), opened(thread, 2_000, desc, writer.string("/data"), op="A_OPEN")
     )
     read(thread, 2_500, desc)
-    source = live_source.LiveSource(writer.save(tmp_path / "run.pyio"))
-    assert source.links is None
+    log = LiveLog(writer.save(tmp_path / "run.pyio"))
+    assert log_tables.LogTables(log, Heap(log)).parent_finder is None
     assert isinstance(open_log(tmp_path / "run.pyio"), Log)

@@ -1,4 +1,4 @@
-"""Offsets of plain reads and writes against a model that does one operation after the other."""
+"""Offsets of plain reads and writes, compared with a model that takes one operation after the other."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pyio_trace.join.opening import open_log
-from pyio_trace.join.positions import by_root, in_order
+from pyio_trace.join.offsets.positions import grouped_by_root, sorted_by_time
+from pyio_trace.join.sources.opening import open_log
 from pyio_trace.log import layout
 from tests.support.logwriter import LogWriter, Thread
 
 
 def offsets_of(writer: LogWriter, tmp_path: Path) -> list[int | None]:
     log = open_log(writer.save(tmp_path / "run.pyio"))
-    rows = sorted(log.operations(["time", "id", "offset"]).to_pylist(), key=lambda row: (row["time"], row["id"]))
-    return [row["offset"] for row in rows]
+    rows = sorted(log.operations(["time", "id", "file_offset"]).to_pylist(), key=lambda row: (row["time"], row["id"]))
+    return [row["file_offset"] for row in rows]
 
 
 def io(thread: Thread, op: str, begin: int, desc: int, moved: int, **fields: int) -> None:
@@ -54,6 +54,25 @@ def test_found_open_and_unknown(writer: LogWriter, tmp_path: Path) -> None:
     thread.record("LSEEK", begin=2_003, desc=unknown, aux=4, offset=70, size=os.SEEK_CUR)
     io(thread, "READ", 2_004, unknown, 10)
     assert offsets_of(writer, tmp_path) == [500, 510, None, 70, 70]
+
+
+def test_streams_have_a_position_of_their_own(writer: LogWriter, tmp_path: Path) -> None:
+    # GIVEN streams made by fopen, by fdopen after reads, of which a part is in the stream's buffer, and for appending
+    thread = writer.thread(writer.process(100), 100)
+    fresh, made, append = writer.desc(3, "/x"), writer.desc(4, "/y"), writer.desc(5, "/z", open_flags=os.O_APPEND)
+    copy = writer.desc(6, "/y", root=made)
+    io(thread, "FREAD", 2_000, fresh, 10)
+    io(thread, "FREAD", 2_001, fresh, 5)
+    io(thread, "READ", 2_002, made, 4096)
+    io(thread, "FREAD", 2_003, copy, 7)  # nobody has said yet where it is
+    thread.record("FSEEK", begin=2_004, desc=copy, aux=6, offset=128, size=os.SEEK_SET, result=0)
+    io(thread, "FREAD", 2_005, copy, 50)
+    thread.record("FTELL", begin=2_006, desc=copy, aux=6, offset=200, size=os.SEEK_CUR, result=0)
+    io(thread, "FWRITE", 2_007, copy, 50)
+    io(thread, "READ", 2_008, made, 4096)
+    io(thread, "FWRITE", 2_009, append, 10)
+    # WHEN the log is read THEN each transfer is where its stream was, and those of the descriptor are as they were
+    assert offsets_of(writer, tmp_path) == [0, 10, 0, None, 128, 128, 200, 200, 4096, None]
 
 
 def test_dup_and_fork_share_the_position_in_the_order_of_time(writer: LogWriter, tmp_path: Path) -> None:
@@ -173,9 +192,11 @@ def test_like_a_loop_over_operations(tmp_path_factory: pytest.TempPathFactory, d
     assert offsets_of(writer, tmp_path_factory.mktemp("log")) == expected
 
 
-@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 9) | st.integers(0, 2**63)), max_size=50))
-def test_in_order_is_lexsort(pairs: list[tuple[int, int]]) -> None:
+@given(
+    st.lists(st.tuples(st.integers(0, 3), st.integers(0, 9) | st.integers(0, 2**63)), max_size=50), st.integers(1, 60)
+)
+def test_sorting_by_root_and_time_is_lexsort(pairs: list[tuple[int, int]], most: int) -> None:
     root = np.array([pair[0] for pair in pairs], np.int32)
     ticks = np.array([pair[1] for pair in pairs], np.uint64)
-    parts = [in_order(entries, root, ticks)[0] for entries in by_root(root)]
+    parts = [sorted_by_time(events, root, ticks)[0] for events in grouped_by_root(root, most)]
     assert [at for part in parts for at in part.tolist()] == np.lexsort((ticks, root)).tolist()

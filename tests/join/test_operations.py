@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from pyio_trace import events
-from pyio_trace.join.opening import open_log
+from pyio_trace.join.pack.packer import pack
+from pyio_trace.join.sources.opening import open_log
 from pyio_trace.log import layout
 from tests.support.logwriter import LogWriter
 
@@ -51,9 +52,12 @@ def test_a_pread_has_every_column(writer: LogWriter, tmp_path: Path) -> None:
     assert file > 0
     assert row == {
         "id": one, "parent": span, "link": "thread", "time": REAL + 1_000, "duration": 50, "layer": "posix",
-        "op": "pread", "host": "testhost", "pid": 100, "tid": 101, "process": 0, "path": "/data/x", "fd": 5,
-        "offset": 4096, "size": 100, "moved": 90, "errno": 0, "site": "/home/a.py:3:main",
-        "stack": "/home/a.py:3:main;/usr/lib/python3.11/os.py:7:pread", "count": 1, "detail": None,
+        "op": "pread", "op_class": "read", "host": "testhost", "pid": 100, "tid": 101, "process": 0,
+        "path": "/data/x", "fd": 5, "file_offset": 4096, "bytes_requested": 100, "bytes_moved": 90, "errno": 0,
+        "site": "/home/a.py:3:main",
+        "call_stack": "/home/a.py:3:main;/usr/lib/python3.11/os.py:7:pread", "calls": 1, "detail": None,
+        "submitted": False, "to_file": None, "to_file_offset": None, "op_role": "io",
+        "request_id": None, "task_id": span, "global_rank": None, "file_kind": None, "command": None, "cpu_time": None,
     }  # fmt: skip
 
 
@@ -65,10 +69,10 @@ def test_states(writer: LogWriter, tmp_path: Path) -> None:
     thread.record("PREAD", begin=2_001, desc=desc, aux=3, offset=0, size=10, errno=5)
     thread.record("PREAD", begin=2_002, state=layout.EMPTY, desc=desc)
     thread.record("FSYNC", begin=2_003, desc=desc, aux=3, errno=30)
-    flight, failed, synced = rows_of(writer, tmp_path, "duration", "moved", "size", "errno")
-    assert flight == {"duration": None, "moved": None, "size": 10, "errno": 0}
-    assert failed == {"duration": 10, "moved": 0, "size": 10, "errno": 5}
-    assert synced == {"duration": 10, "moved": None, "size": None, "errno": 30}
+    flight, failed, synced = rows_of(writer, tmp_path, "duration", "bytes_moved", "bytes_requested", "errno")
+    assert flight == {"duration": None, "bytes_moved": None, "bytes_requested": 10, "errno": 0}
+    assert failed == {"duration": 10, "bytes_moved": 0, "bytes_requested": 10, "errno": 5}
+    assert synced == {"duration": 10, "bytes_moved": None, "bytes_requested": None, "errno": 30}
 
 
 def test_open_dup_and_stat_meet_in_one_file(writer: LogWriter, tmp_path: Path) -> None:
@@ -81,11 +85,13 @@ def test_open_dup_and_stat_meet_in_one_file(writer: LogWriter, tmp_path: Path) -
     thread.record("DUP", begin=2_001, desc=desc, aux=3, offset=copy, result=7)
     thread.record("STAT", begin=2_002, desc=writer.string("/home/me/x"))
     thread.record("OPEN", begin=2_003, desc=writer.string("/none"), errno=2)
-    rows = rows_of(writer, tmp_path, "path", "file", "fd", "size", "moved", "offset", "errno")
+    rows = rows_of(writer, tmp_path, "path", "file", "fd", "bytes_requested", "bytes_moved", "file_offset", "errno")
     assert [row["path"] for row in rows] == ["/home/me/x"] * 3 + ["/none"]
     assert len({row["file"] for row in rows[:3]}) == 1 and rows[0]["file"] > 0 > rows[3]["file"]
     assert [row["fd"] for row in rows] == [3, 3, None, None]
-    assert all(row["size"] is None and row["moved"] is None and row["offset"] is None for row in rows)
+    assert all(
+        row["bytes_requested"] is None and row["bytes_moved"] is None and row["file_offset"] is None for row in rows
+    )
 
 
 def test_two_paths(writer: LogWriter, tmp_path: Path) -> None:
@@ -93,11 +99,11 @@ def test_two_paths(writer: LogWriter, tmp_path: Path) -> None:
     source, target = writer.desc(3, "/in"), writer.desc(4, "/out")
     thread.record("RENAME", begin=2_000, desc=writer.string("/a"), aux=writer.string('/b "q"'))
     thread.record("SENDFILE", begin=2_001, desc=source, aux=target, size=10, result=10, offset=5)
-    rename, copy = rows_of(writer, tmp_path, "path", "detail", "fd", "offset", "moved")
+    rename, copy = rows_of(writer, tmp_path, "path", "detail", "fd", "file_offset", "bytes_moved")
     assert json.loads(rename.pop("detail")) == {"to": '/b "q"'}
-    assert rename == {"path": "/a", "fd": None, "offset": None, "moved": None}
+    assert rename == {"path": "/a", "fd": None, "file_offset": None, "bytes_moved": None}
     assert json.loads(copy.pop("detail")) == {"to": "/out"}
-    assert copy == {"path": "/in", "fd": 3, "offset": 5, "moved": 10}
+    assert copy == {"path": "/in", "fd": 3, "file_offset": 5, "bytes_moved": 10}
 
 
 def test_spans(writer: LogWriter, tmp_path: Path) -> None:
@@ -107,10 +113,10 @@ def test_spans(writer: LogWriter, tmp_path: Path) -> None:
     thread.record("SPAN_HDF5", begin=2_000, aux=name, offset=detail, desc=writer.string("/f.h5"), result=800)
     thread.record("SPAN_USER", begin=2_001, aux=writer.string("epoch"), offset=0)
     thread.record("SPAN_APP", begin=2_002, aux=writer.string("torn"), offset=writer.string("{no"))
-    columns = ("layer", "op", "path", "moved", "offset", "detail", "fd", "op_class")
+    columns = ("layer", "op", "path", "bytes_moved", "file_offset", "detail", "fd", "op_class")
     first, second, third = rows_of(writer, tmp_path, *columns)
     assert first == {
-        "layer": "hdf5", "op": "Dataset.__getitem__", "path": "/f.h5", "moved": 800, "offset": None,
+        "layer": "hdf5", "op": "Dataset.__getitem__", "path": "/f.h5", "bytes_moved": 800, "file_offset": None,
         "detail": '{"dataset": "/d"}', "fd": None, "op_class": "span",
     }  # fmt: skip
     assert (second["layer"], second["op"], second["detail"]) == ("user", "epoch", None)
@@ -124,10 +130,10 @@ def test_wide_values_come_from_their_ext_record(writer: LogWriter, tmp_path: Pat
     thread.record("EXT", begin=5 << 32, parent=wide, offset=6 << 32)
     thread.record("READ", begin=2_002, desc=desc, aux=3, size=10, result=10)
     thread.record("READ", begin=2_003, flags=layout.WIDE, desc=desc, aux=3)
-    assert rows_of(writer, tmp_path, "size", "moved", "offset") == [
-        {"size": 6 << 32, "moved": 5 << 32, "offset": 0},
-        {"size": 10, "moved": 10, "offset": 5 << 32},
-        {"size": None, "moved": None, "offset": (5 << 32) + 10},
+    assert rows_of(writer, tmp_path, "bytes_requested", "bytes_moved", "file_offset") == [
+        {"bytes_requested": 6 << 32, "bytes_moved": 5 << 32, "file_offset": 0},
+        {"bytes_requested": 10, "bytes_moved": 10, "file_offset": 5 << 32},
+        {"bytes_requested": None, "bytes_moved": None, "file_offset": (5 << 32) + 10},
     ]
 
 
@@ -136,16 +142,23 @@ def test_coalesced_rows(writer: LogWriter, tmp_path: Path) -> None:
     desc = writer.desc(3, "/x")
     thread.record("A_TEXT_NEXT", begin=2_000, duration=70, flags=layout.COALESCED, desc=desc, aux=5, offset=500,
                   size=50, result=50)  # fmt: skip
-    assert rows_of(writer, tmp_path, "count", "duration", "offset", "fd", "detail", "moved") == [
-        {"count": 5, "duration": 70, "offset": None, "fd": 3, "detail": '{"span_ns": 500}', "moved": 50}
+    assert rows_of(writer, tmp_path, "calls", "duration", "file_offset", "fd", "detail", "bytes_moved") == [
+        {"calls": 5, "duration": 70, "file_offset": None, "fd": 3, "detail": '{"span_ns": 500}', "bytes_moved": 50}
     ]
 
 
 def test_unknown_operations_have_a_name(writer: LogWriter, tmp_path: Path) -> None:
     thread = writer.thread(writer.process(100), 100)
     thread.record(250, begin=2_000, desc=writer.string("/x"), aux=3, size=1, result=1)
-    assert rows_of(writer, tmp_path, "op", "layer", "fd", "size", "moved", "offset") == [
-        {"op": "op-250", "layer": "posix", "fd": None, "size": None, "moved": None, "offset": None}
+    assert rows_of(writer, tmp_path, "op", "layer", "fd", "bytes_requested", "bytes_moved", "file_offset") == [
+        {
+            "op": "op-250",
+            "layer": "posix",
+            "fd": None,
+            "bytes_requested": None,
+            "bytes_moved": None,
+            "file_offset": None,
+        }
     ]
 
 
@@ -155,7 +168,7 @@ def test_missing_objects_are_null(writer: LogWriter, tmp_path: Path) -> None:
         thread.record("READ", begin=2_000, desc=desc, aux=3, size=1, result=1, stack=desc)
     thread.record("STAT", begin=2_000, desc=writer.desc(4, 0))
     for row in rows_of(writer, tmp_path):
-        nulls = ("path", "file", "offset", "site", "stack", "pid", "process")
+        nulls = ("path", "file", "file_offset", "site", "call_stack", "pid", "process")
         assert all(row[name] is None for name in nulls)
 
 
@@ -174,11 +187,35 @@ def test_sites_and_imports(writer: LogWriter, tmp_path: Path) -> None:
     own, typed = writer.code("/home/a;b.py", "f"), writer.code("<string>", "<module>")
     for number, frames in enumerate([[(frozen, 1), (own, 2)], [(library, 3)], [(library, 4), (typed, 5)]]):
         thread.record("STAT", begin=2_000 + number, desc=writer.string("/x"), stack=writer.stack(*frames))
-    first, second, third = rows_of(writer, tmp_path, "site", "imported", "stack")
+    first, second, third = rows_of(writer, tmp_path, "site", "imported", "call_stack")
     assert first["site"] == "/home/a\\x3bb.py:2:f" and first["imported"]
     assert second["site"] == "/v/lib/python3.12/site-packages/np/io.py:3:load" and not second["imported"]
     assert third["site"] == "<string>:5:<module>"
-    assert third["stack"] == "<string>:5:<module>;/v/lib/python3.12/site-packages/np/io.py:4:load"
+    assert third["call_stack"] == "<string>:5:<module>;/v/lib/python3.12/site-packages/np/io.py:4:load"
+
+
+@pytest.mark.parametrize(
+    ("frames", "expected"),
+    [
+        (["<frozen importlib._bootstrap_external>", "/home/a.py"], True),
+        (["/v/lib/python3.12/site-packages/np/x.py", "<frozen importlib._bootstrap>", "/home/a.py"], True),
+        (["/home/b.py", "<frozen importlib._bootstrap>", "/home/a.py"], False),
+        (["/v/lib/python3.12/json/x.py", "/home/b.py", "<frozen importlib._bootstrap>"], False),
+        (["/v/lib/python3.12/json/x.py", "/home/a.py"], False),
+        (["/usr/lib64/python3.12/json/x.py", "<frozen importlib._bootstrap>", "/home/a.py"], True),
+        (["<frozen importlib._bootstrap>"], True),
+    ],
+)
+def test_in_import(writer: LogWriter, tmp_path: Path, frames: list[str], expected: bool) -> None:
+    # GIVEN an operation with a stack, innermost file first
+    codes = [(writer.code(file, "f"), line) for line, file in enumerate(frames)]
+    thread = writer.thread(writer.process(100), 100)
+    thread.record("STAT", begin=2_000, desc=writer.string("/x"), stack=writer.stack(*codes))
+    # WHEN it is read THEN it belongs to an import if nothing of the program's own is within the innermost one
+    live = writer.save(tmp_path / "run.pyio")
+    pack(live, tmp_path / "run.parquet")
+    for log in (live, tmp_path / "run.parquet"):
+        assert open_log(log).operations(["in_import"])["in_import"].to_pylist() == [expected]
 
 
 def test_ticks_of_a_counter_become_nanoseconds(tmp_path: Path) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import sys
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pyarrow as pa
@@ -10,16 +12,24 @@ import pyarrow.parquet as pq
 import pytest
 
 from benchmarks.generate_log import generate
+from pyio_trace.analysis.summary.summarize import summarize
+from pyio_trace.cli.main import main
 from pyio_trace.errors import LogError
-from pyio_trace.events import OPERATION_COLUMNS
-from pyio_trace.join import pack as pack_module
-from pyio_trace.join.facade import Log
-from pyio_trace.join.opening import open_log
-from pyio_trace.join.pack import pack
+from pyio_trace.events import ALL_COLUMNS, OPERATION_COLUMNS
+from pyio_trace.join.base.used_values import only_used
+from pyio_trace.join.pack import packer as pack_module
+from pyio_trace.join.pack.end_of_run import EndedLog, finish_log
+from pyio_trace.join.pack.packer import pack
+from pyio_trace.join.sources.facade import Log
+from pyio_trace.join.sources.live_source import LiveSource
+from pyio_trace.join.sources.opening import open_log
+from pyio_trace.log import parquet_pages as pages
 from tests.log.test_damage import WHOLE, small_log
 from tests.support.logwriter import LogWriter
+from tests.support.programs import Runner, succeeded
+from tests.support.smallrun import small_run
 
-ALL = (*OPERATION_COLUMNS, "op_class", "imported")
+ALL = (*OPERATION_COLUMNS, "imported")
 
 
 def assert_same(one: Log, other: Log) -> None:
@@ -56,8 +66,8 @@ def test_many_row_groups(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     assert pq.ParquetFile(tmp_path / "a.parquet").num_row_groups > 5
     packed = open_log(tmp_path / "a.parquet")
     assert_same(open_log(tmp_path / "a.pyio"), packed)
-    batches = list(packed.batches(["stack", "time"], rows=1_000))
-    assert all(batch.column(0).dictionary.equals(packed.dictionary("stack")) for batch in batches)
+    batches = list(packed.batches(["call_stack", "time"], rows=1_000))
+    assert all(batch.column(0).dictionary.equals(packed.dictionary("call_stack")) for batch in batches)
 
 
 def test_packing_twice_changes_nothing(tmp_path: Path) -> None:
@@ -128,3 +138,120 @@ def test_a_folder_whose_name_is_no_text(tmp_path: Path) -> None:
     # THEN it reads like the live one
     assert open_log(folder / "run.parquet").info()["run"] == open_log(folder / "run.pyio").info()["run"]
     assert sorted(os.listdir(folder)) == ["run.parquet", "run.pyio"]
+
+
+def test_no_log_is_packed_that_readers_would_refuse(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # GIVEN readers that allow a packed log next to nothing WHEN a log is packed
+    monkeypatch.setattr(pages, "_UNPACKED_ANYWAY", 10)
+    monkeypatch.setattr(pages, "_UNPACKED", 0)
+    (tmp_path / "a.pyio").write_bytes(WHOLE)
+    with pytest.raises(LogError) as problem:
+        pack(tmp_path / "a.pyio", tmp_path / "a.parquet")
+    # THEN it is refused at once, and the live log is all there is
+    assert problem.value.slug == "log-too-large"
+    assert [path.name for path in tmp_path.iterdir()] == ["a.pyio"]
+
+
+def test_pages_are_large(tmp_path: Path) -> None:
+    # GIVEN a log of many rows WHEN it is packed THEN its pages end where their bytes say, not after some rows
+    generate(tmp_path / "run.pyio", 200_000)
+    pack(tmp_path / "run.pyio", tmp_path / "run.parquet")
+    with (tmp_path / "run.parquet").open("rb") as file:
+        column = pq.read_metadata(file).row_group(0).column(0)
+        found, at = 0, column.data_page_offset
+        while at < column.data_page_offset + column.total_compressed_size:
+            header, length = pages._header(file.fileno(), at, at + column.total_compressed_size)
+            at += length + int(str(header[3]))
+            found += 1
+    assert found <= 1 + column.total_uncompressed_size // (1 << 20)
+
+
+@pytest.mark.parametrize("how", ["the same", "of their own", "in part without"])
+def test_dictionaries_of_row_groups(tmp_path: Path, how: str) -> None:
+    # GIVEN a packed log in several row groups, whose dictionaries are the same, or of the strings of each group, or
+    # too large to be one
+    log = open_log(_of_many_names(tmp_path / "run.pyio"))
+    pack(tmp_path / "run.pyio", tmp_path / "run.parquet")
+    expected = log.operations(ALL)
+    table = pq.read_table(tmp_path / "run.parquet")
+    names = [name for name in table.column_names if pa.types.is_dictionary(table.schema.field(name).type)]
+    limit = 300 if how == "in part without" else 1 << 20
+    with pq.ParquetWriter(
+        tmp_path / "new.parquet", table.schema, use_dictionary=names, dictionary_pagesize_limit=limit
+    ) as writer:
+        for first in range(0, len(table), 40):
+            part = table.slice(first, 40).combine_chunks()
+            writer.write_table(only_used(part) if how == "of their own" else part)
+    # WHEN it is read THEN it has the same rows
+    assert pq.read_metadata(tmp_path / "new.parquet").num_row_groups == 3
+    assert open_log(tmp_path / "new.parquet").operations(ALL).equals(expected)
+
+
+def _of_many_names(path: Path) -> Path:
+    writer = LogWriter()
+    thread = writer.thread(writer.process(100), 100)
+    for number in range(120):
+        thread.record("STAT", begin=2_000 + number, desc=writer.string(f"/data/{number // 2}"))
+    return writer.save(path)
+
+
+FINISH = """\
+import sys
+from pyio_trace.cli.main import main
+main(["finish", *sys.argv[1:]])
+print(*sorted(sys.modules))
+"""
+#: Each takes as long to import as a small log takes to pack and sum up.
+HEAVY = (
+    "pandas", "pyarrow.compute", "pyarrow.dataset", "pyarrow.fs", "pyarrow.parquet", "ssl", "numpy.ma", "rich",
+    "asyncio", "multiprocessing", "pyio_trace.insights.insights",
+)  # fmt: skip
+
+
+def test_the_end_of_a_small_run_imports_little(program: Runner) -> None:
+    # GIVEN the live log of a small program, which reads and writes by lines
+    text = "open('f', 'w').write('a line' * 9)\nfor line in open('f'): print(len(line))\n"
+    succeeded(program.traced(text))
+    # WHEN the log is packed and summed up in a process of its own
+    names = program.folder / "run.pyio", "--final", program.folder / "run.parquet"
+    outcome = succeeded(program.command([sys.executable, "-P", "-c", FINISH, *names]))
+    # THEN both are done, without any of the modules that would take the most time
+    assert open_log(program.folder / "run.parquet").rows() > 0 and "TRACING" in outcome.stderr
+    loaded = outcome.stdout.split()
+    assert "pyarrow._parquet" in loaded and not [name for name in HEAVY if name in loaded]
+
+
+def test_packing_and_the_summary_share_one_scan(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # GIVEN the live log of a run, of which each reading is noted
+    live = small_run(tmp_path / "run.pyio")
+    expected = summarize(open_log(live)).to_dict()
+    readings: list[Sequence[str]] = []
+    batches = LiveSource.batches
+
+    def noting(source: LiveSource, columns: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
+        readings.append(columns)
+        return batches(source, columns, rows)
+
+    monkeypatch.setattr(LiveSource, "batches", noting)
+    # WHEN its run ends THEN it is read for the packed log alone, besides the look at how sure parents are
+    assert main(["finish", str(live), "--final", str(tmp_path / "run.parquet")]) == 0
+    assert [len(columns) for columns in readings if "op" in columns] == [len(ALL_COLUMNS)]
+    # and the summary is that of the live log
+    packed = summarize(open_log(tmp_path / "run.parquet")).to_dict()
+    for part in ("time", "layers", "bytes", "files", "sites", "operations", "errors"):
+        assert packed[part] == expected[part]
+    assert "in.bin" in capsys.readouterr().err and not live.exists()
+
+
+def test_who_reads_along_gets_all_batches(tmp_path: Path) -> None:
+    # GIVEN a live log of several blocks
+    path = tmp_path / "run.pyio"
+    generate(path, 20_000)
+    whole = open_log(path).operations(ALL)
+    read: list[pa.RecordBatch] = []
+    # WHEN it is packed for somebody who reads along THEN that one got all of it, and the log is packed
+    finish_log(EndedLog(str(path), None), str(tmp_path / "run.parquet"), 0o600, read=read.extend)
+    assert sum(map(len, read)) == whole.num_rows == open_log(tmp_path / "run.parquet").rows()
+    assert [number for batch in read for number in batch["id"].to_pylist()] == whole["id"].to_pylist()

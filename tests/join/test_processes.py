@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from pyio_trace.analysis.summary import summarize
-from pyio_trace.join.opening import open_log
+from pyio_trace.analysis.summary.summarize import summarize
+from pyio_trace.join.sources.opening import open_log
 from pyio_trace.log import layout
-from pyio_trace.log.file import LogFile
+from pyio_trace.log.log_file import LogFile
 from tests.support.logwriter import LogWriter
 
 REAL = 1_700_000_000_000_000_000
@@ -43,9 +43,12 @@ def test_a_row_has_everything(writer: LogWriter, tmp_path: Path) -> None:
             "argv": ["python", "a b.py", ""], "executable": "/usr/bin/python3", "version": "3.11.7",
             "followed": True, "cwd": "/home", "lost": 2, "blind": ["io_uring", "mapped"], "stack_state": "full",
             "note": "n", "kernel_read": None, "kernel_written": None, "storage_read": None, "storage_written": None,
-            "major_faults": None, "unseen_read": None, "unseen_written": None, "mapped_touched": None,
+            "major_faults": None, "cpu_user": None, "cpu_system": None, "imports": 0, "import_time": 0,
+            "script_begin": None, "unseen_read": None, "unseen_written": None, "mapped_touched": None,
             "mapped_written": None,
-            "started_by": None, "site": None, "stack": None,
+            "started_by": None, "site": None, "call_stack": None, "end_by": "itself",
+            "process_kind": "script", "process_name": "a b.py", "global_rank": None, "local_rank": None,
+            "world_size": None,
         }
     ]  # fmt: skip
 
@@ -136,7 +139,7 @@ def test_lines_that_processes_come_from(writer: LogWriter, tmp_path: Path) -> No
     forked = writer.process(300, parent=shell, started_by=fork, begin=2_400, start=layout.START_FORK,
                             end_kind=layout.END_EXEC)  # fmt: skip
     writer.process(300, parent=forked, ppid=200, begin=2_500, start=layout.START_JOINED)
-    # GIVEN a child of which it is not known what started it, one with an id that leads nowhere, and one to a read
+    # GIVEN a child whose starter is not known, one whose starter's id leads nowhere, and one whose id leads to a read
     writer.process(400, parent=top, begin=2_600, start=layout.START_JOINED)
     writer.process(500, parent=top, started_by=0xFFFFFFFF, begin=2_700, start=layout.START_FORK)
     read = thread.record("READ", begin=2_800, stack=stack)
@@ -144,7 +147,7 @@ def test_lines_that_processes_come_from(writer: LogWriter, tmp_path: Path) -> No
     # WHEN the table is made THEN all that came of the line have it, and no others
     rows = table(writer, tmp_path)
     assert [row["site"] for row in rows] == [None, *["run.py:7:main"] * 3, None, None, None]
-    assert {row["stack"] for row in rows if row["site"]} == {"run.py:7:main"}
+    assert {row["call_stack"] for row in rows if row["site"]} == {"run.py:7:main"}
     assert [row["started_by"] for row in rows[:4]] == [None, start, fork, None]
 
 
@@ -167,7 +170,7 @@ def test_a_full_log(writer: LogWriter, tmp_path: Path) -> None:
         "operations_counted_only": 7, "since": REAL + 4_000, "reason": "disk full", "tracer_faults": 1,
     }  # fmt: skip
     counted = open_log(tmp_path / "run.pyio").counters().to_pylist()
-    assert [(row["pid"], row["layer"], row["op"], row["count"], row["bytes"]) for row in counted] == [
+    assert [(row["pid"], row["layer"], row["op"], row["calls"], row["bytes"]) for row in counted] == [
         (None, "app", "open", 2, 0),
         (100, "posix", "read", 5, 50),
     ]
@@ -178,7 +181,7 @@ def test_excluded_descriptors_are_counted(writer: LogWriter, tmp_path: Path) -> 
     amounts[layout.DESC_KINDS.index("pipe")] = 3
     writer.process(100, excluded_ops=amounts, excluded_bytes=amounts)
     (row,) = open_log(writer.save(tmp_path / "run.pyio")).counters().to_pylist()
-    assert (row["why"], row["kind"], row["count"], row["bytes"], row["op"]) == ("excluded", "pipe", 3, 3, None)
+    assert (row["why"], row["kind"], row["calls"], row["bytes"], row["op"]) == ("excluded", "pipe", 3, 3, None)
 
 
 def test_the_run(writer: LogWriter, tmp_path: Path) -> None:
@@ -212,7 +215,7 @@ def test_many_processes_are_read_once(writer: LogWriter, tmp_path: Path, monkeyp
 
     monkeypatch.setattr(LogFile, "structs", seen_structs)
     monkeypatch.setattr(LogFile, "read", seen_read)
-    # WHEN it is summed up THEN the processes and their counters are read from the file once, whoever asks
+    # WHEN it is summed up THEN the processes and their counters are read from the file only once
     summary = summarize(open_log(path))
     assert len([one for one in asked if one == f"structs {layout.PROCESS_ENTRY}"]) == 1
     assert len([one for one in asked if one == f"read {layout.MAX_OPS * layout.COUNTER.itemsize}"]) == len(ids)

@@ -11,12 +11,14 @@ from hypothesis import strategies as st
 
 from pyio_trace.errors import LogError
 from pyio_trace.events import OPERATION_COLUMNS
-from pyio_trace.join.opening import open_log
-from pyio_trace.join.pack import pack
+from pyio_trace.join.pack.packer import pack
+from pyio_trace.join.sources.opening import open_log
 from pyio_trace.log import layout
 from tests.support.logwriter import LogWriter
 
-ALL = (*OPERATION_COLUMNS, "op_class", "imported")
+pytestmark = pytest.mark.once  # reading logs is the same on every Python
+
+ALL = (*OPERATION_COLUMNS, "imported")
 
 
 def small_log() -> LogWriter:
@@ -178,12 +180,18 @@ def test_what_is_no_log_is_refused_with_a_reason(tmp_path: Path) -> None:
     assert refusal(tmp_path / "short").slug == "log-truncated"
 
 
-def test_a_log_of_another_version_says_which(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("version", "remedy"),
+    [(layout.VERSION + 6, "use a newer pyio_trace"), (layout.VERSION - 1, "pack it with the pyio_trace that wrote it")],
+)
+def test_a_log_of_another_version_says_which(tmp_path: Path, version: int, remedy: str) -> None:
+    # GIVEN a log that a later or an earlier pyio_trace wrote: operations of version 2 have no traits
     writer = LogWriter()
-    writer.header["version"] = layout.VERSION + 6
+    writer.header["version"] = version
+    # WHEN it is opened THEN it is refused, and the error says what reads it
     error = refusal(writer.save(tmp_path / "x"))
     assert error.slug == "log-version"
-    assert f"version {layout.VERSION + 6}" in str(error) and f"version {layout.VERSION};" in str(error)
+    assert f"version {version}," in str(error) and f"version {layout.VERSION}; {remedy}" in str(error)
 
 
 @settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -198,3 +206,19 @@ def test_a_damaged_parquet_log(tmp_path: Path, flips: list[tuple[float, int]]) -
         data[int(at * len(data))] = value
     (tmp_path / "damaged.parquet").write_bytes(data)
     read_all(tmp_path / "damaged.parquet")
+
+
+@pytest.mark.parametrize(("column", "optional"), [("pid", True), ("errno", False)])
+def test_a_schema_that_contradicts_its_row_groups(tmp_path: Path, column: str, optional: bool) -> None:
+    # GIVEN a packed log in whose schema a column that may have nulls may not, or the other way round
+    (tmp_path / "run.pyio").write_bytes(small_log().bytes())
+    path = tmp_path / "run.parquet"
+    pack(tmp_path / "run.pyio", path)
+    data = path.read_bytes()
+    # the field repetition_type of a SchemaElement, and the name behind it, in Thrift's compact protocol
+    old, new = (b"%\x02\x18", b"%\x00\x18") if optional else (b"%\x00\x18", b"%\x02\x18")
+    name = bytes([len(column)]) + column.encode()
+    assert data.count(old + name) == 1
+    path.write_bytes(data.replace(old + name, new + name))
+    # WHEN it is opened THEN it is refused: pyarrow would end the process when asked for the column's pages
+    assert refusal(path).slug == "log-damaged"

@@ -1,4 +1,4 @@
-"""An open log file: what becomes of it at the end."""
+"""A log file is closed at the end."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ def test_a_log_that_is_open_to_the_interpreters_end(program: Runner) -> None:
     # GIVEN a log that is still open when the interpreter has emptied the modules
     text = """
     import pyio_trace
-    from pyio_trace.log import file
+    from pyio_trace.log import log_file
     with pyio_trace.trace("run.pyio"):
         pass
     log = pyio_trace.open("run.pyio")
-    file.os = None
+    log_file.os = None
     del log
     """
     # WHEN it goes THEN nothing is said

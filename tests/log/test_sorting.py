@@ -1,4 +1,4 @@
-"""Our own forms of numpy's functions give what numpy's do."""
+"""Our replacements for numpy functions return what numpy's do."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pyio_trace.log.sorting import distinct, median
+from pyio_trace.log.sorting import distinct, find, median
 
 
 @given(st.lists(st.integers(-(2**63), 2**63 - 1) | st.integers(0, 3), max_size=30))
@@ -19,3 +19,13 @@ def test_distinct(numbers: list[int]) -> None:
 def test_median(numbers: list[float]) -> None:
     values = np.array(numbers)
     assert median(values) == np.median(values)
+
+
+def test_find() -> None:
+    table = np.array([2, 3, 7])
+    at, known = find(table, np.array([7, 1, 3, 5, 9]))
+    assert known.tolist() == [True, False, True, False, False]
+    assert table[at[known]].tolist() == [7, 3]
+    assert ((at >= 0) & (at < len(table))).all()
+    at, known = find(np.empty(0, np.int64), np.array([1, 2]))
+    assert at.tolist() == [0, 0] and not known.any()

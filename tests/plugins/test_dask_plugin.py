@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -17,6 +16,7 @@ from typing import Any
 import pytest
 
 from tests.support.programs import Outcome, Runner, clean_environment, succeeded
+from tests.support.waiting import wait_until
 
 pytest.importorskip("distributed")
 pytest.importorskip("pandas")
@@ -27,7 +27,7 @@ ROOT = Path(__file__).parents[2]
 
 #: Programs of these tests begin so: a cluster in the current folder, quick to make.
 START = """
-import os, signal, sys, time
+import os, signal, sys
 from pathlib import Path
 import dask
 from distributed import Client, LocalCluster, wait
@@ -81,7 +81,7 @@ def test_the_example_with_a_worker_killed(program: Runner) -> None:
     written: Counter[str] = Counter()
     for row in logs.select(layer="posix", op="write"):
         if (row["path"] or "").startswith(f"{program.folder / 'csv'}/"):
-            written[row["path"]] += row["moved"]
+            written[row["path"]] += row["bytes_moved"]
     renamed = {row["path"] for row in logs.select(op="rename", errno=0)}
     whole = sorted(program.folder.glob("csv/*.csv"))
     assert len(whole) == 16
@@ -95,14 +95,16 @@ def test_the_example_with_a_worker_killed(program: Runner) -> None:
     assert [path for path in (program.folder / "on-workers").iterdir() if f"-{victim}." in path.name]
 
 
-KILLED = START + """
+KILLED = (
+    START
+    + """
+from waiting import wait_until
 def stuck(name):
     with open(name, "wb", 0) as file:
         for n in range(100):
             file.write(bytes(10))
         Path(f"{name}-there").touch()
-        while not Path("goes-on").exists():
-            time.sleep(0.01)
+        wait_until(Path("goes-on").exists, "the other worker's end")
     return os.getpid()
 
 if __name__ == "__main__":
@@ -111,21 +113,22 @@ if __name__ == "__main__":
         client.register_plugin(PyioTrace("logs"))  # once more: nothing happens
         first = client.submit(write, "first", key="first").result()
         future = client.submit(stuck, "stuck", key="stuck")
-        while not Path("stuck-there").exists():
-            time.sleep(0.01)
+        wait_until(Path("stuck-there").exists, "the task")
         os.kill(first, signal.SIGKILL)
         Path("goes-on").touch()
         second = future.result()
         client.restart()
         third = client.submit(write, "third", key="third").result()
         print(first, second, third)
-        while len(PyioTrace.gather(client, "gathered")) < 3:  # the scheduler is told in its own time
-            time.sleep(0.05)
+        # the scheduler is told in its own time
+        wait_until(lambda: len(PyioTrace.gather(client, "gathered")) >= 3, "three logs")
 """
+)
 
 
 def test_killed_and_restarted(program: Runner) -> None:
     # GIVEN one worker with a nanny, killed in a task, restarted, and restarted once more by the client
+    program.write_waiting()
     first, second, third = map(int, succeeded(program.command([sys.executable, program.write(KILLED)])).stdout.split())
     # WHEN the logs in the shared folder, or those gathered, are opened THEN there is one a process
     for folder in ("logs", "gathered"):
@@ -143,7 +146,11 @@ def test_killed_and_restarted(program: Runner) -> None:
         assert [json.loads(row["detail"])["key"] for row in unfinished] == ["stuck"]
 
 
-UNMAPPABLE = START + """
+UNMAPPABLE = (
+    START
+    + """
+from waiting import wait_until
+
 if __name__ == "__main__":
     with cluster(1) as workers, Client(workers) as client:
         client.register_plugin(PyioTrace(sys.argv[1]))
@@ -151,17 +158,19 @@ if __name__ == "__main__":
         os.kill(first, signal.SIGKILL)
         second = client.submit(write, "second", key="second").result()
         print(first, second)
-        while len(client.get_events("pyio_trace")) < 2:  # the scheduler is told in its own time
-            time.sleep(0.05)
+        # the scheduler is told in its own time
+        wait_until(lambda: len(client.get_events("pyio_trace")) >= 2, "both workers' events")
         client.unregister_worker_plugin("pyio_trace")
         PyioTrace.gather(client, "gathered")
         for _, told in client.get_events("pyio_trace"):
             Path(told["path"]).unlink(missing_ok=True)
 """
+)
 
 
 def test_where_logs_cannot_be_mapped(program: Runner, place: Path) -> None:
     # GIVEN a folder for logs in which none can be mapped, a worker that is killed, and one that is no longer traced
+    program.write_waiting()
     out = succeeded(program.command([sys.executable, program.write(UNMAPPABLE), place]))
     assert "not gathered" not in out.stderr
     first, second = map(int, out.stdout.split())
@@ -176,7 +185,9 @@ def test_where_logs_cannot_be_mapped(program: Runner, place: Path) -> None:
         assert {(row["pid"], key_of(logs, row)) for row in on(logs, program.folder / name)} == {(pid, name)}
 
 
-STATES = START + """
+STATES = (
+    START
+    + """
 def after(pid, name):
     return write(name)
 
@@ -193,15 +204,16 @@ if __name__ == "__main__":
         del one, two
         print(*client.run(pyio_trace.current_run).values() and [""])
 """
+)
 
 
 def test_states_of_tasks_and_registering_again(program: Runner) -> None:
-    # GIVEN two tasks, one of which waits for the other, a plugin taken away and registered again
+    # GIVEN two tasks, one waiting for the other, and a plugin that is removed and registered again
     succeeded(program.command([sys.executable, program.write(STATES)]))
     logs = opened(program.folder / "logs")
     # WHEN the logs are read THEN each process has two: a stretch never takes the place of an earlier one
     assert len(list(logs.path.iterdir())) == 4
-    # AND each task has a span of its states, which has its execution within it, and of which nothing else is a part
+    # AND each task has a span of its states, which encloses its execution and nothing else
     for key, states in {"one": {"executing"}, "two": {"executing", "waiting"}}.items():
         (span,) = [row for row in logs.select(op="task states", layer="user") if f'"{key}"' in row["detail"]]
         (task,) = [row for row in logs.select(op="task", layer="app") if f'"{key}"' in row["detail"]]
@@ -218,7 +230,9 @@ def test_states_of_tasks_and_registering_again(program: Runner) -> None:
     assert not [row for row in logs.select(op="task states") if "again" in row["detail"]]
 
 
-THREADS = START + """
+THREADS = (
+    START
+    + """
 if __name__ == "__main__":
     with cluster(2, processes=False) as workers, Client(workers) as client:
         client.register_plugin(PyioTrace("logs"))
@@ -227,6 +241,7 @@ if __name__ == "__main__":
         print(PyioTrace.gather(client, "gathered", progress=True) != [])
     print(pyio_trace.current_run())
 """
+)
 
 
 def test_workers_that_are_threads_of_the_program(program: Runner) -> None:
@@ -240,25 +255,30 @@ def test_workers_that_are_threads_of_the_program(program: Runner) -> None:
     for n in range(8):
         rows = on(logs, program.folder / f"file-{n}")
         assert {key_of(logs, row) for row in rows} == {f"file-{n}"}
-        assert sum(row["moved"] for row in rows if row["op"] == "write") == 1000
+        assert sum(row["bytes_moved"] for row in rows if row["op"] == "write") == 1000
 
 
-ADAPTIVE = START + """
+ADAPTIVE = (
+    START
+    + """
+from waiting import wait_until
+
 if __name__ == "__main__":
     with cluster(0) as workers, Client(workers) as client:
         client.register_plugin(PyioTrace("logs"))
         workers.adapt(minimum=0, maximum=2, interval="50ms", wait_count=1)
         for n in range(2):  # there are none, one comes, it goes
             print(client.submit(write, f"file-{n}", key=f"file-{n}").result())
-            while client.scheduler_info()["workers"]:
-                time.sleep(0.05)
+            wait_until(lambda: not client.scheduler_info()["workers"], "the worker's end")
         for log in PyioTrace.gather(client, "gathered"):
             assert log.exists()
 """
+)
 
 
 def test_adaptive_scaling(program: Runner) -> None:
     # GIVEN a cluster whose workers come when there is work, and go when there is none
+    program.write_waiting()
     pids = [int(line) for line in succeeded(program.command([sys.executable, program.write(ADAPTIVE)])).stdout.split()]
     assert pids[0] != pids[1]
     # WHEN no worker is left to ask THEN the logs in the shared folder are gathered, and have each task
@@ -268,12 +288,15 @@ def test_adaptive_scaling(program: Runner) -> None:
         assert {(row["pid"], key_of(logs, row)) for row in rows} == {(pid, f"file-{n}")}
 
 
-LAUNCHED = START + """
+LAUNCHED = (
+    START
+    + """
 if __name__ == "__main__":
     with cluster(2) as workers, Client(workers) as client:
         client.register_plugin(PyioTrace("logs"))
         print(client.submit(write, "file", key="file").result())
 """
+)
 
 
 def test_a_run_that_is_traced_already_is_left_alone(program: Runner) -> None:
@@ -328,9 +351,7 @@ def test_preloaded_by_dask_worker(tmp_path: Path) -> None:
     told = tmp_path / "scheduler.json"
     with ExitStack() as stack:
         stack.enter_context(running(tmp_path, "scheduler", "--scheduler-file", told, "--port", 0, "--no-dashboard"))
-        deadline = time.monotonic() + 60
-        while not told.exists() and time.monotonic() < deadline:
-            time.sleep(0.05)
+        wait_until(told.exists, "the scheduler's address")
         address = json.loads(told.read_text())["address"]  # Dask takes it for an option of the preload's otherwise
         for n in range(2):
             options = ("--no-dashboard", "--nthreads", 1, "--name", f"worker-{n}")
@@ -338,12 +359,13 @@ def test_preloaded_by_dask_worker(tmp_path: Path) -> None:
             preload = ("--preload", "pyio_trace_plugins.dask", "--pyio-output", tmp_path / f"logs-{n}")
             stack.enter_context(running(tmp_path, "worker", address, *options, *preload, "--pyio-stacks", "site"))
         with Client(address, set_as_default=False) as client:
-            client.wait_for_workers(2, timeout=60)
+            client.wait_for_workers(2, timeout=240)
             pids = defaultdict(int)
             for n in range(2):
                 future = client.submit(write, str(tmp_path / f"file-{n}"), key=f"file-{n}", workers=[f"worker-{n}"])
-                pids[n] = future.result(60)
+                pids[n] = future.result(240)
             logs = PyioTrace.gather(client, tmp_path / "gathered")
+            addresses = {pid: address for address, pid in client.run(os.getpid).items()}
         assert len(logs) == 2
     # WHEN the logs are opened, gathered while the workers lived, or where they were left THEN the operations are there
     for folders in ([tmp_path / "gathered"] * 2, [tmp_path / "logs-0", tmp_path / "logs-1"]):
@@ -351,4 +373,6 @@ def test_preloaded_by_dask_worker(tmp_path: Path) -> None:
             found = opened(folder)
             rows = on(found, tmp_path / f"file-{n}")
             assert {(row["pid"], key_of(found, row)) for row in rows} == {(pids[n], f"file-{n}")}
-            assert sum(row["moved"] for row in rows if row["op"] == "write") == 500
+            assert sum(row["bytes_moved"] for row in rows if row["op"] == "write") == 500
+            # AND the worker is called by its address, though tracing began when it was there already
+            assert found.process(pids[n])["process_name"] == f"Dask worker {addresses[pids[n]].rpartition('/')[2]}"

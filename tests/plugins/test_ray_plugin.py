@@ -1,4 +1,4 @@
-"""The plugin for Ray: what it asks of a runtime environment, and real local clusters whose workers are traced by it."""
+"""The plugin for Ray: the runtime environment it requests, and real local clusters whose workers it traces."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ..support.programs import Outcome, Runner, clean_environment, succeeded
 from ..support.ray import START, surroundings, task_of
 
 plugin = pytest.importorskip("pyio_trace_plugins.ray", reason="the plugins are not installed")
-pytest.importorskip("ray", reason="Ray is not installed")
+pytestmark = pytest.mark.frameworks("ray")
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "ray_tasks.py"
 SIZE = 1 << 20
@@ -40,7 +40,7 @@ def test_it_adds_to_what_the_program_wants(tmp_path: Path) -> None:
     # GIVEN a runtime environment of the program's own
     theirs = {"working_dir": "/somewhere", "env_vars": {"A": "1", "PYIO_TRACE_STACKS": "off"}}
     ours = plugin.runtime_env(theirs, output=tmp_path / "logs", mode="profile")
-    # THEN all of it is still there, and its variables count; the original is as it was
+    # THEN all of it is still there, and its variables count; the original is unchanged
     assert ours["working_dir"] == "/somewhere"
     assert ours["env_vars"]["A"] == "1"
     assert ours["env_vars"]["PYIO_TRACE_STACKS"] == "off"
@@ -103,14 +103,14 @@ def moved(outcome: Outcome) -> Counter[tuple[str | None, str]]:
     for row in outcome.select(layer="posix", op=("read", "write")):
         if row["path"] and re.search(r"/(part-\d|torn)\.bin$", row["path"]):
             task = task_of(outcome, row)
-            found[task and task["name"], row["op"]] += row["moved"]
+            found[task and task["name"], row["op"]] += row["bytes_moved"]
     return found
 
 
 @pytest.mark.slow
 def test_a_local_job_with_kills_is_told_to_the_byte(example: Outcome) -> None:
     # GIVEN four tasks, an actor that is killed and restarted, a task that is killed in its middle
-    # THEN each byte of theirs is in its task
+    # THEN each of their bytes belongs to its task
     assert moved(example) == {
         ("write_part", "write"): 4 * SIZE,
         ("Reader.total", "read"): 2 * 4 * SIZE,

@@ -5,25 +5,27 @@ from __future__ import annotations
 import csv
 import io
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pyio_trace.analysis.facts import Mapped, Unseen
-from pyio_trace.analysis.groups import by_stack
-from pyio_trace.analysis.summary import summarize
-from pyio_trace.join.opening import open_log
+from pyio_trace.analysis.results.figures import Mapped, Unseen
+from pyio_trace.analysis.summary.summarize import summarize
+from pyio_trace.analysis.summary.weaknesses import weaknesses
+from pyio_trace.analysis.tables.groups import by_stack
+from pyio_trace.join.sources.opening import open_log
 from pyio_trace.report.folded import folded
-from pyio_trace.report.losses import unseen_lines
 from pyio_trace.report.plain import plain_lines
 from pyio_trace.report.sections import Section, Table
 from pyio_trace.report.tables import write_table
 from pyio_trace.report.terminal import print_sections
-from pyio_trace.report.text import print_summary
-from pyio_trace.report.units import counted, number, percent, seconds, shortened, size
+from pyio_trace.report.text import SEARCHED_AT_END, print_summary
+from pyio_trace.units import counted, number, percent, seconds, shortened, significant, size
 from tests.support.smallrun import small_run
+from tests.support.summaries import summary, unseen_lines
 
 
 @pytest.mark.parametrize(
@@ -51,11 +53,12 @@ def test_other_units() -> None:
         "1,234,567", "1 call", "2 children were",
     )  # fmt: skip
     assert shortened("/a/long/path/to/x.bin", 12) == ".../to/x.bin"
+    assert [significant(one) for one in (2.0, 2.284, 12.74, 999.4, 2489.7)] == ["2", "2.28", "12.7", "999", "2,490"]
 
 
 def text_of(path: Path) -> str:
     out = io.StringIO()
-    print_summary(summarize(open_log(small_run(path))), out)
+    print_summary(summarize(open_log(small_run(path))), out, names=None, overview=False)
     return out.getvalue()
 
 
@@ -67,10 +70,10 @@ def test_plain_summary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for part in (
         "pyio_trace: python train.py",
         "1 ms wall time",
-        "294 us in I/O, 21 % of the 1.40 ms that 2 processes lived",
+        "94 us in calls, 6.7 % of the 1.40 ms that 2 processes lived",
         "application asked for  29.4 KiB read",
         "1.27 x for reads",
-        "imports, kept apart    2 calls, 3 us, 500 B read",
+        "imports (not above)    2 calls, 3 us, 500 B read",
         "/home/u/train.py:10:main",
         "most common reads: 8,192 B x 2",
         "ENOENT",
@@ -102,8 +105,16 @@ def test_on_a_terminal(tmp_path: Path) -> None:
     print_sections([Section("Files", table=table), Section("Not seen", ["a [b] c"], bad=True)], screen)
     assert "/[red]d" in screen.getvalue() and "a [b] c" in screen.getvalue()  # never read as markup
     screen = Terminal()
-    print_summary(summarize(open_log(small_run(tmp_path / "run.pyio"))), screen)
+    print_summary(summarize(open_log(small_run(tmp_path / "run.pyio"))), screen, names=None)
     assert "Files by time" in screen.getvalue()
+
+
+@pytest.mark.parametrize(("operations", "said"), [(SEARCHED_AT_END, False), (SEARCHED_AT_END + 1, True)])
+def test_a_large_log_says_that_nobody_looked_for_findings(tmp_path: Path, operations: int, said: bool) -> None:
+    whole = summarize(open_log(small_run(tmp_path / "run.pyio")))
+    stream = io.StringIO()
+    print_summary(replace(whole, run=replace(whole.run, records_in_log=operations)), stream)
+    assert ("FINDINGS  not looked for in so many operations: pyio-trace insights LOG" in stream.getvalue()) == said
 
 
 def test_what_was_not_seen() -> None:
@@ -116,19 +127,21 @@ def test_what_was_not_seen() -> None:
         "mapped_touched": 3 << 20,
         "mapped_at_least": 8192,
         "mappings_unmeasured": 2,
+        "io_uring": 1,
+        "syscall": 2,
         "new_loss": 3,
     }
     mapped = [Mapped("/d/weights", 4, 3 << 20, 8192, 0)]
-    lines = unseen_lines(Unseen(losses, {"mapped": 2, "new": 1}, {"pipe": (3, 1024)}, [], mapped))
-    text = "\n".join(lines)
+    found = weaknesses(Unseen(losses, {"pipe": (3, 1024)}, [], mapped))
+    text = "\n".join(unseen_lines(summary(weaknesses=found)))
     for part in ("2 children were not followed", "gzip -d", "4 KiB of it could not be read", "new loss: 3",
-                 "about 5 MiB read and 0 B written by system calls that passed us by",
+                 "about 5 MiB read, 0 B written by system calls inside libc or without it",
                  "up to 3 MiB touched through mapped files, at least 8 KiB; 0 B written (estimated",
                  "/d/weights: up to 3 MiB touched, at least 8 KiB; 0 B written (estimated; 4 mappings)",
-                 "2 file mappings not measured", "2 processes mapped files", "(new)",
+                 "2 file mappings not measured", "1 process used io_uring", "2 processes made raw system calls",
                  "pipe 3 calls, 1 KiB"):  # fmt: skip
         assert part in text
-    assert unseen_lines(Unseen({}, {}, {}, [])) == []
+    assert weaknesses(Unseen({}, {}, [])) == []
 
 
 @pytest.fixture
@@ -179,7 +192,7 @@ def test_no_rows(table: pa.Table, kind: str) -> None:
 def test_folded(tmp_path: Path) -> None:
     stacks = by_stack(open_log(small_run(tmp_path / "run.pyio")))
     assert folded(stacks, "time").splitlines() == [
-        "(no stack) 216", "/home/u/train.py:10:main 61", "/home/u/train.py:20:main 27",
+        "/home/u/train.py:10:main 61", "/home/u/train.py:20:main 27", "(no stack) 16",
     ]  # fmt: skip
-    assert folded(stacks, "calls").splitlines()[1].endswith(" 1002")
-    assert folded(stacks, "bytes").splitlines()[2].endswith(" 9192")
+    assert folded(stacks, "calls").splitlines()[0].endswith(" 1002")
+    assert folded(stacks, "bytes").splitlines()[1].endswith(" 9192")

@@ -8,6 +8,9 @@ log is built in memory and written out by save().
 from __future__ import annotations
 
 import re
+import shutil
+import subprocess
+import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,21 +20,27 @@ import numpy as np
 
 from pyio_trace.log import layout
 
-OPERATIONS_DEF = Path(__file__).resolve().parents[2] / "csrc" / "core" / "operations.def"
-_OP = re.compile(r'^OP\((\w+), "([^"]*)", (\w+), (\w+), (\w+)\)', re.MULTILINE)
+_CORE = Path(__file__).resolve().parents[2] / "csrc" / "core"
+_OP = re.compile(r"^OP(?:_WITH)?\((\w+),", re.MULTILINE)
+#: Prints the core's table of operations: what its traits are is worked out in C only.
+_PRINT_TABLE = """
+#include "format/operations.h"
+#include <stdio.h>
+int main(void) { return fwrite(pt_operation_table, sizeof pt_operation_table, 1, stdout) != 1; }
+"""
 HOST, BOOT = "testhost", "00000000-0000-0000-0000-000000000000"
 
 
 def _operations() -> tuple[dict[str, int], np.ndarray]:
-    rows = np.zeros(layout.MAX_OPS, layout.OP_ROW)
-    numbers = {}
-    for number, (key, name, layer, klass, shape) in enumerate(_OP.findall(OPERATIONS_DEF.read_text())):
-        numbers[key] = number
-        rows[number]["name"] = name.encode()
-        rows[number]["layer"] = getattr(layout, layer)
-        rows[number]["klass"] = getattr(layout, klass)
-        rows[number]["shape"] = getattr(layout, f"SHAPE_{shape}")
-    return numbers, rows
+    names = _OP.findall((_CORE / "format" / "operations.def").read_text())
+    numbers = {key: number for number, key in enumerate(names)}
+    with tempfile.TemporaryDirectory() as folder:
+        program = Path(folder) / "table"
+        words = [shutil.which("cc") or "gcc", "-std=gnu11", f"-I{_CORE}", "-o", str(program), "-xc", "-"]
+        words.append(str(_CORE / "format" / "operations.c"))
+        subprocess.run(words, input=_PRINT_TABLE, text=True, check=True)
+        table = subprocess.run([str(program)], stdout=subprocess.PIPE, check=True).stdout
+    return numbers, np.frombuffer(table, layout.OP_ROW)
 
 
 #: C name of an operation ("PREAD") -> its number; and the operation table.
@@ -207,12 +216,13 @@ class LogWriter:
         self.put(at, np.array((head, file_id, function_id, first_line, 0), layout.CODE))
         return at >> layout.ID_SHIFT
 
-    def stack(self, *frames: tuple[int, int], truncated: int = 0) -> int:
-        """A stack of (code id, line), innermost first; returns its id."""
-        size = layout.STACK.itemsize + len(frames) * layout.FRAME.itemsize
+    def stack(self, *frames: tuple[int, int], truncated: int = 0, submitters: tuple[int, ...] = ()) -> int:
+        """A stack of (code id, line), innermost first; submitters: ids of stacks; returns its id."""
+        every = [*frames, *((submitter, 0) for submitter in submitters)]
+        size = layout.STACK.itemsize + len(every) * layout.FRAME.itemsize
         at = self.allocate(size)
-        head = np.array(((layout.HEAP_STACK, size), len(frames), truncated), layout.STACK)
-        self.put(at, head.tobytes() + np.array(list(frames), layout.FRAME).tobytes())
+        head = np.array(((layout.HEAP_STACK, size), len(frames), truncated, len(submitters)), layout.STACK)
+        self.put(at, head.tobytes() + np.array(every, layout.FRAME).tobytes())
         return at >> layout.ID_SHIFT
 
     def desc(self, fd: int, path: str | bytes | int, **fields: int) -> int:

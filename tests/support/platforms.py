@@ -1,4 +1,4 @@
-"""Other platforms than this machine's: how C code is built for them, and run without a Python of theirs.
+"""Platforms other than this machine: how C code is built for them and run without their Python.
 
 The core is built by the platform's compiler from the sources here, and started by tests/csrc/caller.c.  The log that
 the program leaves is read by the Python of the tests.
@@ -19,6 +19,7 @@ from tests.support.programs import clean_environment
 
 ROOT = Path(__file__).resolve().parents[2]
 CSRC = ROOT / "tests" / "csrc"
+CORE = ROOT / "csrc" / "core"
 #: As CMakeLists.txt has them.
 CORE_FLAGS = ["-std=gnu11", "-O2", "-fPIC", "-shared", "-fvisibility=hidden", "-fno-strict-aliasing", "-D_GNU_SOURCE",
               "-DPT_BUILDING_CORE", "-Wall", "-Wextra", "-Wno-cast-function-type", "-Wl,-z,defs",
@@ -47,7 +48,7 @@ class Platform:
 
     def compile(self, flags: Sequence[str], sources: Sequence[Path], out: Path) -> Path:
         """Builds a program or a library; a warning is a failure."""
-        words = [self.compiler, *flags, "-o", str(out), *map(str, sources), "-ldl", "-lpthread"]
+        words = [self.compiler, *flags, f"-I{CORE}", "-o", str(out), *map(str, sources), "-ldl", "-lpthread"]
         told = subprocess.run(words, capture_output=True, text=True)
         assert (told.returncode, told.stderr) == (0, ""), told.stderr
         return out
@@ -88,7 +89,7 @@ def caller(name: str, folder: Path) -> Caller:
     program = platform.compile(flags, [CSRC / "caller.c"], folder / "caller")
     if platform.installed:
         return Caller(platform, program, installed_core())
-    sources = sorted((ROOT / "csrc" / "core").glob("*.c"))
+    sources = sorted(CORE.rglob("*.c"))
     return Caller(platform, program, platform.compile(CORE_FLAGS, sources, folder / "libpyio_trace.so"))
 
 

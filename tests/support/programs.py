@@ -8,6 +8,7 @@ environment in which only the test's own PYIO_TRACE_* variables are set.
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import textwrap
@@ -21,10 +22,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 import pyio_trace
-from pyio_trace.join.facade import Log
+from pyio_trace.join.sources.facade import Log
+from tests.support import waiting
 
 #: No program of a test may take longer: a hang is a finding.
-TIMEOUT = 120
+TIMEOUT = 300
 
 Row = dict[str, Any]
 
@@ -118,6 +120,10 @@ class Runner:
         path.write_text(textwrap.dedent(text))
         return path
 
+    def write_waiting(self) -> None:
+        """tests/support/waiting.py beside the programs, for them to import."""
+        shutil.copy(waiting.__file__, self.folder)
+
     def traced(
         self,
         text: str,
@@ -150,7 +156,10 @@ class Runner:
         return self._run(words, env or {}, self.folder / "none.pyio", before, stdin)
 
     def command(
-        self, words: Sequence[object], env: Mapping[str, str | None] | None = None, log: str | Path = "run.pyio",
+        self,
+        words: Sequence[object],
+        env: Mapping[str, str | None] | None = None,
+        log: str | Path = "run.pyio",
         cwd: Path | None = None,
     ) -> Outcome:
         """Runs any command in the folder."""
@@ -187,9 +196,9 @@ def alike(outcome: Outcome, bare: Outcome) -> Outcome:
 
 def accounted(outcome: Outcome, op: str, path: str | Path) -> int:
     """How often the log has an operation on a file: its records, and what it only counted of it on any file."""
-    recorded = sum(row["count"] for row in outcome.select(op=op, path=path))
+    recorded = sum(row["calls"] for row in outcome.select(op=op, path=path))
     counters = outcome.log.counters().to_pylist()
-    return recorded + sum(row["count"] for row in counters if row["op"] == op and row["why"] == "counted")
+    return recorded + sum(row["calls"] for row in counters if row["op"] == op and row["why"] == "counted")
 
 
 def succeeded(outcome: Outcome) -> Outcome:

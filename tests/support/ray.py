@@ -1,4 +1,4 @@
-"""A local Ray for tests: in a short folder of its own (sockets' names are limited), and gone at the end."""
+"""A local Ray for tests, in a folder with a short path (socket names are limited), removed at the end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A small run made by hand, whose figures can be worked out on paper.
+"""A small run made by hand; its figures can be worked out on paper.
 
 Two processes on one host.  Ticks are ns and start at 1,000; process 100 lives
 from 1,000 to 1,001,000, process 200 from 500,000 until it is killed at 900,000.

@@ -1,4 +1,4 @@
-"""How many bytes went to and from each file, as strace saw it: ground truth beside the log of the same run."""
+"""Bytes read from and written to each file as strace saw them: ground truth for the log of the same run."""
 
 from __future__ import annotations
 
@@ -60,9 +60,9 @@ def moved_by_posix(outcome: Outcome, wanted: Callable[[str], bool]) -> dict[str,
     read: dict[str, int] = defaultdict(int)
     written: dict[str, int] = defaultdict(int)
     for row in outcome.rows:
-        if row["layer"] == "posix" and row["path"] and wanted(row["path"]) and row["moved"]:
+        if row["layer"] == "posix" and row["path"] and wanted(row["path"]) and row["bytes_moved"]:
             if row["op"] in ("read", "pread", "readv", "preadv", "preadv2"):
-                read[row["path"]] += row["moved"]
+                read[row["path"]] += row["bytes_moved"]
             elif row["op"] in ("write", "pwrite", "writev", "pwritev", "pwritev2"):
-                written[row["path"]] += row["moved"]
+                written[row["path"]] += row["bytes_moved"]
     return {path: (read[path], written[path]) for path in {*read, *written}}

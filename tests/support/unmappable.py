@@ -1,4 +1,6 @@
-"""python unmappable.py FOLDER MOUNTPOINT: the folder again, as a file system that has no shared mappings.
+"""python unmappable.py FOLDER MOUNTPOINT [FAULT]: mounts the folder as a file system without shared mappings.
+
+With a fault it has them.  owner: every file is one user's; mode: every file can be read by all.
 
 What some network and cluster file systems are like: FUSE with direct I/O, of
 which the kernel maps nothing that is to be written back.
@@ -18,12 +20,18 @@ class Mirror(mfusepy.Operations):
     use_ns = True
     _STAT = ("st_mode", "st_nlink", "st_uid", "st_gid", "st_size", "st_ino")
 
-    def __init__(self, root: str) -> None:
+    def __init__(self, root: str, fault: str = "") -> None:
         self.root = root
+        self.fault = fault
 
     def getattr(self, path, fh=None):
         status = os.lstat(self.root + path)
-        return {name: getattr(status, name) for name in self._STAT} | {"st_mtime": status.st_mtime_ns}
+        told = {name: getattr(status, name) for name in self._STAT} | {"st_mtime": status.st_mtime_ns}
+        if self.fault == "owner":
+            told["st_uid"] = 65534
+        if self.fault == "mode":
+            told["st_mode"] |= 0o644
+        return told
 
     def readdir(self, path, fh):
         return [".", "..", *os.listdir(self.root + path)]
@@ -57,4 +65,5 @@ class Mirror(mfusepy.Operations):
 
 
 if __name__ == "__main__":
-    mfusepy.FUSE(Mirror(sys.argv[1]), sys.argv[2], foreground=True, direct_io=True, nothreads=True)
+    faults = sys.argv[3:]
+    mfusepy.FUSE(Mirror(sys.argv[1], *faults), sys.argv[2], foreground=True, direct_io=not faults, nothreads=True)

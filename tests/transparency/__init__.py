@@ -1,4 +1,4 @@
 """Other people's tests, untraced and traced: they must end the same.
 
-`python -m tests.transparency --write` runs them and writes docs/transparency.md.
+`python -m tests.transparency --write` runs them and writes docs/evidence/transparency.md.
 """

@@ -2,7 +2,7 @@
 
 Runs test modules untraced and traced and says what differs.  Results are kept
 in the work folder, a JSON file for each interpreter and module; --write makes
-docs/transparency.md of all that are there.  Without modules: those that have
+docs/evidence/transparency.md of all that are there.  Without modules: those that have
 no result yet for this commit (--again: all).  Exit status 1: something differs.
 """
 
@@ -23,7 +23,7 @@ def main(words: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.transparency")
     parser.add_argument("modules", nargs="*", help="such as test_io or h5py.tests; default: all")
     parser.add_argument("--python", action="append", type=Path, help="an interpreter; default: all of pyenv's")
-    parser.add_argument("--write", action="store_true", help="write docs/transparency.md")
+    parser.add_argument("--write", action="store_true", help="write docs/evidence/transparency.md")
     parser.add_argument("--again", action="store_true", help="also what has a result of this commit")
     parser.add_argument("--no-run", action="store_true", help="only write the page, of the results that are there")
     chosen = parser.parse_args(words)

@@ -1,4 +1,4 @@
-"""docs/transparency.md, from the results in the work folder."""
+"""docs/evidence/transparency.md, from the results in the work folder."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.transparency.environments import ROOT, WORK
 from tests.transparency.outcomes import WHOLE, Difference, Run
 from tests.transparency.reasons import reason_for
 
-PAGE = ROOT / "docs" / "transparency.md"
+PAGE = ROOT / "docs" / "evidence" / "transparency.md"
 
 #: Losses that would be faults of the capture itself.  Children that are not followed are the tests' own doing
 #: (an empty environment, python -S), and a log that was counted only has reached the limit of its size.
@@ -81,24 +81,25 @@ def write() -> None:
 _INTRODUCTION = """\
 # Transparency
 
-Does a traced program notice? The tests of CPython itself and of four libraries ask it some tens of thousands of
-questions. Each module was run untraced and traced (`PYIO_TRACE=1`, so that the programs that it starts are traced
-too), and the outcomes of **every single test** were compared: passed, failed with which exception, skipped with which
-reason, and what regrtest found changed in its own interpreter afterwards (environment, files, threads, warnings).
-Written by `python -m tests.transparency --write` ([tests/transparency](../tests/transparency)); part of it runs in CI.
+Does a traced program notice? The tests of CPython and of four libraries answer that. Each module was run untraced
+and traced (`PYIO_TRACE=1`, so the programs it starts are traced too), and the outcome of **every single test** was
+compared: passed, failed with which exception, skipped with which reason, and what regrtest found changed in its own
+interpreter afterwards (environment, files, threads, warnings). `python -m tests.transparency --write` writes this
+page; part of it runs in CI.
 
-- A test whose outcomes differ is run again three times each way. It counts as a difference if no outcome came up both
+- A test whose outcomes differ is run three more times each way. It counts as a difference if no outcome came up both
   ways, or if it crashed or hung only when traced. The others are listed at the end, with how often.
 - A test that fails both ways must fail with the same exception. Most of those are pandas': its wheel ships the tests
-  without their data files. The rest need a server or MPI, are made for a build of another kind, or do not expect root.
+  without their data files. The rest need a server or MPI, are for another kind of build, or do not expect root.
 - *Operations* are the rows in the log of the traced run: the proof that it was traced.
-- The tracer may say nothing on stderr, and the log must be whole. Either counts as a difference.
-- regrtest's resources are `all,-network,-urlfetch,-gui,-audio,-cpu`. 3.11 and 3.12 here lack the small files that run
-  multiprocessing's tests by each start method; the harness has its own. concurrent.futures' tests are those of 3.13.
-- Left out, since they hang on this machine untraced as well: test_socket.ThreadedVSOCKSocketStreamTest; and, of
-  concurrent.futures on 3.11 and 3.12, test_shutdown_deadlock_pickle, in which an executor of these versions can lock
-  itself out (its manager thread joins the feeder thread, which waits for a lock that the first one holds): of 288
-  untraced runs of it on 3.12.1 8 hung, of 146 traced ones 1.
+- A line of the tracer on stderr, or an incomplete log, counts as a difference.
+- regrtest's resources are `all,-network,-urlfetch,-gui,-audio,-cpu`. The 3.11 and 3.12 used here lack the small
+  files that run multiprocessing's tests by each start method; the harness has its own. concurrent.futures' tests are
+  those of 3.13.
+- Two tests are left out because they also hang untraced: test_socket.ThreadedVSOCKSocketStreamTest and, on 3.11 and
+  3.12, concurrent.futures' test_shutdown_deadlock_pickle. In the latter an executor can deadlock: its manager thread
+  joins the feeder thread, which waits for a lock the manager holds. On 3.12.1, 8 of 288 untraced runs hung, and 1 of
+  146 traced ones.
 """
 
 

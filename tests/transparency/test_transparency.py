@@ -1,4 +1,4 @@
-"""A part of docs/transparency.md, with the interpreter that runs this; and that the harness can see what it is for."""
+"""A part of docs/evidence/transparency.md, with this interpreter; and that the harness sees what it is for."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ import pytest
 from tests.transparency import environments, outcomes, page, running, suites
 from tests.transparency.outcomes import WHOLE
 from tests.transparency.suites import Module
+
+pytestmark = pytest.mark.once  # of the harness and its page
 
 #: Those that see most of what tracing touches, in some seconds each.
 _PART = [

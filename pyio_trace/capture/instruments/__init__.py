@@ -1,1 +1,1 @@
-"""One file a library, named as one imports it; see capture/instrument.py and docs/adding-a-library.md."""
+"""One file a library, named as the library is imported; see docs/how-to/add-a-library.md."""

@@ -1,14 +1,14 @@
-"""PyTorch's DataLoader: which epoch, batch and worker a wait or a fetch is of.
+"""PyTorch's DataLoader: the epoch, batch and worker of each wait and fetch.
 
-The trainer's iterators know: they hand out the batches' numbers, and are asked.
-A worker is told a batch's number with what to fetch, through its own queue, and
-fetches that next: what it gets from the queue is looked at.  Which loader and
-epoch it works for, the trainer notes in the process object that becomes the
-worker, however it is started; what ends an epoch comes through the queue too.
+In the trainer, iterators number the batches and hand them out.  A worker receives
+the number of a batch, and what to fetch for it, through a queue of its own and
+fetches that next, so we inspect what the queue returns.  The trainer stores the
+loader and the epoch in the process object that becomes the worker, however that
+is started; the end of an epoch comes through the queue too.
 
-A loader is named by its trainer's process and a number, so that a reader can
-join waits and fetches on (loader, epoch, batch) across all processes of a host.
-Nothing of the program's is kept alive: the tables below hold weak references.
+A loader is named by its trainer's pid and a number, so waits and fetches can be
+joined on (loader, epoch, batch) across all processes of a host.  The tables
+below hold weak references and keep no object of the program alive.
 """
 
 from __future__ import annotations
@@ -17,27 +17,29 @@ import os
 import sys
 from _weakref import ref
 
-from pyio_trace.capture.remembered import address
+from pyio_trace import native
+from pyio_trace.capture.instrumentation.weak_id_map import address
+from pyio_trace.capture.instruments.multiprocessing import target_name
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    Told = dict[str, object]
+    Details = dict[str, object]
 
 _KEY = "pyio_trace.dataloader"  # in the configuration of a worker's process object
 _MAP = 0  # torch.utils.data.dataloader._DatasetKind.Map
-_ARGUMENT_QUEUE, _ARGUMENT_DONE = 2, 4  # of torch.utils.data._utils.worker._worker_loop, ever since 1.2
+_ARGUMENT_QUEUE, _ARGUMENT_DONE = 2, 4  # of torch.utils.data._utils.worker._worker_loop, since 1.2
 
 _numbers = iter(range(1 << 62))  # taking the next one is atomic
 _loaders: dict[int, _Loader] = {}  # by id of the DataLoader
 _iterators: dict[int, _Iterator] = {}  # by id of its iterator
-_worker: _Worker | None = None  # what this process is, if it is one
+_worker: _Worker | None = None  # this process, if it is a worker
 
 
 class _Loader:
-    """A DataLoader of this process.  epochs: begun so far."""
+    """A DataLoader of this process.  epochs: the number begun so far."""
 
     __slots__ = ("epochs", "name", "pid", "ref")
 
@@ -49,8 +51,11 @@ class _Loader:
 
 
 class _Iterator:
-    """An iterator of a DataLoader.  epoch: None where its beginning was not seen; workers: by batch, of those that
-    have come and were not handed out yet; last: the batch that came last."""
+    """An iterator of a DataLoader.
+
+    epoch: None if its beginning was not seen.  workers: by batch, for batches
+    that have arrived and were not yet returned.  last: the latest batch to arrive.
+    """
 
     __slots__ = ("epoch", "last", "loader", "ref", "workers")
 
@@ -61,30 +66,33 @@ class _Iterator:
         self.workers: dict[int, int] = {}
         self.last: int | None = None
 
-    def told(self) -> Told:
+    def details(self) -> Details:
         return {"loader": self.loader.name} if self.epoch is None else {"loader": self.loader.name, "epoch": self.epoch}
 
 
 class _Worker:
-    """This process, a worker.  given: the batch that it is to fetch next, and the id of what that is made of."""
+    """This process, which is a worker.  next: the batch that it fetches next, and the id of the batch's indices."""
 
-    __slots__ = ("fetches", "given", "info", "queue", "told")
+    __slots__ = ("details", "fetches", "info", "next", "queue")
 
     def __init__(self, info: Any) -> None:
         process = sys.modules["multiprocessing.process"].current_process()
         arguments = getattr(process, "_args", ())
         self.info = info
         self.queue = arguments[_ARGUMENT_QUEUE] if len(arguments) > _ARGUMENT_QUEUE else None
-        self.given: tuple[int, int] | None = None
+        self.next: tuple[int, int] | None = None
         self.fetches = 0
-        self.told: Told = {"worker": info.id}
-        noted = process._config.get(_KEY)
-        if noted is not None:
-            self.told = {"loader": noted[0], "epoch": noted[1], **self.told}
+        self.details: Details = {"worker": info.id}
+        stored = process._config.get(_KEY)
+        if stored is not None:
+            self.details = {"loader": stored[0], "epoch": stored[1], **self.details}
+        if native.core is not None:
+            loader = "DataLoader" if stored is None else f"DataLoader {stored[0].partition('.')[2]}"
+            native.core.name_process("DataLoader worker", f"{loader}, worker {info.id}")
 
 
 def forget() -> None:
-    """Nothing is traced any more."""
+    """Tracing has stopped."""
     global _worker
     _loaders.clear()
     _iterators.clear()
@@ -95,7 +103,7 @@ def forget() -> None:
 
 
 def _find(table: dict[int, Any], thing: object) -> Any:
-    """The entry of just this object: another may have had its address."""
+    """The entry of this very object: another object may have had its address before."""
     entry = table.get(address(thing))
     return entry if entry is not None and entry.ref() is thing else None
 
@@ -110,14 +118,14 @@ def _put(table: dict[int, Any], thing: object, entry: Any) -> Any:
 
 def _next_epoch(dataloader: object) -> tuple[_Loader, int]:
     loader: _Loader | None = _find(_loaders, dataloader)
-    if loader is None or loader.pid != os.getpid():  # a forked child's is another one
+    if loader is None or loader.pid != os.getpid():  # in a forked child it counts as another loader
         loader = _put(_loaders, dataloader, _Loader(dataloader))
     loader.epochs += 1
     return loader, loader.epochs - 1
 
 
 def _iterator(iterator: object) -> _Iterator:
-    """Of one that was there before tracing began, neither the loader nor the epoch is known."""
+    """Its entry.  If it is older than tracing, its loader and epoch are not known."""
     found: _Iterator | None = _find(_iterators, iterator)
     if found is None:
         found = _Iterator(iterator, _Loader(None), None)
@@ -131,7 +139,7 @@ def begins(iterator: object, loader: object) -> None:
 
 
 def begins_again(iterator: object, loader: object, first_iter: bool = False) -> None:
-    """_MultiProcessingDataLoaderIter._reset: the same workers go on to another epoch."""
+    """_MultiProcessingDataLoaderIter._reset: the same workers continue with another epoch."""
     if not first_iter:
         known = _iterator(iterator)
         known.loader, known.epoch = _next_epoch(loader)
@@ -139,8 +147,8 @@ def begins_again(iterator: object, loader: object, first_iter: bool = False) -> 
 
 
 def starts(process: Any) -> None:
-    """BaseProcess.start: a worker's process object goes with it, forked or pickled."""
-    if getattr(process._target, "__name__", None) != "_worker_loop" or len(process._args) <= _ARGUMENT_DONE:
+    """BaseProcess.start: the worker gets a copy of its process object, by fork or pickle."""
+    if target_name(process) != "_worker_loop" or len(process._args) <= _ARGUMENT_DONE:
         return
     for known in reversed(list(_iterators.values())):
         if getattr(known.ref(), "_workers_done_event", None) is process._args[_ARGUMENT_DONE]:
@@ -148,30 +156,30 @@ def starts(process: Any) -> None:
             return
 
 
-def iterating(result: Any, loader: Any) -> Told:
-    """DataLoader.__iter__, once it has returned."""
+def iterating(result: Any, loader: Any) -> Details:
+    """After DataLoader.__iter__."""
     workers = [process.pid for process in getattr(result, "_workers", ())]
-    return {**_iterator(result).told(), "num_workers": loader.num_workers, "workers": workers}
+    return {**_iterator(result).details(), "num_workers": loader.num_workers, "workers": workers}
 
 
 def _in_turn(iterator: Any) -> bool:
-    """Whether it is sure beforehand which batch comes next: no worker ends early, none overtakes."""
+    """Whether the next batch is known beforehand: no worker ends early, and batches stay in order."""
     return iterator._dataset_kind == _MAP and getattr(iterator, "_in_order", True)
 
 
-def waits(iterator: Any) -> Told:
-    """__next__, before the call."""
-    told = _iterator(iterator).told()
+def waits(iterator: Any) -> Details:
+    """Before __next__."""
+    details = _iterator(iterator).details()
     tasks = getattr(iterator, "_task_info", None)
     if tasks is not None and _in_turn(iterator):
         task = tasks.get(iterator._rcvd_idx)
         if task:
-            told["batch"], told["worker"] = iterator._rcvd_idx, task[0]
-    return told
+            details["batch"], details["worker"] = iterator._rcvd_idx, task[0]
+    return details
 
 
 def takes(result: Any, iterator: Any, *args: object, **kwargs: object) -> None:
-    """_MultiProcessingDataLoaderIter._try_get_data, once it has returned (whether there was one, (batch, data))."""
+    """After _MultiProcessingDataLoaderIter._try_get_data, which returns (success, (batch, data))."""
     if result is None or not result[0]:
         return
     batch = result[1][0]
@@ -182,8 +190,8 @@ def takes(result: Any, iterator: Any, *args: object, **kwargs: object) -> None:
         known.last = batch
 
 
-def waited(result: object, iterator: Any) -> Told | None:
-    """__next__, once it has returned: what could not be said before."""
+def waited(result: object, iterator: Any) -> Details | None:
+    """After __next__: what was not known before."""
     if getattr(iterator, "_task_info", None) is None:
         return {"batch": iterator._num_yielded - 1}
     known = _iterator(iterator)
@@ -206,32 +214,32 @@ def _this_worker() -> _Worker | None:
 
 
 def gets(result: object, queue: object, *args: object, **kwargs: object) -> None:
-    """multiprocessing.Queue.get, once it has returned: a worker's own queue has (batch, what it is made of)."""
+    """After multiprocessing.Queue.get: a worker's own queue delivers (batch, indices)."""
     worker = _this_worker()
     if worker is None or queue is not worker.queue:
         return
-    worker.given = None
+    worker.next = None
     if type(result) is tuple and len(result) == 2:
-        worker.given = result[0], address(result[1])
-    elif type(result).__name__ == "_ResumeIteration" and isinstance(worker.told.get("epoch"), int):
-        worker.told["epoch"] = worker.told["epoch"] + 1  # type: ignore[operator]
+        worker.next = result[0], address(result[1])
+    elif type(result).__name__ == "_ResumeIteration" and isinstance(worker.details.get("epoch"), int):
+        worker.details["epoch"] = worker.details["epoch"] + 1  # type: ignore[operator]
 
 
-def fetches(fetcher: object, made_of: object) -> Told | None:
-    """fetch, in a worker or, where there are none, in the trainer."""
+def fetches(fetcher: object, indices: object) -> Details | None:
+    """Before fetch: in a worker, or without workers in the trainer."""
     worker = _this_worker()
-    given = worker.given if worker is not None else None
-    if given is None or given[1] != address(made_of):
-        for known in reversed(list(_iterators.values())):  # one without workers, perhaps within a worker
+    given = worker.next if worker is not None else None
+    if given is None or given[1] != address(indices):
+        for known in reversed(list(_iterators.values())):  # a loader without workers, perhaps inside a worker
             iterator = known.ref()
             if iterator is not None and getattr(iterator, "_dataset_fetcher", None) is fetcher:
-                return {**known.told(), "batch": iterator._num_yielded}
+                return {**known.details(), "batch": iterator._num_yielded}
         given = None
     if worker is None:
         return None
-    worker.given = None
-    told = {**worker.told, "ordinal": worker.fetches}
+    worker.next = None
+    details = {**worker.details, "ordinal": worker.fetches}
     worker.fetches += 1
     if given is not None:
-        told["batch"] = given[0]
-    return told
+        details["batch"] = given[0]
+    return details

@@ -1,10 +1,9 @@
-"""Files and paths that a program gives to a library, asked for no more than can be known without its own code.
+"""The paths of files that a program gives to a library, without running the program's code.
 
-A file object may be anybody's: one that opens its file when it is first asked
-for anything, one whose name is a property with side effects, one that counts
-its calls.  So only types of the standard library that are written in C, and
-pathlib's, are asked, and only if they are exactly these; of others, the type is
-looked at and not the object.  csrc/ext/about.c does likewise.
+A file object may be of any class: it may open its file on first use, have a name
+that is a property with side effects, or count its calls.  So only objects of
+exactly the C types of the standard library, and of pathlib's types, are asked.
+Of others, only the type is inspected.  csrc/ext/watch/extract.c does the same.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from __future__ import annotations
 import sys
 from _io import BufferedRandom, BufferedReader, BufferedWriter, FileIO, TextIOWrapper
 
-from pyio_trace.capture.faults import is_the_programs
+from pyio_trace.capture.instrumentation.exception_origin import is_the_programs
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,7 +21,7 @@ _BUFFERED = (BufferedReader, BufferedWriter, BufferedRandom)
 
 
 def path_of(given: Any) -> str | bytes | None:
-    """Of a path, or of Python's own file object; None: it has none, or would have to be asked."""
+    """The path of a path object or of one of Python's own file objects; None if it has none, or is of another type."""
     if isinstance(given, (str, bytes)):
         return given
     if _is_pathlibs(type(given)):
@@ -43,24 +42,29 @@ def _name_of(file: Any) -> Any:
         if type(file) in _BUFFERED:
             file = file.raw
         return file.name if type(file) is FileIO else None
-    except (AttributeError, ValueError) as problem:  # it has been detached
+    except (AttributeError, ValueError) as problem:  # detached
         if is_the_programs(problem):
             raise
         return None
 
 
+def plain(text: str) -> str:
+    """The text of a str, also of a subclass, whose methods may be the program's."""
+    return str.__str__(text)
+
+
 def is_path(given: object) -> bool:
-    """Whether a library would take it for a path: the program's own kinds too."""
+    """Whether a library would accept it as a path; classes of the program may be, too."""
     return isinstance(given, (str, bytes)) or _has(type(given), "__fspath__")
 
 
 def may_have(given: object, method: str) -> bool:
-    """Whether its class has that method, or would answer for any (a proxy's)."""
+    """Whether its class has that method, or __getattr__, as proxies do."""
     return _has(type(given), method) or _has(type(given), "__getattr__")
 
 
 def attribute(thing: object, name: str) -> object:
-    """What it has of its own under that name, whatever its class makes of that; None: nothing."""
+    """The attribute in the object's own dictionary, without descriptors of its class; None if there is none."""
     try:
         return object.__getattribute__(thing, "__dict__").get(name)
     except AttributeError as problem:  # its class has slots
@@ -70,5 +74,5 @@ def attribute(thing: object, name: str) -> object:
 
 
 def _has(kind: type, name: str) -> bool:
-    """What a metaclass would answer is the program's as well."""
+    """Looks into the classes' dictionaries, since a metaclass could run code of the program."""
     return any(name in type.__getattribute__(base, "__dict__") for base in type.__getattribute__(kind, "__mro__"))

@@ -1,8 +1,8 @@
-"""What a program selects of a dataset: as the log writes it down, and how many elements it is.
+"""What a program selects of a dataset: its text for the log, and its number of elements.
 
-A selection may be anything that h5py takes, of any size, and belongs to the
-program.  Its arrays are looked at only for their type and shape: counting what
-is chosen in them would take as long as a small read.
+A selection may be anything that h5py accepts, of any size, and belongs to the
+program.  Of arrays in it, only type and shape are used: counting the elements
+that they select would take as long as a small read.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-#: Of a selection, what the log can write down itself.
+#: Types that the log can write as they are.
 PLAIN = frozenset((slice, int, str, type(...), bool))
 
 
 def described(args: Any) -> object:
-    """As given; arrays, long lists and objects of h5py's by what they are."""
+    """The selection as given, but with arrays, long lists and objects of h5py described by type and size."""
     if type(args) is not tuple:
         return args if type(args) in PLAIN else _part(args)
     for part in args:
@@ -41,7 +41,7 @@ def _part(part: Any) -> object:
 
 
 def elements(args: Any, shape: tuple[int, ...]) -> int | None:
-    """How many elements are selected; None: that would take work."""
+    """How many elements are selected; None if counting would take long."""
     count, axis = 1, 0
     parts = args if type(args) is tuple else (args,)
     for part in parts:

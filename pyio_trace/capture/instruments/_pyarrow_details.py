@@ -1,13 +1,13 @@
-"""What rows say of tables and of Parquet's files: shapes, names of columns, row groups.
+"""Details of tables and Parquet files: shapes, names of columns, row groups.
 
-`stored` is what a call moved as the file has it, beside the table's bytes in
-memory.  It is added up from the file's metadata, which Arrow has in memory by
-the time that the call has returned: nothing is read for it.
+`stored` is the size, in the file, of what a call moved; the table's bytes in memory
+are another figure.  It is added up from the file's metadata, which Arrow has in
+memory by the time that the call has returned: nothing is read for it.
 """
 
 from __future__ import annotations
 
-from pyio_trace.capture.faults import is_the_programs
+from pyio_trace.capture.instrumentation.exception_origin import is_the_programs
 from pyio_trace.capture.instruments._pyarrow_places import Place, argument, note, noted, source_of
 
 TYPE_CHECKING = False
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 
     Details = dict[str, object]
 
-#: `stored` is left out where it would have to be added up from more column chunks than these: 1 us each.
+#: With more column chunks than this, `stored` is left out: adding them up takes 1 us each.
 _CHUNKS_MOST = 1000
 
 # ---- tables --------------------------------------------------------------------------------------
 
 
 def shape_of(data: Any) -> Details:
-    """Of a table or batch, a data frame, or what else one may write."""
+    """The shape of a table or batch, a data frame, or whatever may be written."""
     rows = getattr(data, "num_rows", None)
     if rows is not None:
         return {"rows": rows, "columns": data.num_columns}
@@ -33,7 +33,7 @@ def shape_of(data: Any) -> Details:
 
 
 def names_of(columns: Any) -> Details:
-    """The columns that were asked for; of expressions, the names they get."""
+    """The columns that were requested; for expressions, their names."""
     if not isinstance(columns, (list, tuple, dict)):
         return {}
     return {"names": [name if isinstance(name, (str, int)) else str(name) for name in columns]}
@@ -54,7 +54,7 @@ def metadata_got(result: Any, *args: Any, **kwargs: Any) -> Details:
 
 
 def opened(result: Any, file: Any, *args: Any, **kwargs: Any) -> Details:
-    """After ParquetFile.__init__, which has read the metadata, or was given it."""
+    """After ParquetFile.__init__, which has read the metadata or got it as an argument."""
     plain = kwargs.get("decryption_properties") is None and kwargs.get("metadata") is None
     note(file, source_of(args, kwargs), plain)
     metadata = file.metadata
@@ -62,10 +62,10 @@ def opened(result: Any, file: Any, *args: Any, **kwargs: Any) -> Details:
 
 
 def _stored(place: Place | None, metadata: Any, groups: list[int], columns: list[int]) -> Details:
-    """Bytes in the file of the row groups' column chunks, as the metadata in memory has them.
+    """The size in the file of the row groups' column chunks, from the metadata in memory.
 
-    pyarrow ends the process where it is asked for a chunk that is encrypted and for which it has no key.  So this is
-    for what has been read, without a key, and for what has been written without one.
+    pyarrow aborts the process when it is asked about an encrypted chunk for which
+    it has no key.  So this is only done for files read or written without a key.
     """
     if place is None or not place.plain or len(groups) * len(columns) > _CHUNKS_MOST:
         return {}
@@ -74,7 +74,7 @@ def _stored(place: Place | None, metadata: Any, groups: list[int], columns: list
 
 
 def _part(file: Any, groups: Iterable[int] | None, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Details:
-    """What has been read.  args: from `columns` on, then use_threads and use_pandas_metadata in every function."""
+    """What was read.  args: from `columns` on; use_threads and use_pandas_metadata follow in every function."""
     columns, metadata = argument(args, kwargs, 0, ("columns",)), file.metadata
     chosen = list(range(metadata.num_columns))
     if columns is not None:
@@ -95,7 +95,7 @@ def read_groups(result: Any, file: Any, *args: Any, **kwargs: Any) -> Details:
     """After ParquetFile.read_row_groups."""
     groups = argument(args, kwargs, 0, ("row_groups",))
     if not isinstance(groups, (list, tuple, range)):
-        return _rows(result)  # an iterator: it is gone
+        return _rows(result)  # an iterator, which is used up
     return {**_part(file, groups, args[1:], kwargs), "groups": list(groups), **_rows(result)}
 
 
@@ -107,10 +107,10 @@ def read_group(result: Any, file: Any, *args: Any, **kwargs: Any) -> Details:
 
 def batches(*args: Any, **kwargs: Any) -> Details:
     """Before ParquetFile.iter_batches."""
-    asked = (("batch_size", argument(args, kwargs, 1, ("batch_size",))),
+    options = (("batch_size", argument(args, kwargs, 1, ("batch_size",))),
              ("groups", argument(args, kwargs, 2, ("row_groups",))))  # fmt: skip
     names = names_of(argument(args, kwargs, 3, ("columns",)))
-    return {**{name: value for name, value in asked if isinstance(value, (int, list, tuple))}, **names}
+    return {**{name: value for name, value in options if isinstance(value, (int, list, tuple))}, **names}
 
 
 def writer_making(*args: Any, **kwargs: Any) -> Details:
@@ -122,7 +122,7 @@ def writer_making(*args: Any, **kwargs: Any) -> Details:
 
 def writer_made(result: Any, writer: Any, *args: Any, **kwargs: Any) -> Details:
     """After ParquetWriter.__init__."""
-    plain = kwargs.get("encryption_properties") is None and len(args) < 15  # it comes after fifteen others
+    plain = kwargs.get("encryption_properties") is None and len(args) < 15  # it is the sixteenth argument
     note(writer, source_of(args, kwargs), plain)
     return {}
 
@@ -131,7 +131,7 @@ def written(result: Any, writer: Any) -> Details:
     """After ParquetWriter.close."""
     try:
         metadata = writer.writer.metadata
-    except RuntimeError as problem:  # it was not closed for good
+    except RuntimeError as problem:  # closing has failed
         if is_the_programs(problem):
             raise
         return {}

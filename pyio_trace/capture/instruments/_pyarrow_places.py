@@ -1,17 +1,17 @@
-"""Which file a call of pyarrow's is about: by its arguments, or by what was noted of its reader or writer.
+"""Which file a call of pyarrow concerns: from its arguments, or from what was noted about its reader or writer.
 
-A reader does not know its path afterwards.  So where one is made its place is
-noted here, beside a weak reference.  Sources are of many kinds: paths, URIs,
-descriptors, Python's file objects, lists of paths, paths within filesystems
-of Arrow's or of fsspec's.  Of bytes in memory there is no place.
+A reader does not know its path.  So when one is made, its place is noted here,
+with a weak reference.  Sources are of many kinds: paths, URIs, descriptors,
+Python's file objects, lists of paths, paths in filesystems of Arrow or fsspec.
+Bytes in memory have no place.
 """
 
 from __future__ import annotations
 
 import os
 
+from pyio_trace.capture.instrumentation.weak_id_map import WeakIdMap
 from pyio_trace.capture.instruments._files import is_path, may_have, path_of
-from pyio_trace.capture.remembered import Remembered
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,8 +22,12 @@ _TO = ("where", "output_file", "dest", "root_path", "base_dir")
 
 
 class Place:
-    """What a reader reads, a writer writes.  path: as the engine takes it; moves: its bytes are in no row below;
-    plain: it is not encrypted, for all that one knows."""
+    """What a reader reads or a writer writes.
+
+    path: as Target.path allows.  moves: whether the call's row has the bytes,
+    because no row below has them.  plain: whether it is not encrypted, as far as
+    is known.
+    """
 
     __slots__ = ("moves", "path", "plain")
 
@@ -33,32 +37,32 @@ class Place:
         self.plain = plain
 
 
-_places = Remembered()  # by reader or writer, and what else is made of a source
+_places = WeakIdMap()  # by reader, writer, or other object made from a source
 
 
 def note(made: Any, place: Place | None, plain: bool = True) -> None:
-    """From here on `made` is known to be of that place."""
+    """Note the place of the object `made`."""
     if place is None or made is None:
         return
     path = place.path
     if isinstance(path, (str, bytes)):
-        kept: object = path if "://" in os.fsdecode(path) else os.path.abspath(path)
+        stored: object = path if "://" in os.fsdecode(path) else os.path.abspath(path)
     elif isinstance(path, int):
-        kept = path
-    else:  # a file object is not to be kept alive, a list may change
-        kept = path_of(path)
-        kept = () if kept is None else kept
-    _places.note(made, Place(kept, place.moves, plain))
+        stored = path
+    else:  # do not keep a file object alive; a list may change
+        found = path_of(path)
+        stored = () if found is None else found
+    _places.set(made, Place(stored, place.moves, plain))
 
 
 def noted(made: Any) -> Place | None:
-    """None: it is of bytes in memory, or its making was not seen."""
+    """The place noted; None for bytes in memory, and if its making was not seen."""
     found: Place | None = _places.get(made)
     return found
 
 
 def place_of(source: Any, filesystem: Any = None) -> Place | None:
-    """Of what a function of pyarrow's was given to read or write; None: bytes in memory, or not known."""
+    """The place of the source or sink that a function was given; None for bytes in memory, or if not known."""
     if is_path(source):
         return _within(filesystem, path_of(source))
     known = noted(source)
@@ -77,7 +81,10 @@ def place_of(source: Any, filesystem: Any = None) -> Place | None:
 
 
 def _within(filesystem: Any, path: Any) -> Place:
-    """A path (None: it is not known) in a filesystem of Arrow's or of fsspec's, or a URI; None: the machine's."""
+    """The place of a path in a filesystem of Arrow or fsspec, or below a URI.
+
+    path: None if not known.  filesystem: None for the local one.
+    """
     if filesystem is None:
         return Place(path)
     if path is None:
@@ -100,18 +107,21 @@ def _within(filesystem: Any, path: Any) -> Place:
 
 
 def _common(places: list[Place]) -> Place | None:
-    """The one of them, or the folder that all are in."""
+    """The only one of them, or the folder that contains all."""
     if len(places) < 2:
         return places[0] if places else None
     paths = [os.fsdecode(place.path) for place in places if isinstance(place.path, (str, bytes))]
     ends = [path if "://" in path else os.path.abspath(path) for path in (min(paths), max(paths))]
-    folder = os.path.commonprefix(ends).rpartition("/")[0]  # noqa: RUF071  # URLs too, and back to a slash
+    folder = os.path.commonprefix(ends).rpartition("/")[0]  # noqa: RUF071  # works for URLs, and goes back to a slash
     return Place(folder or None, all(place.moves for place in places))
 
 
 def place_of_dataset(made: Any) -> Place | None:
-    """Of a dataset, a fragment, a scanner.  A dataset over bytes in memory must not be asked for its filesystem:
-    pyarrow goes through a null pointer."""
+    """The place of a dataset, a fragment or a scanner.
+
+    A dataset over bytes in memory must not be asked for its filesystem: pyarrow
+    would follow a null pointer.
+    """
     place = noted(made)
     if place is not None:
         return place
@@ -133,7 +143,7 @@ def place_of_dataset(made: Any) -> Place | None:
 
 
 def argument(args: tuple[Any, ...], kwargs: dict[str, Any], index: int, names: tuple[str, ...]) -> Any:
-    """In its place or by one of its names; None: not given, so that the call is about to fail."""
+    """An argument by position or by one of its names; None if it is missing and the call is going to fail."""
     if len(args) > index:
         return args[index]
     for name in names:
@@ -143,10 +153,10 @@ def argument(args: tuple[Any, ...], kwargs: dict[str, Any], index: int, names: t
 
 
 def source_of(args: tuple[Any, ...], kwargs: dict[str, Any], index: int = 0) -> Place | None:
-    """What it reads, or, for the maker of a writer, what that is to write."""
+    """What the call reads, or what the writer that it makes will write."""
     return place_of(argument(args, kwargs, index, _FROM), kwargs.get("filesystem"))
 
 
 def sink_of(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Place | None:
-    """What it writes its first argument to."""
+    """Where the call writes its first argument."""
     return place_of(argument(args, kwargs, 1, _TO), kwargs.get("filesystem"))

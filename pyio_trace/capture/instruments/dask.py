@@ -1,17 +1,17 @@
-"""Dask: every task that a local scheduler runs, and the calls that build what reads and writes.
+"""Dask: each task that a local scheduler runs, and the calls that build readers and writers.
 
-A call such as read_parquet moves few of its bytes itself: tasks do, later, in
-whatever thread or process.  So what counts is the span around each task; all
-operations beneath it know its key.  Where the scheduler is one of processes,
-their interpreters import dask.local to run tasks, and are armed by that.
-distributed's workers run tasks in functions of their own: instruments/distributed.py.
+A call such as read_parquet moves few bytes itself; tasks move most of them
+later, in any thread or process.  So the important span is that of a task: all
+operations in it know its key.  The processes of the multiprocessing scheduler
+import dask.local to run tasks, which arms this instrument there.  The workers of
+distributed run tasks by functions of their own: see distributed.py.
 """
 
 from __future__ import annotations
 
 import sys
 
-from pyio_trace.capture.instrument import Instrument, Target
+from pyio_trace.capture.instrumentation.instrument import Instrument, Target
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def named(key: Any) -> dict[str, object]:
-    """A task's key as Dask shows it, and the prefix under which Dask sums tasks up."""
+    """A task's key as Dask shows it, and the prefix by which Dask groups tasks."""
     utils = sys.modules.get("dask.utils")
     return {"key": str(key), "prefix": utils.key_split(key) if utils else None}
 
@@ -33,7 +33,7 @@ def _ended(result: Any, *args: Any, **kwargs: Any) -> dict[str, object] | None:
 
 
 class _Where:
-    """Which argument says where the data is: one file or folder is the span's path, anything else a detail."""
+    """The argument that says where the data is: one file or folder becomes the span's path, anything else a detail."""
 
     __slots__ = ("name", "position")
 
@@ -45,7 +45,7 @@ class _Where:
         return args[self.position] if len(args) > self.position else kwargs.get(self.name)
 
     def path(self, *args: Any, **kwargs: Any) -> object:
-        """The path, or None where there are several, or a pattern of them."""
+        """The path; None for several paths or a pattern."""
         value = self._value(args, kwargs)
         return None if isinstance(value, str) and "*" in value else value
 
@@ -58,19 +58,24 @@ class _Where:
 
 
 def _io(module: str, function: str, position: int, argument: str) -> Target:
-    """A reader or a writer: `argument`, at `position`, is where the data is."""
+    """A reader or writer: `argument`, at `position`, says where the data is."""
     where = _Where(position, argument)
+    return _graph(module, function, path=where.path, details=where.details)
+
+
+def _graph(module: str, function: str, **rest: Any) -> Target:
+    """What builds a graph of tasks (a reader), or waits for its tasks (a writer)."""
     name = ".".join((*module.split(".")[:2], function))
-    return Target(
-        function, module=module, name=name, path=where.path, details=where.details, optional=True
-    )  # where a version has them elsewhere, the tasks and what is beneath them are there still
+    kind = "wait" if function.startswith(("to_", "store")) else "container"
+    # optional: a version that lacks it still has tasks, with operations in them
+    return Target(function, module=module, name=name, kind=kind, optional=True, **rest)
 
 
 instrument = Instrument(
     "dask",
     minimum="2025.1",
     targets=(
-        Target("execute_task", module="dask.local", name="task", details=_task, after=_ended),
+        Target("execute_task", module="dask.local", name="task", kind="container", details=_task, after=_ended),
         _io("dask.dataframe.io.csv", "read_csv", 0, "urlpath"),
         _io("dask.dataframe.io.csv", "read_table", 0, "urlpath"),
         _io("dask.dataframe.io.csv", "read_fwf", 0, "urlpath"),
@@ -81,15 +86,15 @@ instrument = Instrument(
         _io("dask.dataframe.io.hdf", "to_hdf", 1, "path"),
         _io("dask.dataframe.io.orc.core", "read_orc", 0, "path"),
         _io("dask.dataframe.io.orc.core", "to_orc", 1, "path"),
-        # the last arguments of these are databases, which may have passwords in their names
-        Target("read_sql_table", module="dask.dataframe.io.sql", name="dask.dataframe.read_sql_table", optional=True),
-        Target("read_sql_query", module="dask.dataframe.io.sql", name="dask.dataframe.read_sql_query", optional=True),
-        Target("to_sql", module="dask.dataframe.io.sql", name="dask.dataframe.to_sql", optional=True),
+        # the last argument of these is a database's URL, which may contain a password
+        _graph("dask.dataframe.io.sql", "read_sql_table"),
+        _graph("dask.dataframe.io.sql", "read_sql_query"),
+        _graph("dask.dataframe.io.sql", "to_sql"),
         _io("dask.dataframe.dask_expr._collection", "read_parquet", 0, "path"),
         _io("dask.dataframe.dask_expr.io.parquet", "to_parquet", 1, "path"),
         _io("dask.dataframe.io.parquet.core", "read_parquet", 0, "path"),
         _io("dask.dataframe.io.parquet.core", "to_parquet", 1, "path"),
-        Target("store", module="dask.array.core", name="dask.array.store", optional=True),
+        _graph("dask.array.core", "store"),
         _io("dask.array.core", "from_zarr", 0, "url"),
         _io("dask.array.core", "to_zarr", 1, "url"),
         _io("dask.array.core", "to_hdf5", 0, "filename"),

@@ -1,27 +1,26 @@
-"""h5py: what a program asks of the datasets, groups and attributes of HDF5 files.
+"""h5py: calls on the files, datasets, groups and attributes of HDF5.
 
-Here is which calls are watched, and what each is about; all that this asks of
-HDF5 goes through _h5py_cache.py, which keeps the answers, and selections are
-_h5py_selection.py's.  Bytes are those of the elements that a call is about:
-what HDF5 moves for them, in whole chunks and compressed, is for the layers
-below to tell.
+This file says which calls are watched and what each concerns.  HDF5 is asked
+only through _h5py_cache.py, which keeps the answers; _h5py_selection.py
+describes selections.  Bytes are those of the elements that a call concerns.
+What HDF5 moves for them, in whole chunks and compressed, is in the layers below.
 """
 
 from __future__ import annotations
 
 import os
 
-from pyio_trace.capture.instrument import Instrument, Target
+from pyio_trace.capture.instrumentation.instrument import Instrument, Target
+from pyio_trace.capture.instrumentation.weak_id_map import address
 from pyio_trace.capture.instruments import _h5py_cache as cache
 from pyio_trace.capture.instruments._files import is_path, may_have, path_of
 from pyio_trace.capture.instruments._h5py_selection import PLAIN, described, elements
-from pyio_trace.capture.remembered import address
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    Told = tuple[str | None, dict[str, object]]  # path and details, in one question
+    PathAndDetails = tuple[str | None, dict[str, object]]
 
 # ---- files -----------------------------------------------------------------------------
 
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
 def _file_to_open(
     file: Any, /, name: Any = None, mode: str = "r", driver: str | None = None, *args: Any, **kwargs: Any
 ) -> Any:
-    """Its path.  An object in the place of the name: another handle of an open file, which is no opening."""
+    """The path.  With an ObjectID in place of a name, the call makes another handle of an open file: it opens none."""
     return NotImplemented if isinstance(name, cache.h5._objects.ObjectID) else name
 
 
@@ -57,7 +56,7 @@ def _opened(
 
 
 def _closing(file: Any, *args: Any, **kwargs: Any) -> str | None:
-    known = cache.of_object(file)
+    known = cache.object_info(file)
     if known is None:
         return None
     cache.file_closing(file)
@@ -65,44 +64,44 @@ def _closing(file: Any, *args: Any, **kwargs: Any) -> str | None:
 
 
 def _object_path(thing: Any, *args: Any, **kwargs: Any) -> str | None:
-    known = cache.of_object(thing)
+    known = cache.object_info(thing)
     return None if known is None else known.path
 
 
 # ---- reading and writing ---------------------------------------------------------------
 
 
-def _about(dataset: Any, selection: Any, **more: object) -> Told:
+def _about(dataset: Any, selection: Any, **more: object) -> PathAndDetails:
     """Path and details of a call on a dataset."""
-    known = cache.of_dataset(dataset)
+    known = cache.dataset_info(dataset)
     if known is None:
         return None, {"selection": described(selection), **more}
-    return known.path, {**known.told, "selection": described(selection), **more}
+    return known.path, {**known.details, "selection": described(selection), **more}
 
 
 def _bytes_selected(dataset: Any, args: Any) -> int | None:
-    known = cache.of_dataset(dataset)
+    known = cache.dataset_info(dataset)
     if known is None or known.itemsize is None:
         return None
     count = elements(args, known.shape)
     return None if count is None else count * known.itemsize
 
 
-def _reading(dataset: Any, args: Any = (), new_dtype: Any = None) -> Told:
-    """What programs call most: _about, in few words."""
+def _reading(dataset: Any, args: Any = (), new_dtype: Any = None) -> PathAndDetails:
+    """The same as _about, but faster: this is the most frequent call."""
     identity = getattr(dataset, "_id", None)
     known = cache.datasets.get(address(identity))
     if new_dtype is None and known is not None and known.age == cache.CONSTANT and known.alive() is identity:
-        told = known.told.copy()
-        told["selection"] = args if type(args) in PLAIN else described(args)
-        return known.path, told
+        details = known.details.copy()
+        details["selection"] = args if type(args) in PLAIN else described(args)
+        return known.path, details
     if new_dtype is None:
         return _about(dataset, args)
     names = getattr(new_dtype, "names", None)
     return _about(dataset, args, fields=list(names)) if names else _about(dataset, args, read_as=str(new_dtype))
 
 
-def _writing(dataset: Any, args: Any, val: Any) -> Told:
+def _writing(dataset: Any, args: Any, val: Any) -> PathAndDetails:
     return _about(dataset, args)
 
 
@@ -113,7 +112,7 @@ def _bytes_written(result: None, dataset: Any, args: Any, val: Any) -> int | Non
     return moved
 
 
-def _reading_into(dataset: Any, dest: Any, source_sel: Any = None, dest_sel: Any = None) -> Told:
+def _reading_into(dataset: Any, dest: Any, source_sel: Any = None, dest_sel: Any = None) -> PathAndDetails:
     return _about(dataset, () if source_sel is None else source_sel)
 
 
@@ -121,7 +120,7 @@ def _bytes_read_into(result: None, dataset: Any, dest: Any, source_sel: Any = No
     return _bytes_selected(dataset, () if source_sel is None else source_sel)
 
 
-def _writing_from(dataset: Any, source: Any, source_sel: Any = None, dest_sel: Any = None) -> Told:
+def _writing_from(dataset: Any, source: Any, source_sel: Any = None, dest_sel: Any = None) -> PathAndDetails:
     return _about(dataset, () if dest_sel is None else dest_sel)
 
 
@@ -131,29 +130,29 @@ def _bytes_written_from(
     return _bytes_selected(dataset, () if dest_sel is None else dest_sel)
 
 
-def _whole(dataset: Any, *args: Any, **kwargs: Any) -> Told:
+def _whole(dataset: Any, *args: Any, **kwargs: Any) -> PathAndDetails:
     return _about(dataset, ())
 
 
-def _resizing(dataset: Any, size: Any, axis: int | None = None) -> Told:
-    known = cache.of_dataset(dataset)
+def _resizing(dataset: Any, size: Any, axis: int | None = None) -> PathAndDetails:
+    known = cache.dataset_info(dataset)
     details = {"size": size} if axis is None else {"size": size, "axis": axis}
-    return (None, details) if known is None else (known.path, {**known.told, **details})
+    return (None, details) if known is None else (known.path, {**known.details, **details})
 
 
-def _extended(identity: Any, *args: Any, **kwargs: Any) -> Told:
-    """Beneath resize, and in its place."""
-    known = cache.of_identity(identity)
-    return (None, {}) if known is None else (known.path, known.told)
+def _extended(identity: Any, *args: Any, **kwargs: Any) -> PathAndDetails:
+    """resize() calls it, and programs may call it directly."""
+    known = cache.identity_info(identity)
+    return (None, {}) if known is None else (known.path, known.details)
 
 
 def _changed(result: None, *args: Any, **kwargs: Any) -> None:
     cache.forget_shapes()
 
 
-def _chunk(identity: Any, offsets: Any, *args: Any, **kwargs: Any) -> Told:
-    known = cache.of_identity(identity)
-    return (None, {"offset": offsets}) if known is None else (known.path, {**known.told, "offset": offsets})
+def _chunk(identity: Any, offsets: Any, *args: Any, **kwargs: Any) -> PathAndDetails:
+    known = cache.identity_info(identity)
+    return (None, {"offset": offsets}) if known is None else (known.path, {**known.details, "offset": offsets})
 
 
 def _bytes_of_chunk(result: Any, *args: Any, **kwargs: Any) -> int:
@@ -167,8 +166,8 @@ def _bytes_of_chunk_written(result: None, identity: Any, offsets: Any, data: Any
 # ---- groups ----------------------------------------------------------------------------
 
 
-def _creating(group: Any, name: Any, *args: Any, **kwargs: Any) -> Told:
-    known = cache.of_object(group)
+def _creating(group: Any, name: Any, *args: Any, **kwargs: Any) -> PathAndDetails:
+    known = cache.object_info(group)
     if isinstance(name, bytes):
         name = name.decode("utf-8", "replace")
     if known is None or not isinstance(name, str) or name.startswith("/"):
@@ -177,45 +176,45 @@ def _creating(group: Any, name: Any, *args: Any, **kwargs: Any) -> Told:
 
 
 def _created(result: Any, *args: Any, **kwargs: Any) -> dict[str, object] | None:
-    known = cache.of_dataset(result)
-    return None if known is None else known.told
+    known = cache.dataset_info(result)
+    return None if known is None else known.details
 
 
 def _bytes_created(
     result: Any, group: Any, name: Any, shape: Any = None, dtype: Any = None, data: Any = None, **kwargs: Any
 ) -> int | None:
-    """What is in it from the start.  It is asked first of all about what was made."""
+    """The bytes it is created with.  This is the first function called with the new dataset."""
     if name is None:
-        cache.has_no_name(result)
+        cache.note_without_name(result)
     return None if data is None or type(data).__name__ == "Empty" else _bytes_selected(result, ())
 
 
-def _getting(group: Any, name: Any) -> Told:
-    known = cache.of_object(group)
+def _getting(group: Any, name: Any) -> PathAndDetails:
+    known = cache.object_info(group)
     name = name.decode("utf-8", "replace") if isinstance(name, bytes) else described(name)
     return (None, {"name": name}) if known is None else (known.path, {"object": known.name, "name": name})
 
 
 def _got(result: Any, group: Any, name: Any) -> None:
     if not isinstance(name, (str, bytes)):
-        cache.has_no_name(result)
+        cache.note_without_name(result)
 
 
-def _setting(group: Any, name: Any, obj: Any) -> Told:
+def _setting(group: Any, name: Any, obj: Any) -> PathAndDetails:
     path, details = _getting(group, name)
     return path, {**details, "type": type(obj).__name__}
 
 
 def _moved(result: None, *args: Any, **kwargs: Any) -> None:
-    """Whatever was beneath it has another name now."""
+    """Everything below it has another name now."""
     cache.forget_names()
 
 
 # ---- attributes ------------------------------------------------------------------------
 
 
-def _attribute(manager: Any, name: Any, *args: Any, **kwargs: Any) -> Told:
-    known = cache.of_object(manager)
+def _attribute(manager: Any, name: Any, *args: Any, **kwargs: Any) -> PathAndDetails:
+    known = cache.object_info(manager)
     name = name.decode("utf-8", "replace") if isinstance(name, bytes) else name
     return (None, {"attribute": name}) if known is None else (known.path, {"object": known.name, "attribute": name})
 
@@ -223,7 +222,7 @@ def _attribute(manager: Any, name: Any, *args: Any, **kwargs: Any) -> Told:
 def _bytes_of_attribute(
     result: None, manager: Any, name: Any, value: Any = None, *args: Any, **kwargs: Any
 ) -> int | None:
-    """Of strings and the like an array has only pointers; what is no array of numpy's is not asked."""
+    """None for arrays of strings and the like, which hold pointers, and for values that are not numpy's."""
     value = kwargs.get("data", value)
     if type(value).__module__ != "numpy" or value.dtype.hasobject:
         return None

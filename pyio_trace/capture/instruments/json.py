@@ -1,8 +1,8 @@
-"""json: documents in files.  `loads` and `dumps` do no I/O; the bytes are those of the file object's calls beneath."""
+"""json: documents in files.  `loads` and `dumps` do no I/O; the bytes are in the rows of the file object below."""
 
 from __future__ import annotations
 
-from pyio_trace.capture.instrument import Instrument, Target
+from pyio_trace.capture.instrumentation.instrument import Instrument, Target
 
 
 def _loaded(result: object, *args: object, **kwargs: object) -> dict[str, object]:

@@ -1,22 +1,23 @@
-"""numpy: arrays in files.  What `load` and `save` move is the array; the header is POSIX's to tell.
+"""numpy: arrays in files.  The bytes of `load` and `save` are the array's; the header is only in POSIX operations.
 
-A program may save what only can be made an array (a class with __array__, an array of another library): that
-one is not asked, since it would be the program's code that answers, or a device.
+A program may save an object that can be converted to an array (a class with
+__array__, an array of another library).  Such an object is not asked for its
+shape, since that could run the program's code, or use a device.
 """
 
 from __future__ import annotations
 
 import sys
 
-from pyio_trace.capture.instrument import Instrument, Target
+from pyio_trace.capture.instrumentation.instrument import Instrument, Target
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
 
-def _asked(array: Any, name: str) -> Any:
-    """The array's own attribute, whatever its class has under that name; None: it is none of numpy's."""
+def _attribute(array: Any, name: str) -> Any:
+    """An attribute of numpy's own classes, even if a subclass overrides it; None if it is not an array of numpy."""
     kinds = sys.modules["numpy"]
     for kind in (kinds.ndarray, kinds.generic):
         if issubclass(type(array), kind):
@@ -25,12 +26,18 @@ def _asked(array: Any, name: str) -> Any:
 
 
 def _array(array: Any) -> dict[str, object]:
-    shape = _asked(array, "shape")
-    return {} if shape is None else {"shape": shape, "dtype": str(_asked(array, "dtype"))}
+    shape = _attribute(array, "shape")
+    return {} if shape is None else {"shape": shape, "dtype": str(_attribute(array, "dtype"))}
 
 
 def _loaded(result: Any, *args: Any, **kwargs: Any) -> dict[str, object]:
     return _array(result)
+
+
+def _bytes_loaded(result: Any, *args: Any, **kwargs: Any) -> int | None:
+    """None for what is no array: load() also reads pickles, of any object."""
+    dtype = _attribute(result, "dtype")
+    return None if dtype is None or dtype.hasobject else _attribute(result, "nbytes")
 
 
 def _archive(npz: Any, key: str) -> object:
@@ -46,7 +53,7 @@ def _saved(file: Any, arr: Any, *args: Any, **kwargs: Any) -> dict[str, object]:
 
 
 def _bytes_saved(result: Any, file: Any, arr: Any, *args: Any, **kwargs: Any) -> int | None:
-    bytes_: int | None = _asked(arr, "nbytes")
+    bytes_: int | None = _attribute(arr, "nbytes")
     return bytes_
 
 
@@ -55,7 +62,7 @@ def _archived(file: Any, *args: Any, **kwargs: Any) -> dict[str, object]:
 
 
 def _bytes_archived(result: Any, file: Any, *args: Any, **kwargs: Any) -> int:
-    return sum(_asked(array, "nbytes") or 0 for array in (*args, *kwargs.values()))
+    return sum(_attribute(array, "nbytes") or 0 for array in (*args, *kwargs.values()))
 
 
 def _written(array: Any, *args: Any, **kwargs: Any) -> dict[str, object]:
@@ -63,7 +70,7 @@ def _written(array: Any, *args: Any, **kwargs: Any) -> dict[str, object]:
 
 
 def _bytes_written(result: Any, array: Any, *args: Any, **kwargs: Any) -> int:
-    return int(_asked(array, "nbytes"))
+    return int(_attribute(array, "nbytes"))
 
 
 def _mapped(result: Any, *args: Any, **kwargs: Any) -> dict[str, object]:
@@ -75,9 +82,16 @@ instrument = Instrument(
     minimum="2.0",
     below="3",
     targets=(
-        Target("load", kind="read", path="file", after=_loaded, moved="nbytes"),
-        Target("NpzFile.__getitem__", module="numpy.lib._npyio_impl", kind="read", path=_archive, details=_member,
-               after=_loaded, moved="nbytes"),
+        Target("load", kind="read", path="file", after=_loaded, moved=_bytes_loaded),
+        Target(
+            "NpzFile.__getitem__",
+            module="numpy.lib._npyio_impl",
+            kind="read",
+            path=_archive,
+            details=_member,
+            after=_loaded,
+            moved="nbytes",
+        ),
         Target("save", kind="write", path="file", position=0, details=_saved, moved=_bytes_saved),
         Target("savez", kind="write", path="file", position=0, details=_archived, moved=_bytes_archived),
         Target("savez_compressed", kind="write", path="file", position=0, details=_archived, moved=_bytes_archived),

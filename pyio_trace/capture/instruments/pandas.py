@@ -1,9 +1,9 @@
 """pandas: readers and writers of whole frames, and of chunks of them.
 
-What a frame has in memory and what a file has of it are different things in
-every format, so these rows have no bytes of their own: the bytes are those of
-what pandas reads and writes through, beneath them (Python's file objects,
-pyarrow, HDF5).  Text that is read from or made in memory is in no row.
+A frame's size in memory and its size in the file differ in every format, so
+these rows have no bytes.  The rows below have them: those of the file objects,
+pyarrow or HDF5 that pandas reads and writes through.  Reading from and writing
+to memory has no row.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ import os
 import sys
 from _io import BytesIO, StringIO
 
-from pyio_trace.capture.instrument import Instrument, Target
-from pyio_trace.capture.instruments._files import path_of
-from pyio_trace.capture.remembered import Remembered
+from pyio_trace.capture.instrumentation.instrument import Instrument, Target
+from pyio_trace.capture.instrumentation.weak_id_map import WeakIdMap
+from pyio_trace.capture.instruments._files import path_of, plain
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,31 +23,31 @@ if TYPE_CHECKING:
 
     Details = dict[str, object]
 
-#: Arguments that say how it is read or written; told where the program gives them.
-_TOLD = (
+#: Arguments that say how a frame is read or written; shown if the program gives them.
+_SHOWN = (
     "sep", "delimiter", "usecols", "columns", "nrows", "skiprows", "chunksize", "iterator", "compression", "engine",
     "memory_map", "low_memory", "dtype_backend", "orient", "lines", "mode", "key", "format", "complevel", "complib",
     "sheet_name", "index", "header", "encoding", "protocol", "row_group_size", "partition_cols", "start", "stop",
     "append", "data_columns", "fsync",
 )  # fmt: skip
-#: What a value may be to be told as it is; of others, the type is.
+#: Types of values that are shown as they are; of others, the type is shown.
 _PLAIN = (str, int, float, bool, list, tuple)
-#: "columns" is how many there are.
+#: Shown under other names: "columns" is the number of columns.
 _CALLED = {"columns": "names"}
 
-#: Of readers that give chunks: the path.
-_paths = Remembered()
+#: The paths of readers that return chunks.
+_paths = WeakIdMap()
 
 
 # ---- paths -------------------------------------------------------------------------------
 
 
 def _file(value: Any) -> object:
-    """What a reader or writer was given, as the engine takes it; NotImplemented: it is in memory."""
+    """What a reader or writer was given, as Target.path allows; NotImplemented if it is in memory."""
     if value is None or isinstance(value, (BytesIO, StringIO)):
         return NotImplemented
     if isinstance(value, str):
-        return os.path.expanduser(value) if value.startswith("~") else value
+        return os.path.expanduser(plain(value)) if str.startswith(value, "~") else plain(value)
     kind = type(value).__name__
     if kind == "HDFStore":
         return value.filename
@@ -59,7 +59,7 @@ def _file(value: Any) -> object:
 
 
 def _at(index: int, name: str) -> Callable[..., object]:
-    """path= for the argument at this place or of this name."""
+    """path= for the argument at this position or of this name."""
 
     def path(*args: Any, **kwargs: Any) -> object:
         return _file(args[index] if len(args) > index else kwargs.get(name))
@@ -75,19 +75,19 @@ def _of_store(store: Any, *args: Any, **kwargs: Any) -> object:
     return store.filename
 
 
-def _remember(reader: object, path: object) -> None:
-    name = path_of(path)  # a file object is not to be kept alive
+def _set_path(reader: object, path: object) -> None:
+    name = path_of(path)  # do not keep a file object alive
     if name is not None:
         name = os.fsdecode(name)
-        _paths.note(reader, name if "://" in name else os.path.abspath(name))
+        _paths.set(reader, name if "://" in name else os.path.abspath(name))
 
 
 # ---- details -----------------------------------------------------------------------------
 
 
-def _asked(kwargs: dict[str, Any]) -> Details:
+def _options(kwargs: dict[str, Any]) -> Details:
     found: Details = {}
-    for name in _TOLD:
+    for name in _SHOWN:
         value = kwargs.get(name)
         if value is not None:
             if type(value) is dict:  # compression={"method": "zstd", "level": 3}
@@ -97,7 +97,7 @@ def _asked(kwargs: dict[str, Any]) -> Details:
 
 
 def _shape(frame: Any) -> Details:
-    """Of frames and series; what a pickle holds is what the program likes, and is not asked."""
+    """The shape of a frame or series; other objects, which a pickle may contain, are not asked."""
     if not issubclass(type(frame), sys.modules["pandas.core.generic"].NDFrame):
         return {}
     shape = frame.shape
@@ -105,26 +105,26 @@ def _shape(frame: Any) -> Details:
 
 
 def _reading(*args: Any, **kwargs: Any) -> Details:
-    return _asked(kwargs)
+    return _options(kwargs)
 
 
 def _read(index: int, name: str) -> Callable[..., Details]:
-    """after= for a reader: the frame's shape, or, of one that gives chunks, that it does."""
+    """after= for a reader: the shape of the frame, or that it returns chunks."""
 
     def after(result: Any, *args: Any, **kwargs: Any) -> Details:
         if isinstance(result, dict):
             return {"sheets": len(result)}
         if isinstance(result, list):
             return {"tables": len(result)}
-        if _gives_chunks(type(result)):
-            _remember(result, _file(args[index] if len(args) > index else kwargs.get(name)))
+        if _returns_chunks(type(result)):
+            _set_path(result, _file(args[index] if len(args) > index else kwargs.get(name)))
             return {"chunks": True}
         return _shape(result)
 
     return after
 
 
-def _gives_chunks(kind: type) -> bool:
+def _returns_chunks(kind: type) -> bool:
     if kind.__module__.partition(".")[0] != "pandas":
         return kind.__name__ == "generator"  # a query's
     return (hasattr(kind, "__next__") or hasattr(kind, "__iter__")) and not hasattr(kind, "shape")
@@ -137,19 +137,19 @@ def _chunk(result: Any, *args: Any, **kwargs: Any) -> Details:
 def _writing(frame: Any, *args: Any, **kwargs: Any) -> Details:
     shape = _shape(frame)
     kind = {"object": "Series"} if shape and frame.ndim == 1 else {}
-    return {**shape, **kind, **_asked(kwargs)}
+    return {**shape, **kind, **_options(kwargs)}
 
 
 def _storing(store: Any, key: Any, value: Any = None, *args: Any, **kwargs: Any) -> Details:
-    return {"key": key if isinstance(key, str) else None, **_shape(value), **_asked(kwargs)}
+    return {"key": key if isinstance(key, str) else None, **_shape(value), **_options(kwargs)}
 
 
 def _selecting(store: Any, key: Any = None, *args: Any, **kwargs: Any) -> Details:
-    return {**({"key": key} if isinstance(key, str) else {}), **_asked(kwargs)}
+    return {**({"key": key} if isinstance(key, str) else {}), **_options(kwargs)}
 
 
 def _writer_made(result: Any, writer: Any, path: Any, *args: Any, **kwargs: Any) -> Details:
-    _remember(writer, path)
+    _set_path(writer, path)
     return {}
 
 

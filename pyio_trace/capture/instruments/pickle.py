@@ -1,13 +1,13 @@
 """pickle: objects in files.  `loads` and `dumps` do no I/O.
 
-The bytes are those of the file object's calls beneath.  A Pickler or Unpickler
-that the program makes itself is not seen, but for its file's calls: types cannot
-be watched in place, and their methods also serve whoever pickles into memory.
+The bytes are in the rows of the file object below.  If the program makes a
+Pickler or Unpickler itself, only its file's calls are seen: types cannot be
+watched in place, and their methods are also used to pickle into memory.
 """
 
 from __future__ import annotations
 
-from pyio_trace.capture.instrument import Instrument, Target
+from pyio_trace.capture.instrumentation.instrument import Instrument, Target
 
 
 def _loaded(result: object, *args: object, **kwargs: object) -> dict[str, object]:

@@ -1,19 +1,19 @@
 """pyarrow: Parquet, IPC, datasets, CSV, JSON, Feather, ORC, its own files and filesystems.
 
-Most of Arrow's reading and writing is C++ on threads of its own, which no span
-of Python's is open on; what these rows do for it is to declare the file
-(_pyarrow_places.py), so that the join can tell whose an operation there is.  A
-call on a reader of bytes in memory, or of a reader whose making was not seen,
-is in no row.
+Arrow reads and writes mostly in C++, on threads of its own, where no span of a
+Python thread is open.  The rows of these calls name the file
+(_pyarrow_places.py), so the join can tell which call an operation on such a
+thread belongs to.  A call on a reader of bytes in memory, or on a reader whose
+making was not seen, has no row.
 
-Bytes are those of the tables that the program got or gave, in memory: what the
-file has of them is in `stored` (_pyarrow_details.py).  Over a Python file
-object there are none: the object's own rows have them.
+Bytes are those of the program's tables, in memory; `stored` has the size in the
+file (_pyarrow_details.py).  Over a Python file object there are none, because
+the object's own rows have them.
 """
 
 from __future__ import annotations
 
-from pyio_trace.capture.instrument import Instrument, Target
+from pyio_trace.capture.instrumentation.instrument import Instrument, Target
 from pyio_trace.capture.instruments import _pyarrow_details as about
 from pyio_trace.capture.instruments._pyarrow_places import (
     Place,
@@ -44,13 +44,13 @@ def _path(place: Place | None) -> object:
 
 
 def _moved(place: Place | None, data: Any) -> int | None:
-    """The table's bytes, where no row below has them."""
+    """The table's bytes, if no row below has them."""
     size = getattr(data, "nbytes", None) if place is not None and place.moves else None
     return size if isinstance(size, int) else None
 
 
 def _steps_count(place: Place | None) -> int | None:
-    """Whether the bytes of an iterator's steps count: moved= of what has steps."""
+    """For moved= of targets with steps: whether the bytes of the iterator's steps count."""
     return 0 if place is not None and place.moves else None
 
 
@@ -91,12 +91,12 @@ def _sink_moved(result: Any, *args: Any, **kwargs: Any) -> int | None:
 
 
 def _sink_details(*args: Any, **kwargs: Any) -> Details:
-    told = ("compression", "row_group_size", "chunksize", "version")
-    asked: Details = {name: kwargs[name] for name in told if name in kwargs}
-    return {**about.shape_of(argument(args, kwargs, 0, _DATA)), **asked}
+    shown = ("compression", "row_group_size", "chunksize", "version")
+    options: Details = {name: kwargs[name] for name in shown if name in kwargs}
+    return {**about.shape_of(argument(args, kwargs, 0, _DATA)), **options}
 
 
-# ---- objects that were made of a source: (self, source, ...), then (self, ...) -------------------
+# ---- objects made from a source: (self, source, ...), then (self, ...) -------------------
 
 
 def _made_path(*args: Any, **kwargs: Any) -> object:
@@ -156,8 +156,8 @@ def _dataset_steps(result: Any, made: Any, *args: Any, **kwargs: Any) -> int | N
 
 def _scan(*args: Any, **kwargs: Any) -> Details:
     filtered = {} if kwargs.get("filter") is None else {"filtered": True}
-    asked = {"batch_size": kwargs["batch_size"]} if "batch_size" in kwargs else {}
-    return {**about.names_of(kwargs.get("columns")), **filtered, **asked}
+    options = {"batch_size": kwargs["batch_size"]} if "batch_size" in kwargs else {}
+    return {**about.names_of(kwargs.get("columns")), **filtered, **options}
 
 
 def _scanner_noted(result: Any, made: Any, *args: Any, **kwargs: Any) -> Details:
@@ -185,7 +185,7 @@ def _data_details(*args: Any, **kwargs: Any) -> Details:
 
 
 def _file_path(file: Any = None, *args: Any, **kwargs: Any) -> object:
-    """Over a Python file object there is no row, of each small read: the object has its own."""
+    """No row for a read over a Python file object: there are many small ones, and the object has rows of its own."""
     place = noted(file)
     if place is not None:
         return place.path if place.moves else NotImplemented
@@ -304,9 +304,7 @@ def _datasets() -> tuple[Target, ...]:
             )
             for name in ("to_table", "head", "take")
         ]  # fmt: skip
-        targets.append(
-            Target(f"{owner}.count_rows", module=DATASET, path=_dataset_path, details=_scan, after=_counted)
-        )
+        targets.append(Target(f"{owner}.count_rows", module=DATASET, path=_dataset_path, details=_scan, after=_counted))
         # the others' go on to the scanner's
         steps = {"moved": _dataset_steps, "steps": "Scanner.to_batches.__next__"}
         iterates: dict[str, Any] = steps if owner == "Scanner" else {}

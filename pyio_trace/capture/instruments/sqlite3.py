@@ -1,13 +1,14 @@
-"""sqlite3: what a program asks of a database, by statement.
+"""sqlite3: connections and statements.
 
-A connection does not say where its database is, and asking SQLite would be a
-statement of ours in the program's transaction.  So the path is kept when it is
-opened, by the connection's address; a weak reference to the cache of statements
-that each connection has tells whose address that still is (connections have
-none themselves).  Of a statement only the first words are kept: no values.
+A connection does not tell the path of its database, and asking SQLite would run
+a statement of ours in the program's transaction.  So the path is stored when
+the connection is opened, by the connection's address.  Connections cannot be
+weakly referenced; a weak reference to the connection's statement cache tells
+whether the address still belongs to it.  Only the first words of a statement
+are recorded, and no values.
 
-Rows that are fetched one by one are left alone: a program fetches millions of
-them, and the reads beneath carry the line that asked.
+Fetching one row at a time is not watched: a program fetches millions of rows,
+and the reads below carry the line of code.
 """
 
 from __future__ import annotations
@@ -16,35 +17,35 @@ import os
 import sys
 from _weakref import ref
 
-from pyio_trace.capture.instrument import Instrument, Target
-from pyio_trace.capture.instruments._files import path_of
-from pyio_trace.capture.remembered import address
+from pyio_trace.capture.instrumentation.instrument import Instrument, Target
+from pyio_trace.capture.instrumentation.weak_id_map import address
+from pyio_trace.capture.instruments._files import path_of, plain
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-#: Statements after whose first word more names follow than say what is done.
+#: Statements whose first word is enough: the names that follow do not say what is done.
 _ALONE = frozenset(("SELECT", "VALUES", "WITH", "EXPLAIN", "COMMIT", "END", "ROLLBACK", "VACUUM"))
-#: What stands between the verb and the name.
+#: Words between the verb and the name.
 _BETWEEN = frozenset(("IF", "NOT", "EXISTS", "OR", "REPLACE", "IGNORE", "ABORT", "FAIL", "TEMP", "TEMPORARY", "UNIQUE"))
 _WORDS = 3
 
-#: By a connection's address: what tells whether it is still that one, and the database's path.
+#: By a connection's address: a weak reference to its statement cache, and the database's path.
 _paths: dict[int, tuple[Any, str]] = {}
 _room = 1024
-_said: dict[str, str | None] = {}  # of short statements, what is said of them
-_SAID_MOST, _SHORT = 256, 400
+_summaries: dict[str, str | None] = {}  # by the text of short statements
+_MOST_SUMMARIES, _SHORT = 256, 400
 _get_referents: Any = None  # gc's
 
 
 def _disarm() -> None:
     _paths.clear()
-    _said.clear()
+    _summaries.clear()
 
 
 def _referents(thing: object) -> list[object]:
-    """What it refers to.  A module that the program has not imported is not left imported."""
+    """The objects that it refers to.  If the program has not imported gc, gc does not stay in sys.modules."""
     global _get_referents
     if _get_referents is None:
         there = "gc" in sys.modules
@@ -60,11 +61,12 @@ def _referents(thing: object) -> list[object]:
 
 
 def _path(database: Any = None, *args: Any, **kwargs: Any) -> object:
-    """As the program gave it; None: no file."""
+    """The path that the program has given; None: the database is not a file."""
     if isinstance(database, bytes):
         database = os.fsdecode(database)
     if not isinstance(database, str):
         return database
+    database = plain(database)
     if database.startswith("file:") and (kwargs.get("uri") or args[6:7] == (True,)):
         database, _, options = database[len("file:") :].partition("#")[0].partition("?")
         if database.startswith("//"):
@@ -106,31 +108,33 @@ def _of_cursor(cursor: Any, *args: Any, **kwargs: Any) -> str | None:
 
 
 def _statement(sql: str) -> str | None:
-    """Its verb and the names that follow: `INSERT INTO measurements`."""
-    kept: list[str] = []
+    """The verb and the names after it: `INSERT INTO measurements`."""
+    names: list[str] = []
     for word in sql[:200].split():
         name, bracket, _ = word.partition("(")
         name = name.rstrip(";")
-        if kept and name.upper() in _BETWEEN:
+        if names and name.upper() in _BETWEEN:
             continue
         if not name.replace(".", "").isidentifier():
             break
-        kept.append(name if kept else name.upper())
-        if len(kept) == _WORDS or bracket or kept[0] in _ALONE or word.endswith(";"):
+        names.append(name if names else name.upper())
+        if len(names) == _WORDS or bracket or names[0] in _ALONE or word.endswith(";"):
             break
-    if len(_said) >= _SAID_MOST:
-        _said.clear()
-    said = " ".join(kept) or None
+    if len(_summaries) >= _MOST_SUMMARIES:
+        _summaries.clear()
+    summary = " ".join(names) or None
     if len(sql) <= _SHORT:
-        _said[sql] = said
-    return said
+        _summaries[sql] = summary
+    return summary
 
 
 def _details(sql: Any) -> dict[str, object]:
     if type(sql) is not str:
         return {}
-    said = _said[sql] if sql in _said else _statement(sql)
-    return {} if said is None else {"statement": said}
+    summary = _summaries.get(sql, "")  # another thread may clear them at any time
+    if summary == "":
+        summary = _statement(sql)
+    return {} if summary is None else {"statement": summary}
 
 
 def _by_connection(connection: Any, sql: Any, *args: Any, **kwargs: Any) -> tuple[str | None, dict[str, object]]:
@@ -172,6 +176,7 @@ instrument = Instrument(
         Target("Connection.executemany", path=_by_connection, after=_many),
         Target("Connection.executescript", path=_by_connection, details=_script),
         Target("Connection.commit", path=_of_connection),
+        Target("Connection.__exit__", path=_of_connection),
         Target("Connection.rollback", path=_of_connection),
         Target("Connection.backup", path=_of_connection, details=_backed_up),
         Target("Connection.close", path=_of_connection),

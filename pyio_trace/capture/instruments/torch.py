@@ -1,14 +1,15 @@
 """PyTorch: the DataLoader's waits and fetches (_dataloader.py), torch.save and torch.load, distributed checkpoints.
 
-What save and load move is the storages of tensors; the pickle that says what they are, and the container's own
-bytes, are records of their own or POSIX's to tell.
+The bytes of save and load are those of the tensors' storages.  The pickle that
+describes them and the bytes of the container are in other records, or only in
+POSIX operations.
 """
 
 from __future__ import annotations
 
 from _thread import get_ident
 
-from pyio_trace.capture.instrument import MARKS, Instrument, Target
+from pyio_trace.capture.instrumentation.instrument import MARKS, Instrument, Target
 from pyio_trace.capture.instruments import _dataloader as loading
 from pyio_trace.capture.instruments._files import attribute, may_have
 
@@ -18,8 +19,8 @@ if TYPE_CHECKING:
 
 # ---- torch.save, torch.load ----------------------------------------------------------------
 
-#: By thread: bytes and number of the storages that the call under way has moved.  One within it (of an object that
-#: pickles itself so) is over before the outer one moves any.
+#: By thread: bytes and number of the storages that the current call has moved.  An inner call, by an object that
+#: pickles itself with torch.save, ends before the outer one moves any.
 _storages: dict[int, tuple[int, int]] = {}
 
 
@@ -42,7 +43,7 @@ def _loads(f: object, *args: object, **kwargs: object) -> dict[str, object]:
 
 
 def _bytes(result: object, *args: object, **kwargs: object) -> int | None:
-    """None where no storage was seen: mapped, or read by other means (TorchScript, safetensors)."""
+    """None if no storage was seen: it is mapped, or read by other means (TorchScript, safetensors)."""
     return None if kwargs.get("mmap") else _storages.get(get_ident(), (None, 0))[0]
 
 
@@ -74,7 +75,7 @@ def _legacy(result: object, storage: Any, *args: object) -> None:
 
 
 def _checkpoint(*args: Any, **kwargs: Any) -> object:
-    """checkpoint_id, or what the reader or writer was made with."""
+    """checkpoint_id, or the path that the reader or writer was made with."""
     if kwargs.get("checkpoint_id") is not None:
         return kwargs["checkpoint_id"]
     for agent in (kwargs.get("storage_writer"), kwargs.get("storage_reader"), *args[1:2]):
@@ -84,7 +85,7 @@ def _checkpoint(*args: Any, **kwargs: Any) -> object:
 
 
 def _folder(agent: Any, *args: object, **kwargs: object) -> object:
-    """As the file system's readers and writers keep it; a class of the program's may have code under that name."""
+    """The attribute of the file system's readers and writers; a class of the program may have code by that name."""
     return attribute(agent, "path")
 
 
@@ -105,7 +106,7 @@ def _bytes_read(result: object, agent: Any, plan: Any, planner: object) -> int:
 
 
 def _stream(*args: Any, **kwargs: object) -> object:
-    """The file that an item is written to: the first or the second argument, by version."""
+    """The file that an item is written to: the first or second argument, depending on the version."""
     return next((one for one in args[:2] if may_have(one, "tell")), None)
 
 
@@ -117,10 +118,10 @@ def _bytes_of_item(result: Any, *args: object, **kwargs: object) -> int:
     return int(result.size_in_bytes)
 
 
-def _checkpointed(module: str, name: str) -> Target:
+def _checkpointed(module: str, name: str, kind: str = "call") -> Target:
     return Target(
         name, module=f"torch.distributed.checkpoint.{module}", name=f"torch.distributed.checkpoint.{name}",
-        path=_checkpoint, optional=True,
+        kind=kind, path=_checkpoint, optional=True,
     )  # fmt: skip
 
 
@@ -129,16 +130,18 @@ _FETCH = "torch.utils.data._utils.fetch"
 _FILES = "torch.distributed.checkpoint.filesystem"
 
 _LOADING = (
-    Target("DataLoader.__iter__", module=_LOADER, after=loading.iterating),
-    Target("_BaseDataLoaderIter.__next__", module=_LOADER, name="DataLoader.__next__", details=loading.waits,
-           after=loading.waited),
-    Target("_MapDatasetFetcher.fetch", module=_FETCH, name="DataLoader.fetch", details=loading.fetches),
-    Target("_IterableDatasetFetcher.fetch", module=_FETCH, name="DataLoader.fetch", details=loading.fetches),
+    Target("DataLoader.__iter__", module=_LOADER, kind="starting", after=loading.iterating),
+    Target("_BaseDataLoaderIter.__next__", module=_LOADER, name="DataLoader.__next__", kind="wait",
+           details=loading.waits, after=loading.waited),
+    Target("_MapDatasetFetcher.fetch", module=_FETCH, name="DataLoader.fetch", kind="container",
+           details=loading.fetches),
+    Target("_IterableDatasetFetcher.fetch", module=_FETCH, name="DataLoader.fetch", kind="container",
+           details=loading.fetches),
     Target("_BaseDataLoaderIter.__init__", module=_LOADER, hands_over=MARKS, details=loading.begins),
     Target("_MultiProcessingDataLoaderIter._reset", module=_LOADER, hands_over=MARKS, details=loading.begins_again),
     Target("_MultiProcessingDataLoaderIter._try_get_data", module=_LOADER, hands_over=MARKS, after=loading.takes),
     Target("BaseProcess.start", module="multiprocessing.process", hands_over=MARKS, details=loading.starts),
-    Target("Queue.get", module="multiprocessing.queues", hands_over=MARKS, after=loading.gets),
+    Target("Queue.get", module="multiprocessing.queues", kind="wait", after=loading.gets),
 )  # fmt: skip
 
 _FILES_OF_ONE = (
@@ -152,10 +155,10 @@ _FILES_OF_ONE = (
     Target("StorageBase._set_from_file", module="torch._C", hands_over=MARKS, after=_legacy),
 )  # fmt: skip
 
-#: Not there in every version, or under another name: all optional.
+#: All optional: some versions lack them or have other names.
 _CHECKPOINTS = (
     _checkpointed("state_dict_saver", "save"),
-    _checkpointed("state_dict_saver", "async_save"),
+    _checkpointed("state_dict_saver", "async_save", "container"),  # returns before its threads have written
     _checkpointed("state_dict_loader", "load"),
     Target("_FileSystemWriter.write_data", module=_FILES, name="FileSystemWriter.write_data", kind="write",
            path=_folder, details=_written, moved=_bytes_written, optional=True),
@@ -171,12 +174,9 @@ _CHECKPOINTS = (
 )  # fmt: skip
 
 
-
 def _forget() -> None:
     _storages.clear()
     loading.forget()
 
 
-instrument = Instrument(
-    "torch", minimum="2.0", disarm=_forget, targets=(*_LOADING, *_FILES_OF_ONE, *_CHECKPOINTS)
-)
+instrument = Instrument("torch", minimum="2.0", disarm=_forget, targets=(*_LOADING, *_FILES_OF_ONE, *_CHECKPOINTS))

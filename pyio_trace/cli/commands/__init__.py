@@ -1,4 +1,4 @@
-"""One module a command: its docstring is its help, `arguments` its options, `run` its work.
+"""One module NAME_command.py for each command: its docstring is the help, `arguments` adds options, `run` runs it.
 
-cli/main.py imports a module only when its command is typed.
+cli/main.py imports a module only for its own command.
 """

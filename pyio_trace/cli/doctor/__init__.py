@@ -1,1 +1,1 @@
-"""What `pyio-trace doctor` looks at: this installation, a live process, a script."""
+"""What `pyio-trace doctor` examines: this installation, a live process, a script."""

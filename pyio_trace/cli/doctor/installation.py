@@ -1,4 +1,4 @@
-"""This installation: versions, clock, where logs go; and a small program traced for real."""
+"""Examines this installation: versions, clock, where logs go; and traces a small program."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from importlib import metadata
 from pathlib import Path
 
 from pyio_trace import native
-from pyio_trace.cli.doctor.report import Instrument, Report
-from pyio_trace.cli.help import version
+from pyio_trace.cli.doctor.diagnosis import Instrument, Report
+from pyio_trace.cli.help_text import version
 from pyio_trace.cli.parser import open_log
 from pyio_trace.config import PREFIX, load
 from pyio_trace.errors import PyioTraceError
 from pyio_trace.log import layout
 from pyio_trace.output import log_paths
-from pyio_trace.report.units import size
+from pyio_trace.units import size
 
 _TRIAL = "import sys; f = open(sys.argv[1], 'rb'); f.read(10); f.close()"
 _CLOCK = Path("/sys/devices/system/clocksource/clocksource0/current_clocksource")
 
 
 def examine(trial: bool) -> Report:
-    """What is here, and whether tracing works.  trial: trace a small program and see."""
+    """What is installed, and whether tracing works.  trial: trace a small program to find out."""
     report = Report(works=native.reason is None)
     report.facts = [*_versions(), ("core", native.reason or f"loaded, writes logs of version {layout.VERSION}")]
     report.facts += [*_logs(), *_surroundings()]
@@ -39,7 +39,7 @@ def examine(trial: bool) -> Report:
 
 
 def _instruments() -> list[Instrument]:
-    """What a traced program would have; see pyio_trace.capture.hold for one that is."""
+    """What a traced program would have; doctor_wait.py reports those of a program that is traced."""
     if native.core is None:
         return []
     why_not = native.core.state()["no_file_objects"]
@@ -71,11 +71,14 @@ def _installed(name: str) -> str:
 def _logs() -> Iterator[tuple[str, str]]:
     try:
         config = load()
-        live, final = log_paths(config.output, "SCRIPT")
+        live, final = log_paths(config.output, "SCRIPT", make_folder=False)
     except PyioTraceError as error:
         yield "logs go to", f"nowhere: {error}"
         return
-    free = os.statvfs(os.path.dirname(live))
+    folder = os.path.dirname(live)
+    while not os.path.isdir(folder):  # it will be made
+        folder = os.path.dirname(folder)
+    free = os.statvfs(folder)
     yield "logs go to", f"{final or live} ({size(free.f_bavail * free.f_frsize)} free)"
     yield "log budget", size(config.max_log_size)
 
@@ -85,7 +88,7 @@ def _surroundings() -> Iterator[tuple[str, str]]:
         clock = _CLOCK.read_text().strip()
     except OSError:
         clock = "not known"
-    ours = "so do we" if clock == "tsc" else "operations are stamped by CLOCK_MONOTONIC"
+    ours = "so does pyio_trace" if clock == "tsc" else "pyio_trace uses CLOCK_MONOTONIC"
     yield "clock", f"the kernel uses {clock}; {ours}"
     folders = [*site.getsitepackages(), *([site.getusersitepackages()] if site.ENABLE_USER_SITE else [])]
     found = next((folder for folder in folders if os.path.exists(os.path.join(folder, "pyio_trace.pth"))), None)
@@ -97,7 +100,7 @@ def _surroundings() -> Iterator[tuple[str, str]]:
 
 
 def _trial() -> tuple[bool, list[tuple[str, str]]]:
-    """Trace a small program: whether its operations were seen, and what the log says of the process."""
+    """Trace a small program: whether its operations were seen, and what the log says about the process."""
     with tempfile.TemporaryDirectory(prefix="pyio-doctor-") as folder:
         data, log_path = os.path.join(folder, "data"), os.path.join(folder, "trial.pyio")
         Path(data).write_bytes(bytes(10))
@@ -110,13 +113,13 @@ def _trial() -> tuple[bool, list[tuple[str, str]]]:
             log = open_log(log_path)
         except PyioTraceError as error:
             return False, [("trial", f"left no log: {error}; {done.stderr.strip()[-500:]}")]
-        table = log.operations(["path", "layer", "op", "stack"]).to_pylist()
+        table = log.operations(["path", "layer", "op", "call_stack"]).to_pylist()
         process = log.processes().to_pylist()[-1]
     seen = [row for row in table if row["path"] == data]
     layers = {row["layer"] for row in seen}
     lines = [
         ("trial", f"{len(seen)} operations on its file, at {' and '.join(sorted(layers)) or 'no layer'}"),
-        ("stacks", "yes" if any(row["stack"] for row in seen) else f"no ({process['stack_state']})"),
+        ("stacks", "yes" if any(row["call_stack"] for row in seen) else f"no ({process['stack_state']})"),
         ("file objects", "yes" if "app" in layers else "no: POSIX operations only"),
     ]
     if process["note"]:

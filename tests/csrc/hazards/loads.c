@@ -4,12 +4,37 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #ifdef LIBRARY
 int space[LIBRARY]; /* each copy has another size, so that they take each other's places */
 
-__attribute__((constructor)) static void slow(void) { usleep(200); }
+__attribute__((constructor)) static void slow(void)
+{
+    usleep(200);
+}
+
+static int once(void)
+{
+    return 1;
+}
+
+/* The loader asks for `chosen` in the middle of relocating the library: for that long it is listed, and not ready.
+ * No other library can be called from here. */
+static int (*choose(void))(void)
+{
+#ifdef __x86_64__
+    struct timespec pause = {0, 400000};
+    long result;
+    __asm__ volatile("syscall" : "=a"(result) : "a"(SYS_nanosleep), "D"(&pause), "S"(0) : "rcx", "r11", "memory");
+#endif
+    return once;
+}
+
+int chosen(void) __attribute__((ifunc("choose")));
+int (*times_read)(void) = chosen;
 
 int look(const char *path)
 {
@@ -17,7 +42,7 @@ int look(const char *path)
     int fd = open(path, O_RDONLY);
     int got = (int)pread(fd, &byte, 1, 0);
     close(fd);
-    return got;
+    return got * times_read();
 }
 #else
 static const char *folder, *data;

@@ -55,9 +55,9 @@ static void say(const char *format, ...)
     errno = saved;
 }
 
-#define RESULT(call) \
-    do { \
-        long result_ = (long)(call); \
+#define RESULT(call)                                       \
+    do {                                                   \
+        long result_ = (long)(call);                       \
         say("%s: %ld, errno %d\n", #call, result_, errno); \
     } while (0)
 
@@ -66,7 +66,8 @@ static int tell(const char *to)
 {
     say("----\n");
     for (int i = 0; i < account_count; i++)
-        say("%s %s %d %ld %ld\n", accounts[i].op, accounts[i].file, accounts[i].error, accounts[i].calls, accounts[i].bytes);
+        say("%s %s %d %ld %ld\n", accounts[i].op, accounts[i].file, accounts[i].error, accounts[i].calls,
+            accounts[i].bytes);
     int fd = open(to, O_WRONLY | O_CREAT | O_TRUNC, 0600);
     ssize_t n = fd < 0 ? -1 : write(fd, said, said_length);
     if (fd >= 0)
@@ -74,9 +75,9 @@ static int tell(const char *to)
     return n == (ssize_t)said_length ? 0 : __LINE__;
 }
 
-#define EXPECT(condition) \
-    do \
-        if (!(condition)) \
+#define EXPECT(condition)    \
+    do                       \
+        if (!(condition))    \
             return __LINE__; \
     while (0)
 

@@ -17,7 +17,10 @@ static int count_to(const char *name, int times)
     return fd < 0 || close(fd);
 }
 
-static int in_clone(void *name) { _exit(count_to(name, 30)); }
+static int in_clone(void *name)
+{
+    _exit(count_to(name, 30));
+}
 
 int children(const char *folder, const char *to)
 {

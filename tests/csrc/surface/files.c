@@ -1,5 +1,5 @@
 /* Files without streams: asynchronous calls, nodes, walks through folders,
- * shared memory, handles, numbers that are given out anew.  Run in a folder of
+ * shared memory, handles, descriptor numbers that are reused.  Run in a folder of
  * its own. */
 #include "account.h"
 
@@ -59,14 +59,17 @@ static int wait_for(struct aiocb *block)
 
 static int completed; /* by a signal that the library sends when it is done */
 static struct aiocb *signalled;
-static void on_completion(int number) { (void)number; completed = aio_error(signalled) == 0 ? (int)aio_return(signalled) : -1; }
+static void on_completion(int number)
+{
+    (void)number;
+    completed = aio_error(signalled) == 0 ? (int)aio_return(signalled) : -1;
+}
 
 static int asynchronous(void)
 {
     enum { COUNT = 40, SIZE = 1000 };
     static char blocks[COUNT][SIZE];
-    static struct aiocb all[COUNT];
-    struct aiocb *list[COUNT + 2] = {NULL};
+    static struct aiocb all[COUNT], *list[COUNT + 2];
     int fd = make("aio", 0);
     EXPECT(fd >= 0);
     for (int n = 0; n < COUNT; n++) {
@@ -129,6 +132,28 @@ extern int __xmknod(int, const char *, mode_t, dev_t *); /* glibc before 2.33 */
 extern int __xmknodat(int, int, const char *, mode_t, dev_t *);
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"
 
+static int open_by_handle(int here)
+{
+    struct file_handle *handle = calloc(1, sizeof *handle + 128);
+    handle->handle_bytes = 128;
+    int mount, result;
+    errno = 0;
+    say("handle: %d, errno %d\n", (result = name_to_handle_at(here, "node", handle, &mount, 0)), errno);
+    did("name_to_handle_at", "node", -1, result);
+    if (result == 0) {
+        int again = open_by_handle_at(here, handle, O_RDWR);
+        say("again: %d, errno %d\n", again, errno);
+        if (again >= 0) {
+            did("open_by_handle_at", "node", -1, 0);
+            EXPECT(write(again, "abc", 3) == 3);
+            did("write", "node", 3, 0);
+            EXPECT(finish("node", again) == 0);
+        }
+    }
+    free(handle);
+    return 0;
+}
+
 static int nodes(void)
 {
     struct timeval times[2] = {{1, 2}, {3, 4}};
@@ -164,23 +189,7 @@ static int nodes(void)
     errno = 0;
     RESULT(chroot("missing"));
     did("chroot", "missing", -1, 1);
-    struct file_handle *handle = calloc(1, sizeof *handle + 128);
-    handle->handle_bytes = 128;
-    int mount, result;
-    errno = 0;
-    say("handle: %d, errno %d\n", (result = name_to_handle_at(here, "node", handle, &mount, 0)), errno);
-    did("name_to_handle_at", "node", -1, result);
-    if (result == 0) {
-        int again = open_by_handle_at(here, handle, O_RDWR);
-        say("again: %d, errno %d\n", again, errno);
-        if (again >= 0) {
-            did("open_by_handle_at", "node", -1, 0);
-            EXPECT(write(again, "abc", 3) == 3);
-            did("write", "node", 3, 0);
-            EXPECT(finish("node", again) == 0);
-        }
-    }
-    free(handle);
+    EXPECT(open_by_handle(here) == 0);
     int other = make("clone", 0);
     errno = 0;
     RESULT(ioctl(other, FICLONE, fd) == 0 ? 0 : errno);
@@ -222,7 +231,12 @@ static int shared_memory(const char *name)
 /* ---- walks -------------------------------------------------------------------------- */
 
 static int visited;
-static int visit(const char *path, const struct stat *st, int kind) { (void)path, (void)st, (void)kind; visited++; return 0; }
+static int visit(const char *path, const struct stat *st, int kind)
+{
+    (void)path, (void)st, (void)kind;
+    visited++;
+    return 0;
+}
 static int visit_here(const char *path, const struct stat *st, int kind, struct FTW *place)
 {
     (void)st;
@@ -233,6 +247,8 @@ static int visit_here(const char *path, const struct stat *st, int kind, struct 
     did("open", path + place->base, -1, fd < 0);
     return fd < 0 || finish(path + place->base, fd);
 }
+
+static int listings(void);
 
 static int walks(void)
 {
@@ -286,7 +302,12 @@ static int walks(void)
     globfree(&found);
     RESULT(glob("tree/x*", 0, NULL, &found));
     did("glob", "x*", -1, 0);
+    return listings();
+}
 
+/* Of the tree that walks() has made. */
+static int listings(void)
+{
     struct dirent **names, *entry, room;
     int here = open(".", O_RDONLY), count;
     count = scandirat(here, "tree", &names, NULL, alphasort);
@@ -325,7 +346,7 @@ static int walks(void)
     return finish("tree", fd);
 }
 
-/* ---- numbers given out anew: what is done with them is not done to the file ------------ */
+/* ---- reused descriptor numbers: what happens to them does not happen to the first file -- */
 
 static int given(int which)
 {
@@ -367,7 +388,7 @@ static int numbers(void)
     return 0;
 }
 
-/* A file that comes over a socket, to a number that was another's. */
+/* A file received over a socket, under a reused number. */
 static int handed_over(void)
 {
     char data = 'x', space[CMSG_SPACE(sizeof(int))] = {0};

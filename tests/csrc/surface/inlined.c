@@ -1,5 +1,5 @@
-/* What glibc's header has inline in an optimised program: characters are taken
- * from the stream's buffer, and libc is called once a buffer.  Run in a folder of its own. */
+/* glibc's headers inline some calls in optimised programs: characters are taken
+ * from the stream's buffer, and libc is called once per buffer.  Run in a folder of its own. */
 #include "account.h"
 
 enum { SIZE = 100000, BUFFER = 4096 };

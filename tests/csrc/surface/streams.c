@@ -213,7 +213,7 @@ static int formats(void)
     return 0;
 }
 
-/* Standard output and input: as files, for a while. */
+/* Standard output and input, redirected to files for a while. */
 static int standard(void)
 {
     char word[64];
@@ -248,7 +248,7 @@ static int standard(void)
     }
     RESULT(freopen("missing/file", "w", stdout) == NULL);
     did("freopen", "file", -1, 1);
-    /* their numbers are free, and are given out anew */
+    /* their numbers are free and are reused */
     int fd = open("after", O_RDWR | O_CREAT, 0600);
     say("after: %d\n", fd);
     did("open", "after", -1, 0);

@@ -1,0 +1,40 @@
+/* Reads what /proc says about processes. */
+#include "base/proc.h"
+#include "base/sys.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+
+/* A field of /proc/PID/stat, by its number in proc(5); 0: unreadable. pid 0: this process. */
+static uint64_t stat_field(uint32_t pid, int wanted)
+{
+    char text[1024], path[32] = "/proc/self/stat";
+    if (pid)
+        snprintf(path, sizeof path, "/proc/%u/stat", pid);
+    long fd = pt_sys(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC, 0);
+    if (fd < 0)
+        return 0;
+    long n = pt_sys(SYS_read, fd, text, sizeof text - 1);
+    pt_sys(SYS_close, fd);
+    text[n > 0 ? n : 0] = 0;
+    char *p = strrchr(text, ')'); /* the name before it may contain anything */
+    for (int field = 2; p && field < wanted; field++)
+        p = strchr(p + 1, ' ');
+    uint64_t value = 0;
+    for (p = p ? p + 1 : NULL; p && *p >= '0' && *p <= '9'; p++)
+        value = value * 10 + (uint64_t)(*p - '0');
+    return value;
+}
+
+/* The start time of a process, which tells whether its id was reused; 0: unreadable. pid 0: this process. */
+uint64_t pt_process_start_time(uint32_t pid)
+{
+    return stat_field(pid, 22);
+}
+
+/* 0: unreadable. */
+uint32_t pt_process_parent(uint32_t pid)
+{
+    return (uint32_t)stat_field(pid, 4);
+}

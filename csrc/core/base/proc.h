@@ -1,0 +1,11 @@
+/* What /proc tells about processes. */
+#ifndef PYIO_TRACE_PROC_H
+#define PYIO_TRACE_PROC_H
+
+#include "base/compiler.h"
+
+uint64_t pt_process_start_time(uint32_t pid);
+/* 0: unreadable. */
+uint32_t pt_process_parent(uint32_t pid);
+
+#endif

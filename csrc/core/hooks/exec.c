@@ -1,0 +1,156 @@
+/* Hooks of the calls by which a process becomes another program. */
+#include "hooks/hooks.h"
+#include "log/file.h"
+#include "process/process.h"
+
+#include <fcntl.h>
+#include <stdarg.h>
+#include <unistd.h>
+
+extern char **environ;
+
+struct exec_call {
+    struct pt_call call;
+    bool unfollowed;
+    uint32_t followed_before, exec_by_before;
+};
+
+/* Everything is stored before the call, since a successful exec never returns. */
+static void exec_begins_at(struct exec_call *e, int dirfd, const char *path, char *const *argv, char *const *env)
+{
+    pt_begin_path_at(&e->call, PT_OP_EXEC, dirfd, path, 0);
+    struct pt_thread *t = e->call.thread;
+    if (!t)
+        return;
+    e->unfollowed = !pt_names_run(env);
+    if (e->unfollowed)
+        __atomic_fetch_add(&pt.header->unfollowed, 1, __ATOMIC_RELAXED);
+    if (t->process_id) {
+        if (t->process->start != PT_START_TOP && t->process->start != PT_START_JOINED)
+            pt_process_describe(t->process, path, argv);
+        e->followed_before = t->process->followed;
+        if (t->process->followed)
+            t->process->followed = 2;
+        e->exec_by_before = t->process->exec_by;
+        t->process->exec_by = e->call.record ? pt_id_of(e->call.record) : 0;
+        t->process->awaited = pt_preloads_us(env);
+        pt_process_end(t->process, PT_END_EXEC, 0);
+    } else if (!t->borrowed_memory) {
+        pt_spare_end_slow(t->process, false);
+    }
+}
+
+static void exec_begins(struct exec_call *e, const char *path, char *const *argv, char *const *env)
+{
+    exec_begins_at(e, AT_FDCWD, path, argv, env);
+}
+
+static int exec_failed(struct exec_call *e, int result)
+{
+    int error = errno;
+    struct pt_thread *t = e->call.thread;
+    if (t) {
+        if (t->process_id) {
+            t->process->end = 0;
+            t->process->followed = e->followed_before; /* it is still the same program */
+            t->process->exec_by = e->exec_by_before;
+            t->process->awaited = 0;
+            __atomic_fetch_and(&t->process->accounts, ~(uint32_t)PT_ACCOUNT_END, __ATOMIC_RELAXED);
+            __atomic_store_n(&t->process->end_kind, PT_END_UNKNOWN, __ATOMIC_RELEASE);
+        }
+        if (e->unfollowed)
+            __atomic_fetch_sub(&pt.header->unfollowed, 1, __ATOMIC_RELAXED);
+    }
+    errno = error;
+    return pt_end_int(&e->call, result);
+}
+
+PT_HOOK_DECLARE(int, execve, const char *, char *const *, char *const *);
+int hook_execve(const char *path, char *const *argv, char *const *env)
+{
+    struct exec_call e;
+    exec_begins(&e, path, argv, env);
+    return exec_failed(&e, real_execve(path, argv, env));
+}
+
+PT_HOOK_DECLARE(int, execv, const char *, char *const *);
+int hook_execv(const char *path, char *const *argv)
+{
+    struct exec_call e;
+    exec_begins(&e, path, argv, environ);
+    return exec_failed(&e, real_execv(path, argv));
+}
+
+PT_HOOK_DECLARE(int, execvp, const char *, char *const *);
+int hook_execvp(const char *path, char *const *argv)
+{
+    struct exec_call e;
+    exec_begins(&e, path, argv, environ);
+    return exec_failed(&e, real_execvp(path, argv));
+}
+
+PT_HOOK_DECLARE(int, execvpe, const char *, char *const *, char *const *);
+int hook_execvpe(const char *path, char *const *argv, char *const *env)
+{
+    struct exec_call e;
+    exec_begins(&e, path, argv, env);
+    return exec_failed(&e, real_execvpe(path, argv, env));
+}
+
+/* The variadic forms collect their arguments in an array (which the macro declares, with the NULL at its end) and go
+ * on as the call they stand for. */
+#define PT_GATHER(argv, ap, first)                                  \
+    size_t gathered = 0;                                            \
+    va_start(ap, first);                                            \
+    for (const char *at = first; at; at = va_arg(ap, const char *)) \
+        gathered++;                                                 \
+    va_end(ap);                                                     \
+    char *argv[gathered + 1];                                       \
+    va_start(ap, first);                                            \
+    argv[0] = (char *)first;                                        \
+    for (size_t i = 1; i <= gathered; i++)                          \
+    argv[i] = va_arg(ap, char *)
+
+PT_HOOK_DECLARE(int, execl, const char *, const char *, ...);
+int hook_execl(const char *path, const char *first, ...)
+{
+    va_list ap;
+    PT_GATHER(argv, ap, first);
+    va_end(ap);
+    return hook_execv(path, argv);
+}
+
+PT_HOOK_DECLARE(int, execlp, const char *, const char *, ...);
+int hook_execlp(const char *path, const char *first, ...)
+{
+    va_list ap;
+    PT_GATHER(argv, ap, first);
+    va_end(ap);
+    return hook_execvp(path, argv);
+}
+
+PT_HOOK_DECLARE(int, execle, const char *, const char *, ...);
+int hook_execle(const char *path, const char *first, ...)
+{
+    va_list ap;
+    PT_GATHER(argv, ap, first);
+    char *const *env = va_arg(ap, char *const *);
+    va_end(ap);
+    return hook_execve(path, argv, env);
+}
+
+PT_HOOK_DECLARE(int, fexecve, int, char *const *, char *const *);
+int hook_fexecve(int fd, char *const *argv, char *const *env)
+{
+    struct exec_call e;
+    exec_begins(&e, argv && argv[0] ? argv[0] : "", argv, env);
+    return exec_failed(&e, real_fexecve(fd, argv, env));
+}
+
+PT_HOOK_DECLARE(int, execveat, int, const char *, char *const *, char *const *, int);
+int hook_execveat(int dirfd, const char *path, char *const *argv, char *const *env, int flags)
+{
+    struct exec_call e;
+    exec_begins_at(&e, dirfd, path, argv, env);
+    return exec_failed(&e, real_execveat(dirfd, path, argv, env, flags));
+}

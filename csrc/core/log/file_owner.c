@@ -1,0 +1,193 @@
+/* Who owns a log, and whether a new one may take its name: this machine and container, locks, the file at a name. */
+#include "log/file_inner.h"
+#include "base/proc.h"
+#include "base/sys.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/utsname.h>
+#include <time.h>
+#include <unistd.h>
+
+#define LOCKS_TRIED 100 /* one a millisecond: a look at a log locks it for a moment */
+
+/* ---- this machine and this container ------------------------------------ */
+
+static void read_text(const char *path, char *out, size_t room)
+{
+    long fd = pt_sys(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC, 0);
+    if (fd < 0)
+        return;
+    long n = pt_sys(SYS_read, fd, out, room - 1);
+    pt_sys(SYS_close, fd);
+    for (long i = 0; i < n; i++)
+        if (out[i] == '\n')
+            out[i] = 0;
+}
+
+void pt_file_find_place(struct pt_file_place *p)
+{
+    struct stat st;
+    memset(p, 0, sizeof *p);
+    read_text("/proc/sys/kernel/random/boot_id", p->boot_id, sizeof p->boot_id);
+    if (stat("/proc/self/ns/pid", &st) == 0) {
+        p->namespace_device = st.st_dev;
+        p->namespace_inode = st.st_ino;
+    }
+}
+
+/* 0 if process ids and clocks mean the same here as in the log; else why not. */
+int pt_file_same_place(const struct pt_header *head)
+{
+    struct pt_file_place here;
+    pt_file_find_place(&here);
+    if (!here.boot_id[0] || memcmp(here.boot_id, head->boot_id, sizeof here.boot_id) != 0)
+        return -PT_LOG_OTHER_BOOT;
+    if (!here.namespace_inode || here.namespace_device != head->namespace_device ||
+        here.namespace_inode != head->namespace_inode)
+        return -PT_LOG_OTHER_NAMESPACE;
+    return 0;
+}
+
+/* /proc may belong to another pid namespace; its process ids are then useless here. */
+static bool proc_is_ours(void)
+{
+    char text[16] = "", own[16];
+    long n = pt_sys(SYS_readlinkat, AT_FDCWD, "/proc/self", text, sizeof text - 1);
+    snprintf(own, sizeof own, "%d", (int)getpid());
+    return n > 0 && strcmp(text, own) == 0;
+}
+
+enum owner { OWNER_UNKNOWN, OWNER_GONE, OWNER_LIVES, OWNER_IS_US };
+
+static enum owner owner_of(const struct pt_header *head)
+{
+    if (pt_file_same_place(head) != 0 || head->owner_pid == 0 || head->owner_pid > INT32_MAX)
+        return OWNER_UNKNOWN;
+    if (pt_sys(SYS_kill, head->owner_pid, 0) == -ESRCH)
+        return OWNER_GONE;
+    uint64_t start = proc_is_ours() ? pt_process_start_time(head->owner_pid) : 0;
+    if (!start || !head->owner_start)
+        return OWNER_UNKNOWN;
+    if (start != head->owner_start)
+        return OWNER_GONE; /* the id now belongs to another process */
+    return head->owner_pid == (uint32_t)getpid() ? OWNER_IS_US : OWNER_LIVES;
+}
+
+/* ---- locks ---------------------------------------------------------------- */
+
+/* 0; -EWOULDBLOCK: somebody else holds it; another error: no locks here. */
+static int lock(int fd, int how)
+{
+    while (flock(fd, how | LOCK_NB) != 0)
+        if (errno != EINTR)
+            return -errno;
+    return 0;
+}
+
+/* 0, also if there are no locks; -PT_LOG_HELD: it is being replaced. */
+int pt_file_lock_shared(int fd)
+{
+    for (int tries = 0; lock(fd, LOCK_SH) == -EWOULDBLOCK; tries++) {
+        if (tries == LOCKS_TRIED)
+            return -PT_LOG_HELD;
+        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    }
+    return 0;
+}
+
+/* May a new log replace this file? If so, takes the lock, so that it stays so. 0, -PT_LOG_HELD or -PT_LOG_FOREIGN.
+ *
+ * Locks decide, with two exceptions: a process maps nothing for a moment while it execs, and a network file system
+ * may show a lock only to the host that took it. */
+static int try_to_replace(int fd, const struct stat *st)
+{
+    struct pt_header head;
+    memset(&head, 0, sizeof head);
+    ssize_t n = pread(fd, &head, sizeof head, 0);
+    bool is_log = n > 8 && memcmp(head.magic, PT_LOG_MAGIC, 8) == 0;
+    if (st->st_size && !is_log)
+        return -PT_LOG_FOREIGN;
+    bool finished = is_log && (uint64_t)st->st_size < head.budget; /* it was cut */
+    int locked = lock(fd, LOCK_EX);
+    /* This process has released its own earlier log, but a page fault in another thread may keep the description
+     * alive for a moment. */
+    for (int tries = 0; locked == -EWOULDBLOCK && tries < LOCKS_TRIED && is_log && owner_of(&head) == OWNER_IS_US;
+         tries++) {
+        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+        locked = lock(fd, LOCK_EX);
+    }
+    if (locked == -EWOULDBLOCK)
+        return -PT_LOG_HELD;
+    if (finished)
+        return 0;
+    if (!is_log) /* empty */
+        return locked ? -PT_LOG_HELD : 0;
+    enum owner owner = owner_of(&head);
+    if (locked)
+        return owner == OWNER_GONE || owner == OWNER_IS_US ? 0 : -PT_LOG_HELD;
+    struct utsname names;
+    bool other_host = pt_file_same_place(&head) == -PT_LOG_OTHER_BOOT &&
+                      (uname(&names) != 0 || strncmp(names.nodename, head.host, sizeof head.host) != 0);
+    return owner == OWNER_LIVES || other_host ? -PT_LOG_HELD : 0;
+}
+
+bool pt_file_is_same(const struct stat *a, const struct stat *b)
+{
+    return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
+}
+
+bool pt_file_is_named(const char *path, const struct stat *file)
+{
+    struct stat named;
+    return lstat(path, &named) == 0 && pt_file_is_same(&named, file);
+}
+
+/* ---- what has a name now ------------------------------------------------ */
+
+/* Our own link to a log, or to nothing, may go. The system's links (/dev/stdout) and those of other users stay. */
+static int way_of_link(const char *path, const struct stat *link, bool remove)
+{
+    struct stat st;
+    bool systems =
+        (strncmp(path, "/dev/", 5) == 0 && strncmp(path, "/dev/shm/", 9) != 0) || strncmp(path, "/proc/", 6) == 0;
+    if (systems || (stat(path, &st) == 0 && !S_ISREG(st.st_mode)))
+        return -EEXIST;
+    if (link->st_uid != geteuid())
+        return -PT_LOG_FOREIGN;
+    return !remove || unlink(path) == 0 || errno == ENOENT ? 0 : -errno;
+}
+
+/* Returns 0 if a new log may take this name; with `remove`, also removes what has the name.  Refuses anything but a
+ * regular file of this user that is an unused log.  pyio_trace/existing_files.py makes most of these checks earlier, to
+ * give better messages. */
+int pt_file_make_way(const char *path, bool remove)
+{
+    struct stat named, st;
+    if (lstat(path, &named) != 0)
+        return errno == ENOENT ? 0 : -errno;
+    if (S_ISDIR(named.st_mode))
+        return -EISDIR;
+    if (S_ISLNK(named.st_mode))
+        return way_of_link(path, &named, remove);
+    if (!S_ISREG(named.st_mode))
+        return -EEXIST;
+    if (named.st_uid != geteuid())
+        return -PT_LOG_FOREIGN;
+    int fd = open(path, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    if (fd < 0)
+        return errno == ENOENT ? 0 : errno == EACCES ? -PT_LOG_FOREIGN : -errno;
+    int error = 0;
+    if (fstat(fd, &st) == 0 && pt_file_is_same(&st, &named))
+        error = try_to_replace(fd, &st);
+    else
+        remove = false; /* it has just been replaced: the caller will notice */
+    if (!error && remove && pt_file_is_named(path, &st) && unlink(path) != 0 && errno != ENOENT)
+        error = -errno;
+    close(fd);
+    return error;
+}

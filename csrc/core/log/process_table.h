@@ -1,0 +1,18 @@
+/* The log's table of the processes in the run. */
+#ifndef PYIO_TRACE_PROCESS_TABLE_H
+#define PYIO_TRACE_PROCESS_TABLE_H
+
+#include "base/state.h"
+
+extern struct pt_process pt_unlisted_process; /* used when the table is full */
+bool pt_process_enter(uint32_t start, uint32_t started_by, uint32_t pid, uint32_t parent, struct pt_process **process,
+                      uint32_t *process_id);
+struct pt_process *pt_process_at(uint32_t id); /* NULL: no entry can be there */
+struct pt_process *pt_process_find(uint32_t pid);
+struct pt_process *pt_process_started_by(uint32_t record);
+bool pt_process_exists(const struct pt_process *p); /* is there a process with its id now? */
+bool pt_process_has_ended(const struct pt_process *p);
+bool pt_process_others_live(void);
+bool pt_process_others_awaited(void);
+
+#endif

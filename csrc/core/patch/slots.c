@@ -1,0 +1,105 @@
+/* The slots that lead to our functions: what each held before, and how to put that back. */
+#include "patch/slots.h"
+#include "base/memory.h"
+#include "base/sys.h"
+#include "patch/patch.h"
+
+#include <sys/mman.h>
+
+struct patch {
+    void **slot;
+    void *before;
+    void *ours;
+};
+static struct patch *patches; /* MAX_PATCHES of them, touched only as used */
+static unsigned patch_count;
+#define MAX_PATCHES (1u << 18)
+
+bool pt_slots_prepare(void)
+{
+    if (!patches) {
+        void *at = mmap(NULL, MAX_PATCHES * sizeof *patches, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        patches = at == MAP_FAILED ? NULL : at;
+    }
+    return patches != NULL;
+}
+
+/* Stores into a slot, making its page writable while it does. */
+static void store(const struct pt_object *o, void **slot, void *value)
+{
+    uintptr_t at = (uintptr_t)slot;
+    bool sealed = at >= o->relro && at < o->relro_end;
+    uintptr_t size = pt_kernel_page(), page = at & ~(size - 1);
+    if (sealed && pt_sys(SYS_mprotect, page, size, PROT_READ | PROT_WRITE) != 0)
+        return;
+    __atomic_store_n(slot, value, __ATOMIC_RELEASE);
+    if (sealed)
+        pt_sys(SYS_mprotect, page, size, PROT_READ);
+}
+
+bool pt_slot_point(const struct pt_object *o, void **slot, void *before, void *ours)
+{
+    if (!patches || patch_count == MAX_PATCHES)
+        return false;
+    patches[patch_count++] = (struct patch){slot, before, ours};
+    store(o, slot, ours);
+    return true;
+}
+
+void pt_slots_restore(const struct pt_object *o)
+{
+    for (unsigned i = patch_count; i-- > 0;) {
+        struct patch *p = &patches[i];
+        uintptr_t at = (uintptr_t)p->slot;
+        /* A slot that was changed since belongs to whoever changed it.  A slot of an unloaded object may now lie in a
+         * hole of another object. */
+        if (at >= o->data && at + sizeof(void *) <= o->data_end && *p->slot == p->ours)
+            store(o, p->slot, p->before);
+    }
+}
+
+void pt_slots_forget(void)
+{
+    patch_count = 0;
+}
+
+/* ---- what tests compare ------------------------------------------------------------ */
+
+struct snapshot {
+    uint64_t *out;
+    unsigned room, count;
+};
+
+static void snapshot_relocations(const struct pt_object *o, const ElfW(Rela) * r, size_t count, struct snapshot *s)
+{
+    for (size_t i = 0; i < count; i++) {
+        uint32_t type = ELF64_R_TYPE(r[i].r_info);
+        if ((type != R_SLOT && type != R_DATA && type != R_ABS) || !ELF64_R_SYM(r[i].r_info) || s->count + 2 > s->room)
+            continue;
+        const char *name = o->strings + o->symbols[ELF64_R_SYM(r[i].r_info)].st_name;
+        if (!pt_hook_find(name) && !pt_library_has_name(name))
+            continue;
+        s->out[s->count++] = o->base + r[i].r_offset;
+        s->out[s->count++] = *(uint64_t *)(o->base + r[i].r_offset);
+    }
+}
+
+static int snapshot_object(struct dl_phdr_info *info, size_t size, void *data)
+{
+    struct pt_object o;
+    (void)size;
+    if (pt_object_read(info, &o) && !pt_object_is_left_alone(info, &o)) {
+        snapshot_relocations(&o, o.rela, o.rela_count, data);
+        snapshot_relocations(&o, o.plt, o.plt_count, data);
+    }
+    return 0;
+}
+
+unsigned pt_got_snapshot(uint64_t *out, unsigned room)
+{
+    struct snapshot s = {out, room, 0};
+    pt_hooks_resolve();
+    dl_iterate_phdr(snapshot_object, &s);
+    return s.count;
+}

@@ -1,0 +1,13 @@
+/* The slots that lead to our functions.  All are called with got.c's lock held. */
+#ifndef PYIO_TRACE_SLOTS_H
+#define PYIO_TRACE_SLOTS_H
+
+#include "patch/objects.h"
+
+bool pt_slots_prepare(void); /* false: no memory */
+/* Points a slot at our function, and notes what it held.  False: there is no room for the note, so it stays. */
+bool pt_slot_point(const struct pt_object *o, void **slot, void *before, void *ours);
+void pt_slots_restore(const struct pt_object *o); /* those in this object */
+void pt_slots_forget(void);
+
+#endif

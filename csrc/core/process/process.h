@@ -1,0 +1,57 @@
+/* The lives of processes, as hooks and control need them. */
+#ifndef PYIO_TRACE_PROCESS_H
+#define PYIO_TRACE_PROCESS_H
+
+#include "base/options.h"
+#include "log/process_table.h"
+#include "record/call.h"
+
+#include <signal.h>
+
+void pt_process_begin(const struct pt_options *o);
+void pt_process_describe_self(const struct pt_options *o);
+PT_API void pt_process_name(const char *kind, const char *name);
+void pt_process_describe(struct pt_process *p, const char *path, char *const *argv);
+void pt_before_vfork(void);
+void pt_fork_failed(void);
+void pt_enter_forked_child(void);
+void pt_has_forked(void);
+void pt_process_setup_once(void);
+void pt_process_end(struct pt_process *p, uint32_t kind, int status);
+PT_API bool pt_is_owner(void);
+void pt_spawned(uint32_t pid, const struct pt_call *call, const char *path, char *const *argv, bool awaited);
+bool pt_names_run(char *const *env);   /* do Python children with this environment join the run? */
+bool pt_preloads_us(char *const *env); /* do all other children join too? */
+
+/* The account of this process before it waits, for children that leave none of their own. */
+struct pt_waiting {
+    struct pt_account before;
+    bool known;
+};
+void pt_before_wait(struct pt_waiting *w);
+struct rusage;
+/* usage: what the kernel counted for the child and the children that it had waited for; NULL: not known. */
+void pt_process_waited(struct pt_process *p, int status, const struct pt_waiting *w, const struct rusage *usage);
+
+/* A system() or popen() under way, by which the shell that libc starts is recognised (shells.c). */
+struct pt_shell {
+    int place; /* index of its record in the process entry; -1: none */
+    uint32_t record;
+    struct pt_waiting waiting;
+};
+void pt_shell_starts(struct pt_shell *s, const struct pt_call *c);
+void pt_shell_ended(const struct pt_shell *s, int status); /* -1: it did not start, or is not known */
+void pt_shell_attach(const struct pt_shell *s, const void *stream);
+void pt_shell_detach(struct pt_shell *s, const void *stream);
+uint32_t pt_shell_of(const struct pt_process *parent, const struct pt_options *child);
+
+#define PT_PATIENCE 50                                   /* ms */
+void pt_run_ends(int milliseconds);                      /* end_of_run.c; how long to wait for others that are ending */
+void pt_signals_itself(struct pt_thread *t, int number); /* end_of_run.c */
+void pt_finish_setup_once(void);                         /* end_of_run.c */
+/* Builds the environment of a command; NULL: no memory. */
+typedef char **pt_environment(const char *const *argv);
+/* finisher.c.  quiet: print nothing, whatever happens; keyboard: keyboard signals that the program did not ignore. */
+void pt_finisher_run(const char *const *argv, pt_environment *environment, bool quiet, const sigset_t *keyboard);
+
+#endif

@@ -1,0 +1,36 @@
+/* Shared by the files of redaction. */
+#ifndef PYIO_TRACE_REDACT_INNER_H
+#define PYIO_TRACE_REDACT_INNER_H
+
+#include "redact/redact.h"
+
+static inline bool is_quote(char c)
+{
+    return c == '"' || c == '\'' || c == '`';
+}
+static inline bool is_blank(char c)
+{
+    return c == ' ' || c == '\t' || c == '\n' || c == '\r' || c == '\v' || c == '\f';
+}
+static inline bool is_alnum(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+}
+static inline bool is_part(char c)
+{
+    return is_alnum(c) || c == '_' || c == '-' || c == '.';
+} /* of a name */
+
+/* secret_names.c; a name is given by its first character and the position after its last. */
+extern bool pt_redact_names_only, pt_redact_code; /* --redact argv, --redact code */
+bool pt_ends_in(const char *name, size_t n, const char *word);
+bool pt_is_secret(const char *name, const char *end);
+bool pt_is_secret_parameter(const char *name, const char *end); /* of a URL */
+bool pt_is_negated(const char *name, const char *end);
+bool pt_is_named(const char *name, const char *end, const char *word);
+
+/* redact.c. value_next: the text ends where a value is expected. */
+bool pt_is_option(const char *word, const char *end);
+size_t pt_redact_word(const char *word, size_t n, char *out, size_t room, bool *value_next);
+
+#endif

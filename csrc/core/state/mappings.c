@@ -1,0 +1,362 @@
+/* The files that this process has mapped, and what is measured of each.
+ *
+ * munmap and msync get an address: this table tells which file it belongs to.  Each mapping has an object in the log
+ * (struct pt_mapping), which is completed when the mapping goes or the process ends.  An incomplete one was mapped
+ * when its process was killed.  Every munmap looks here, so lookups take no lock. */
+#include "state/kernel_accounting.h"
+#include "state/mappings.h"
+#include "log/chunks.h"
+#include "log/ids.h"
+
+#include <string.h>
+#include <sys/mman.h>
+
+#if !defined(MAP_SHARED_VALIDATE) /* glibc 2.17 */
+#define MAP_SHARED_VALIDATE 3
+#endif
+
+#define PLACES 4096u
+#define MOST_LISTED 65536u         /* objects of one process in the log: 5 MiB */
+#define ALLOWANCE_AT_END 100000000 /* ns of measuring when the process ends */
+#define TRANSPORT (1u << 31)       /* a flag beside those of the log: see is_transport() */
+
+struct pt_mapping_place {
+    uintptr_t address; /* atomic; 0: never used, 1: free again */
+    uint32_t desc;
+    uint32_t object;  /* its struct pt_mapping; 0: none (yet, in a forked child) */
+    uint32_t process; /* whose object that is */
+    uint32_t flags;
+    uint32_t protection;
+    uint32_t record;
+    uint64_t length, offset;
+    struct pt_resident gone; /* of pages that are gone (MADV_DONTNEED, mremap) */
+    uint64_t dirty_before;   /* of the file, at the time of mmap */
+    uint64_t synced;         /* bytes that msync has made clean */
+    uint64_t dirty;          /* while areas are examined */
+};
+static struct pt_mapping_place places[PLACES];
+static bool places_used; /* atomic; was any used? A first start need not touch 400 KB */
+static uint32_t place_count;
+static uint32_t listed; /* objects of this process */
+
+/* Another thread may be checking whether the place is free. */
+static uintptr_t address_of(const struct pt_mapping_place *m)
+{
+    return __atomic_load_n(&m->address, __ATOMIC_RELAXED);
+}
+static uint32_t hash(uintptr_t address)
+{
+    return (uint32_t)((address >> 12) * 2654435761u);
+}
+
+static struct pt_mapping_place *record_place(uintptr_t address, const struct pt_mapping_place *what)
+{
+    __atomic_store_n(&places_used, true, __ATOMIC_RELAXED);
+    for (uint32_t i = 0; i < 64; i++) {
+        struct pt_mapping_place *m = &places[(hash(address) + i) % PLACES];
+        uintptr_t old = __atomic_load_n(&m->address, __ATOMIC_RELAXED);
+        if (old > 1 && old != address)
+            continue;
+        if (__atomic_compare_exchange_n(&m->address, &old, address, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) {
+            memcpy(&m->desc, &what->desc, sizeof *m - offsetof(struct pt_mapping_place, desc));
+            if (old != address)
+                __atomic_fetch_add(&place_count, 1, __ATOMIC_RELAXED);
+            return m;
+        }
+    }
+    return NULL;
+}
+
+struct pt_mapping_place *pt_mapping_lookup(const void *address)
+{
+    if (!__atomic_load_n(&place_count, __ATOMIC_RELAXED) || (uintptr_t)address <= 1)
+        return NULL;
+    for (uint32_t i = 0; i < 64; i++) {
+        struct pt_mapping_place *m = &places[(hash((uintptr_t)address) + i) % PLACES];
+        uintptr_t at = __atomic_load_n(&m->address, __ATOMIC_ACQUIRE);
+        if (at == (uintptr_t)address)
+            return m;
+        if (at == 0)
+            return NULL;
+    }
+    return NULL;
+}
+
+uint32_t pt_mapping_desc_of(const struct pt_mapping_place *m)
+{
+    return m->desc;
+}
+
+uint32_t pt_mapping_desc(const void *address)
+{
+    struct pt_mapping_place *m = pt_mapping_lookup(address);
+    return m ? m->desc : 0;
+}
+
+void pt_mapping_forget(struct pt_mapping_place *m)
+{
+    __atomic_store_n(&m->address, 1, __ATOMIC_RELEASE);
+    __atomic_fetch_sub(&place_count, 1, __ATOMIC_RELAXED);
+}
+
+/* Starts a new log: ids of the old one mean nothing there. */
+void pt_mappings_reset(void)
+{
+    memset(places, 0, __atomic_load_n(&places_used, __ATOMIC_RELAXED) ? sizeof places : 0);
+    place_count = 0;
+    listed = 0;
+}
+
+void pt_mappings_forked(void)
+{
+    listed = 0; /* an inherited mapping gets an object in this process when it is measured */
+}
+
+/* ---- objects in the log ---------------------------------------------------------- */
+
+static void list_object(struct pt_mapping_place *m, struct pt_process *p, uint32_t process)
+{
+    m->process = process;
+    m->object = 0;
+    struct pt_mapping *o = NULL;
+    if (__atomic_fetch_add(&listed, 1, __ATOMIC_RELAXED) < MOST_LISTED)
+        o = pt_heap_alloc_slow(sizeof *o);
+    if (!o) {
+        __atomic_fetch_add(&p->mappings_unlisted, 1, __ATOMIC_RELAXED);
+        return;
+    }
+    o->desc = m->desc;
+    o->record = m->record;
+    o->protection = m->protection;
+    o->flags = m->flags;
+    o->length = m->length;
+    o->offset = m->offset;
+    pt_heap_publish(o, PT_HEAP_MAPPING);
+    m->object = pt_id_of(o);
+    uint32_t head = __atomic_load_n(&p->mappings, __ATOMIC_ACQUIRE);
+    do
+        o->previous = head;
+    while (!__atomic_compare_exchange_n(&p->mappings, &head, m->object, false, __ATOMIC_RELEASE, __ATOMIC_ACQUIRE));
+}
+
+/* Is it memory in which PyTorch and multiprocessing pass data from process to process?  No file is behind it.  A
+ * DataLoader maps some for each batch, and examining it would take longer than passing the batch. */
+static bool is_transport(uint32_t desc)
+{
+    static const char *const names[] = {"/dev/shm/torch_", "/dev/shm/psm_", "/dev/shm/pym-"};
+    uint32_t length, base;
+    const char *path = pt_string_at(pt_desc_path(desc), &length, &base);
+    for (size_t i = 0; path && i < sizeof names / sizeof *names; i++)
+        if (length > strlen(names[i]) && !memcmp(path, names[i], strlen(names[i])))
+            return true;
+    return false;
+}
+
+void pt_mapping_made(struct pt_thread *t, const struct pt_new_mapping *made)
+{
+    struct pt_mapping_place m = {.desc = made->desc,
+                                 .record = made->record,
+                                 .protection = (uint32_t)made->protection,
+                                 .length = made->length,
+                                 .offset = made->offset};
+    int type = made->flags & MAP_TYPE;
+    bool shared = type == MAP_SHARED || type == MAP_SHARED_VALIDATE;
+    m.flags = (shared ? PT_MAPPING_SHARED : 0) | (made->flags & (MAP_POPULATE | MAP_LOCKED) ? PT_MAPPING_POPULATED : 0);
+    if (is_transport(m.desc)) {
+        m.flags |= TRANSPORT;
+    } else if (t->process_id) {
+        __atomic_fetch_or(&t->process->blind, PT_BLIND_MAPPED, __ATOMIC_RELAXED);
+        if (m.desc)
+            list_object(&m, t->process, t->process_id);
+        if (shared && made->protection & PROT_WRITE)
+            m.dirty_before = pt_dirty_cached_slow(made->fd, made->offset, made->length);
+    }
+    record_place((uintptr_t)made->address, &m);
+}
+
+void pt_mapping_moved(struct pt_mapping_place *m, void *address, uint64_t length)
+{
+    struct pt_mapping_place moved = *m;
+    moved.length = length;
+    if (moved.object)
+        ((struct pt_mapping *)pt_at(moved.object))->length = length;
+    pt_mapping_forget(m);
+    record_place((uintptr_t)address, &moved);
+}
+
+/* ---- measuring ---------------------------------------------------------------------- */
+
+static bool measurable(const struct pt_mapping_place *m)
+{
+    return pt.base && pt.process_id && m->desc && !(m->flags & TRANSPORT) && (m->process != pt.process_id || m->object);
+}
+
+/* In a forked child, the figures of a mapping of its parent start again. */
+static void adopt(struct pt_mapping_place *m)
+{
+    if (m->process == pt.process_id)
+        return;
+    memset(&m->gone, 0, sizeof m->gone);
+    m->synced = 0;
+    m->record = 0;
+    m->flags |= PT_MAPPING_INHERITED;
+    list_object(m, pt.process, pt.process_id);
+}
+
+static bool writes_file(const struct pt_mapping_place *m)
+{
+    return m->flags & PT_MAPPING_SHARED && m->protection & PROT_WRITE;
+}
+
+/* An area may cover a part of a mapping, or several mappings: each gets its own size at most. */
+static void add_dirty(struct pt_mapping_place *m, uintptr_t start, uintptr_t end, uint64_t dirty)
+{
+    uintptr_t from = address_of(m) > start ? address_of(m) : start;
+    uintptr_t to = address_of(m) + m->length < end ? address_of(m) + m->length : end;
+    if (from < to)
+        m->dirty += dirty < to - from ? dirty : to - from;
+}
+
+static void one_area(uintptr_t start, uintptr_t end, uint64_t dirty, void *data)
+{
+    add_dirty(data, start, end, dirty);
+}
+
+static void any_area(uintptr_t start, uintptr_t end, uint64_t dirty, void *unused)
+{
+    (void)unused;
+    for (uint32_t i = 0; dirty && i < PLACES; i++)
+        if (address_of(&places[i]) > 1)
+            add_dirty(&places[i], start, end, dirty);
+}
+
+static uint64_t dirty_now(struct pt_mapping_place *m)
+{
+    m->dirty = 0;
+    pt_dirty_each_slow(address_of(m) + m->length, one_area, m);
+    return m->dirty;
+}
+
+/* Stores what is known. A second call replaces the first (after a failed exec). */
+static void complete(struct pt_mapping_place *m, uint32_t how)
+{
+    struct pt_resident now;
+    bool known = pt_resident_slow(address_of(m), m->length, &now);
+    if (m->process != pt.process_id) {
+        if (!known || !now.touched)
+            return; /* inherited and unused */
+        adopt(m);
+    }
+    if (!m->object)
+        return;
+    struct pt_mapping *o = pt_at(m->object);
+    /* Pages that were dirty before are not attributed to this mapping. */
+    uint64_t written = m->dirty > m->dirty_before ? m->dirty - m->dirty_before : 0;
+    o->touched = m->gone.touched + now.touched;
+    o->at_least = m->gone.at_least + now.at_least;
+    o->written = m->synced + (writes_file(m) ? written : 0);
+    o->flags = m->flags | (m->gone.sampled || now.sampled ? PT_MAPPING_SAMPLED : 0);
+    __atomic_store_n(&o->measured, known ? how : PT_MEASURING_SKIPPED, __ATOMIC_RELEASE);
+}
+
+static void skip(struct pt_mapping_place *m)
+{
+    m->flags |= PT_MAPPING_PARTLY;
+    if (m->object && m->process == pt.process_id)
+        __atomic_store_n(&((struct pt_mapping *)pt_at(m->object))->measured, PT_MEASURING_SKIPPED, __ATOMIC_RELEASE);
+}
+
+void pt_mapping_measure(struct pt_mapping_place *m, uint32_t how)
+{
+    if (!measurable(m))
+        return;
+    if (!pt_measuring_affordable(PT_MEASURING_ALLOWANCE)) {
+        skip(m);
+        return;
+    }
+    int64_t since = pt_now_ns();
+    if (writes_file(m))
+        dirty_now(m);
+    complete(m, how);
+    pt_measuring_took(since);
+}
+
+void pt_mapping_dropped(struct pt_mapping_place *m, uintptr_t address, uint64_t length)
+{
+    struct pt_resident now;
+    if (!measurable(m))
+        return;
+    if (!pt_measuring_affordable(PT_MEASURING_ALLOWANCE)) {
+        m->flags |= PT_MAPPING_PARTLY;
+        return;
+    }
+    int64_t since = pt_now_ns();
+    if (pt_resident_slow(address, length, &now)) {
+        adopt(m);
+        m->gone.touched += now.touched;
+        m->gone.at_least += now.at_least;
+        m->gone.sampled |= now.sampled;
+    }
+    pt_measuring_took(since);
+}
+
+/* msync cleans dirty pages by writing them back. On tmpfs it does not, and they stay dirty. */
+uint64_t pt_mapping_before_sync(struct pt_mapping_place *m)
+{
+    if (!measurable(m) || !writes_file(m))
+        return 0;
+    if (!pt_measuring_affordable(PT_MEASURING_ALLOWANCE)) {
+        m->flags |= PT_MAPPING_PARTLY;
+        return 0;
+    }
+    int64_t since = pt_now_ns();
+    adopt(m);
+    uint64_t dirty = dirty_now(m);
+    pt_measuring_took(since);
+    return dirty;
+}
+
+void pt_mapping_after_sync(struct pt_mapping_place *m, uint64_t dirty_before)
+{
+    if (!dirty_before)
+        return;
+    int64_t since = pt_now_ns();
+    uint64_t left = dirty_now(m), cleaned = dirty_before > left ? dirty_before - left : 0;
+    uint64_t foreign = cleaned < m->dirty_before ? cleaned : m->dirty_before;
+    m->synced += cleaned - foreign;
+    m->dirty_before -= foreign;
+    pt_measuring_took(since);
+}
+
+/* The process ends. all: include mappings that were inherited. */
+void pt_mappings_end(bool all)
+{
+    if (!__atomic_load_n(&place_count, __ATOMIC_RELAXED) || !pt.base)
+        return;
+    bool writes = false;
+    uintptr_t until = 0;
+    int64_t since = pt_now_ns();
+    for (uint32_t i = 0; i < PLACES; i++) {
+        struct pt_mapping_place *m = &places[i];
+        if (address_of(m) <= 1 || !writes_file(m))
+            continue;
+        m->dirty = 0;
+        writes = true;
+        until = address_of(m) + m->length > until ? address_of(m) + m->length : until;
+    }
+    if (writes)
+        pt_dirty_each_slow(until, any_area, NULL);
+    pt_measuring_took(since);
+    for (uint32_t i = 0; i < PLACES; i++) {
+        struct pt_mapping_place *m = &places[i];
+        if (address_of(m) <= 1 || !measurable(m) || (!all && m->process != pt.process_id))
+            continue;
+        if (!pt_measuring_affordable(ALLOWANCE_AT_END)) {
+            skip(m);
+            continue;
+        }
+        since = pt_now_ns();
+        complete(m, PT_MEASURED_AT_END);
+        pt_measuring_took(since);
+    }
+}

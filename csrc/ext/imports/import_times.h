@@ -1,0 +1,23 @@
+/* Time in imports, and the moment when the script begins. */
+#ifndef PYIO_TRACE_IMPORT_TIMES_H
+#define PYIO_TRACE_IMPORT_TIMES_H
+
+#include <Python.h>
+
+#include "core.h"
+
+/* An import that loads a module.  outermost: not one inside another, on this thread. */
+struct pt_import {
+    uint64_t begin;      /* ticks */
+    uint32_t process_id; /* the process that it began in: it may fork */
+    bool outermost;
+};
+void pt_import_begins(struct pt_import *import);
+void pt_import_ends(const struct pt_import *import);
+
+/* The code of __main__ is about to run.  Only the first call counts. */
+void pt_script_begins(void);
+/* Tracing starts when it has begun already. */
+PyObject *pt_script_is_running(PyObject *module, PyObject *unused);
+
+#endif

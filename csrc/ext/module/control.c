@@ -1,0 +1,223 @@
+/* Functions of the module that start, stop and steer tracing. */
+#define PY_SSIZE_T_CLEAN
+#include "module/control.h"
+
+#include "frames/frames.h"
+
+#include "core.h"
+
+#include <errno.h>
+#include <string.h>
+
+static PyObject *raise_error(int error, const char *path)
+{
+    errno = -error;
+    return PyErr_SetFromErrnoWithFilename(PyExc_OSError, path);
+}
+
+/* ---- start and prepare ------------------------------------------------------------------ */
+
+/* Reads what start() and prepare() take: path, and the keywords of _capture.pyi's StartOptions.  Returns false, with an
+ * exception set, if they are wrong.  Strings are borrowed from the arguments. */
+static bool parse_options(struct pt_options *o, struct pt_selection *selection, PyObject *args, PyObject *kwargs)
+{
+    static char *words[] = {"",       "create", "budget",      "stacks",     "version",      "executable", "argv",
+                            "mode",   "ring",   "include",     "exclude",    "min_duration", "min_size",   "redact",
+                            "memory", "run_of", "global_rank", "local_rank", "world_size",   NULL};
+    int create = 0, stacks = 0;
+    unsigned int mode = 0;
+    unsigned long long budget = 0, ring = 0, min_duration = 0, min_size = 0, memory = 0;
+    Py_ssize_t argv_length = 0;
+    *selection = (struct pt_selection){.include = "", .exclude = ""};
+    *o = (struct pt_options){
+        .selection = selection, .version = "", .executable = "", .argv = "", .redact = "", .run_of = ""};
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "y|$pKisyy#IKyyKKyKyIII", words, &o->path, &create, &budget, &stacks,
+                                     &o->version, &o->executable, &o->argv, &argv_length, &mode, &ring,
+                                     &selection->include, &selection->exclude, &min_duration, &min_size, &o->redact,
+                                     &memory, &o->run_of, &o->global_rank, &o->local_rank, &o->world_size))
+        return false;
+    selection->min_duration = min_duration;
+    selection->min_size = min_size;
+    o->create = create;
+    o->budget = budget;
+    o->stacks = (uint32_t)stacks;
+    o->argv_length = (uint32_t)argv_length;
+    o->mode = mode;
+    o->ring = ring;
+    o->memory = memory;
+    return true;
+}
+
+static PyObject *begin(PyObject *args, PyObject *kwargs, int (*begins)(const struct pt_options *))
+{
+    struct pt_options options;
+    struct pt_selection selection;
+    if (!parse_options(&options, &selection, args, kwargs))
+        return NULL;
+    const char *why_no_stacks = pt_frames_unsupported();
+    if (why_no_stacks && options.stacks != PT_STACKS_OFF)
+        options.stacks = PT_STACKS_NONE;
+    bool walk = options.stacks == PT_STACKS_FULL || options.stacks == PT_STACKS_SITE;
+    pt_frames_set_depth(options.stacks == PT_STACKS_SITE ? 8 : 0);
+    pt.stack_function = walk ? pt_frames_stack_no_gil : NULL;
+    int error = begins(&options);
+    if (error)
+        return raise_error(error, options.path);
+    if (why_no_stacks && pt.process_id)
+        strncpy(pt.process->note, why_no_stacks, sizeof pt.process->note - 1);
+    return PyBool_FromLong(options.create || pt_is_owner());
+}
+
+/* start(path, **options) -> bool: whether this process owns the run */
+PyObject *pt_module_start(PyObject *module, PyObject *args, PyObject *kwargs)
+{
+    (void)module;
+    return begin(args, kwargs, pt_start);
+}
+
+/* prepare(path, **options) -> True: makes the log, for the program that this process is about to become */
+PyObject *pt_module_prepare(PyObject *module, PyObject *args, PyObject *kwargs)
+{
+    (void)module;
+    return begin(args, kwargs, pt_prepare);
+}
+
+/* store_settings(settings) -> bool: stores them in the log for processes of the run that ignore their environment;
+ * NUL-separated.  False: there was no room. */
+PyObject *pt_module_store_settings(PyObject *module, PyObject *settings)
+{
+    (void)module;
+    char *bytes;
+    Py_ssize_t length;
+    if (PyBytes_AsStringAndSize(settings, &bytes, &length) < 0)
+        return NULL;
+    return PyBool_FromLong(pt_settings_store(bytes, (size_t)length));
+}
+
+/* ---- while tracing ---------------------------------------------------------------------- */
+
+/* stop(): restores every slot. */
+PyObject *pt_module_stop(PyObject *module, PyObject *unused)
+{
+    (void)module;
+    (void)unused;
+    pt_stop();
+    Py_RETURN_NONE;
+}
+
+/* finish_with([executable, argument, ...], quiet): the command to run at the end of the run.  The copy of it lives as
+ * long as the process. */
+PyObject *pt_module_finish_with(PyObject *module, PyObject *args)
+{
+    (void)module;
+    PyObject *list;
+    int quiet;
+    if (!PyArg_ParseTuple(args, "O!p", &PyList_Type, &list, &quiet))
+        return NULL;
+    Py_ssize_t n = PyList_GET_SIZE(list);
+    char **argv = PyMem_RawCalloc((size_t)n + 1, sizeof *argv);
+    if (!argv)
+        return PyErr_NoMemory();
+    for (Py_ssize_t i = 0; i < n; i++) {
+        char *bytes;
+        if (PyBytes_AsStringAndSize(PyList_GET_ITEM(list, i), &bytes, NULL) < 0 || !(argv[i] = strdup(bytes))) {
+            PyMem_RawFree(argv);
+            return PyErr_Occurred() ? NULL : PyErr_NoMemory();
+        }
+    }
+    pt_finish_with((const char *const *)argv, quiet);
+    Py_RETURN_NONE;
+}
+
+/* The bytes of a text that may have any characters: new reference. */
+static PyObject *encoded(PyObject *text)
+{
+    return PyUnicode_AsEncodedString(text, "utf-8", "backslashreplace");
+}
+
+/* note(text): adds to what the process table says about this process, such as why something is off */
+PyObject *pt_module_note(PyObject *module, PyObject *text)
+{
+    (void)module;
+    PyObject *bytes = encoded(text);
+    if (!bytes)
+        return NULL;
+    if (!(pt.gate & PT_GATE_OFF) && pt.process_id) {
+        char *said = pt.process->note;
+        size_t n = strnlen(said, sizeof pt.process->note - 1);
+        snprintf(said + n, sizeof pt.process->note - n, "%s%s", n ? "; " : "", PyBytes_AS_STRING(bytes));
+    }
+    Py_DECREF(bytes);
+    Py_RETURN_NONE;
+}
+
+/* name_process(kind, name): what the process table calls this process */
+PyObject *pt_module_name_process(PyObject *module, PyObject *args)
+{
+    (void)module;
+    const char *kind;
+    PyObject *name;
+    if (!PyArg_ParseTuple(args, "sU", &kind, &name))
+        return NULL;
+    PyObject *bytes = encoded(name);
+    if (!bytes)
+        return NULL;
+    pt_process_name(kind, PyBytes_AS_STRING(bytes));
+    Py_DECREF(bytes);
+    Py_RETURN_NONE;
+}
+
+/* pause(on): while on, nothing of this process is recorded */
+PyObject *pt_module_pause(PyObject *module, PyObject *on)
+{
+    (void)module;
+    int yes = PyObject_IsTrue(on);
+    if (yes < 0)
+        return NULL;
+    pt_pause(yes);
+    Py_RETURN_NONE;
+}
+
+/* set_mode(number): enum pt_mode, for this process */
+PyObject *pt_module_set_mode(PyObject *module, PyObject *number)
+{
+    (void)module;
+    unsigned long mode = PyLong_AsUnsignedLong(number);
+    if (PyErr_Occurred())
+        return NULL;
+    if (mode > PT_MODE_RING) {
+        PyErr_SetString(PyExc_ValueError, "no such mode");
+        return NULL;
+    }
+    pt_switch((uint32_t)mode);
+    Py_RETURN_NONE;
+}
+
+/* dump(path): writes a copy of the log as it is now */
+PyObject *pt_module_dump(PyObject *module, PyObject *path)
+{
+    (void)module;
+    const char *bytes = PyBytes_AsString(path);
+    if (!bytes)
+        return NULL;
+    int error;
+    Py_BEGIN_ALLOW_THREADS
+    error = pt_log_dump(bytes);
+    Py_END_ALLOW_THREADS
+    if (error)
+        return raise_error(error, bytes);
+    Py_RETURN_NONE;
+}
+
+/* dump_on_signal(number): dumps at that signal; 0: at none any more */
+PyObject *pt_module_dump_on_signal(PyObject *module, PyObject *number)
+{
+    (void)module;
+    long signal = PyLong_AsLong(number);
+    if (PyErr_Occurred())
+        return NULL;
+    int error = pt_dump_on_signal((int)signal);
+    if (error)
+        return raise_error(error, NULL);
+    Py_RETURN_NONE;
+}

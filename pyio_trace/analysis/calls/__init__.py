@@ -1,0 +1,1 @@
+"""What single operations mean: their order, file names, details and source lines."""

@@ -1,0 +1,60 @@
+"""How long processes lived, and which entries of the process table belong to one program."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pyio_trace.analysis.scan.batch_rows import int64
+from pyio_trace.log_constants import RUNNING
+
+#: A row of Log.processes(); a table is the list of all of them.
+Row = dict[str, Any]
+
+
+def lifetimes(table: list[Row], last_operations: NDArray[np.int64], start: int) -> NDArray[np.int64]:
+    """ns that each process lived: until its end as it is known (wall_is), or its last operation.
+
+    last_operations: when the last operation of each process ended, ns since
+    start (of the run, epoch ns).  The result is as long; elements beyond the
+    table are 0.
+    """
+    walls = np.zeros(len(last_operations), np.int64)
+    for index, process in enumerate(table):
+        end = process["end"]
+        last = int(last_operations[index]) + start
+        walls[index] = int64(max((last if end is None else end) - process["begin"], 0))
+    return walls
+
+
+def wall_is(process: Row) -> str:
+    """How a process's true lifetime relates to the one that is known: "at least", "at most" or "" (they are equal)."""
+    if process["end"] is None:
+        return "" if process["ended"] == RUNNING else "at least"
+    return "at most" if process["end_by"] in ("parent", "reader") else ""
+
+
+def sum_is(table: list[Row]) -> str:
+    """The same for the sum of all lifetimes, and "about" if it is more than one."""
+    words = {wall_is(process) for process in table if process["end_by"] != "parent"} - {""}
+    return "about" if len(words) > 1 else "".join(words)
+
+
+def is_continuation(table: list[Row], child: Row) -> bool:
+    """Whether this entry's parent is the same program between its fork or spawn and its own start."""
+    parent = None if child["parent"] is None else table[child["parent"]]
+    return (
+        parent is not None
+        and (parent["pid"], parent["host"], parent["argv"]) == (child["pid"], child["host"], child["argv"])
+        and parent["start"] != "top"
+    )
+
+
+def entries_of(table: list[Row], index: int) -> list[int]:
+    """The entries of one program: its own, and those it continues."""
+    entries = [index]
+    while is_continuation(table, table[index]) and (index := table[index]["parent"]) not in entries:
+        entries.append(index)
+    return entries

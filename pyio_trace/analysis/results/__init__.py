@@ -1,0 +1,1 @@
+"""The summary as typed data, which reports print and JSON has."""

@@ -1,0 +1,261 @@
+"""The overview of a run as data: what `pyio-trace summary` shows first, and the key "overview" of its JSON.
+
+Times are int ns, sizes int bytes.  None means "not known" or "does not apply".
+docs/reference/summary.md explains each figure.
+"""
+
+from __future__ import annotations
+
+from dataclasses import field, fields
+from typing import Any
+
+from pyio_trace.light_dataclass import dataclass
+
+#: The states that a process's wall time is split into, in the order of their bars.
+STATES = ("io", "sync", "library", "hand_over", "waiting", "task", "other", "starting", "idle")
+#: ns that a read of cached bytes takes at most: for the call, and for each byte.
+BASE, PER_BYTE = 20_000, 1
+
+
+@dataclass(frozen=True)
+class Split:
+    """The wall time of one process, or of several added up.  The states are disjoint: their sum is wall_ns.
+
+    io_ns: in POSIX and stdio calls on files; sync_ns: in fsync and its family, and in locks; library_ns: in requests
+    (file objects, numpy, HDF5 ...) with none of these beneath; hand_over_ns: shared memory between processes, and
+    taking over batches that were ready; waiting_ns: for other threads and processes; starting_ns: until the first own
+    call, and starting workers; task_ns: own code in tasks and fetches; idle_ns: a worker outside any task, None for
+    programs of their own; other_ns: the rest, computing as a rule; beside_ns: I/O of further threads while the main
+    thread was in none: part of the states above, as the wall time is the same; cpu_ns: user and system time, by the
+    kernel's account.
+    """
+
+    io_ns: int = 0
+    sync_ns: int = 0
+    library_ns: int = 0
+    hand_over_ns: int = 0
+    waiting_ns: int = 0
+    starting_ns: int = 0
+    task_ns: int = 0
+    idle_ns: int | None = None
+    other_ns: int = 0
+    wall_ns: int = 0
+    beside_ns: int = 0
+    cpu_ns: int | None = None
+
+    def state(self, name: str) -> int:
+        """ns in one of STATES; 0 where it does not apply."""
+        return getattr(self, f"{name}_ns") or 0
+
+    def __add__(self, other: Split) -> Split:
+        sums: dict[str, Any] = {
+            one.name: _sum(getattr(self, one.name), getattr(other, one.name)) for one in fields(self)
+        }
+        return Split(**sums)
+
+
+def _sum(one: int | None, other: int | None) -> int | None:
+    """The sum of what is known."""
+    return other if one is None else one if other is None else one + other
+
+
+@dataclass(frozen=True)
+class ProcessTime:
+    """One process: what it is called, how its time went, what the kernel fetched and wrote for it.
+
+    kind: processes of the same kind do the same work ("DataLoader workers"); storage_read, storage_written: by the
+    kernel's account, without this log's own pages; imports_ns: in import statements, None: not known.
+    """
+
+    index: int
+    pid: int
+    kind: str
+    name: str
+    split: Split
+    storage_read: int | None
+    storage_written: int | None
+    imports_ns: int | None = None
+
+
+@dataclass(frozen=True)
+class KindTime:
+    """All processes of one kind, added up."""
+
+    kind: str
+    processes: int
+    split: Split
+
+
+@dataclass(frozen=True)
+class SlowReads:
+    """Reads that took longer than reads of cached bytes do (docs/reference/summary.md has the rule).
+
+    calls, bytes, time_ns: of the slow ones; compared, compared_ns: how many reads the rule was applied to, and how
+    long these took.
+    """
+
+    calls: int = 0
+    bytes: int = 0
+    time_ns: int = 0
+    compared: int = 0
+    compared_ns: int = 0
+
+
+@dataclass(frozen=True)
+class Storage:
+    """What came from storage, over all processes.
+
+    read: fetched from storage, by the kernel's account; written: page cache made dirty, without this log's own
+    pages; processes: how many have no account, so that both are lower bounds; slow: the reads that went there.
+    """
+
+    read: int | None
+    written: int | None
+    processes: int
+    slow: SlowReads = SlowReads()
+
+
+@dataclass(frozen=True)
+class Transfer:
+    """What was read, or written, in bytes.
+
+    asked: by outermost requests that ask for bytes; moved_beneath: by POSIX and stdio beneath those; moved_outside:
+    by such calls elsewhere; copied: by sendfile and the like, inside the kernel; distinct: union of the ranges of
+    files; unplaced: moved where no offset is known, so that distinct is at least that and at most both;
+    amplification: moved_beneath / asked, below 1 if libraries unpack what they read; None: nothing was asked for;
+    filled: by how much distinct may exceed what was touched, since there were too many ranges to keep.
+    """
+
+    asked: int = 0
+    moved_beneath: int = 0
+    moved_outside: int = 0
+    copied: int = 0
+    distinct: int = 0
+    unplaced: int = 0
+    amplification: float | None = None
+    filled: int = 0
+
+
+@dataclass(frozen=True)
+class Line:
+    """What one source line, or task, asked for.
+
+    line: file:line:function, or "task NAME"; own: it is the program's, and no library's; kind: "request", "wait" or
+    "starting"; op: the call that took the most time there; count: how often; time_ns: sum of the outermost calls,
+    over all threads; leaf_ns: of POSIX and stdio calls there; pattern: the files, None: none known; files: how
+    many.
+    """
+
+    line: str
+    own: bool
+    kind: str
+    op: str
+    count: int
+    time_ns: int
+    leaf_ns: int
+    pattern: str | None
+    files: int
+
+
+@dataclass(frozen=True)
+class Task:
+    """All tasks of one name, which Dask, Ray or a pool ran.
+
+    time_ns: sum of their durations, over all workers; cpu_ns: processor time of those that have it; io_ns: in POSIX
+    and stdio calls on files; processes: how many ran them.
+    """
+
+    name: str
+    count: int
+    time_ns: int
+    cpu_ns: int
+    io_ns: int
+    processes: int
+
+
+@dataclass(frozen=True)
+class FileGroup:
+    """Files of one folder whose names differ in digits only, or a single file.
+
+    role: "data", "temporary", "shared-memory", "library" or "device"; renamed_to: the pattern of their later names;
+    opens, metadata_calls: of POSIX and stdio; read, written: bytes they moved, copies included; time_ns: in POSIX and
+    stdio calls, without waits for FIFOs; a copy counts for both of its files;
+    slow_calls, slow_ns: of reads that went to storage.
+    """
+
+    pattern: str
+    role: str
+    files: int
+    renamed_to: str | None
+    opens: int
+    read: int
+    written: int
+    metadata_calls: int
+    metadata_ns: int
+    time_ns: int
+    slow_calls: int = 0
+    slow_ns: int = 0
+
+
+@dataclass(frozen=True)
+class Folder:
+    """Metadata calls (stat, open, close, directories ...) on the files of one folder."""
+
+    folder: str
+    files: int
+    calls: int
+    time_ns: int
+
+
+@dataclass(frozen=True)
+class LoaderEpoch:
+    """One epoch of a DataLoader; its batches are joined on loader, epoch and number.
+
+    workers: 0 if the trainer fetches by itself; batches: how many were waited for; ready: those for which not_ready_ns
+    is 0; wait_ns: waits for batches, without the one that ends the epoch, in two parts: not_ready_ns, until the fetch
+    ended and while its worker was in a later one, and hand_over_ns, the rest; first_ns: of not_ready_ns, until the
+    workers began their first fetches; fetch_ns: sum of the fetches; start_ns: of DataLoader.__iter__; stop_ns: the
+    wait that ends the epoch; line: where it is waited for, file:line:function, None: not known.
+    """
+
+    loader: str
+    epoch: int
+    workers: int
+    batches: int
+    ready: int
+    wait_ns: int
+    not_ready_ns: int
+    hand_over_ns: int
+    first_ns: int
+    fetch_ns: int
+    start_ns: int
+    stop_ns: int
+    line: str | None = None
+
+
+@dataclass(frozen=True)
+class Tracing:
+    """What tracing cost.  calls_ns: in the traced calls, estimated from their number; end_ns: from the end of the
+    program to the end of packing and summary, measured; None: only known at the end of a run."""
+
+    records: int
+    calls_ns: int
+    end_ns: int | None = None
+
+
+@dataclass(frozen=True)
+class Overview:
+    """All of it; lists have the largest first."""
+
+    cores: int | None
+    kinds: list[KindTime]
+    processes: list[ProcessTime]
+    storage: Storage
+    lines: list[Line]
+    files: list[FileGroup]
+    folders: list[Folder]
+    loaders: list[LoaderEpoch]
+    tracing: Tracing
+    tasks: list[Task] = field(default_factory=list)
+    read: Transfer = Transfer()
+    written: Transfer = Transfer()

@@ -1,0 +1,255 @@
+"""A batch of operations as numpy arrays, in which nulls are numbers too."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from pyio_trace.enums import CLASSES, LAYERS, ROLES, Layer, OpClass, Role
+from pyio_trace.join.base.arrow_arrays import codes, numbers, present, truths
+from pyio_trace.join.base.roles import LEAVES
+from pyio_trace.light_dataclass import dataclass
+
+if TYPE_CHECKING:
+    from pyio_trace.join.sources.facade import Log
+
+#: The columns of words that become numbers, in this order.
+_WORDS = {"layer": LAYERS, "op_class": CLASSES, "op_role": ROLES}
+#: Columns of Log.batches() that RowReader needs.
+COLUMNS: tuple[str, ...] = (
+    "id", "time", "duration", "layer", "op", "op_class", "process", "path", "file", "file_offset", "bytes_moved",
+    "errno", "site", "calls", "imported", "submitted", "op_role", "request_id", "task_id", "in_transfer",
+    "to_file", "to_file_offset",
+)  # fmt: skip
+
+STDIO, POSIX, USER_LAYER = Layer.STDIO, Layer.POSIX, Layer.USER
+#: The layers that move bytes from and to files.  The calls that libc makes beneath those of a C stream have no rows
+#: (docs/explanation/limits.md), so nothing counts twice.
+MOVING = [STDIO, POSIX]
+READ, WRITE, COPY, OPEN, PROCESS = OpClass.READ, OpClass.WRITE, OpClass.COPY, OpClass.OPEN, OpClass.PROCESS
+
+
+@dataclass
+class Rows:
+    """Operations, one element each.  Nulls of the log become the values given here.
+
+    time: ns since the start of the run.  duration: ns; where in_flight, until
+    the end of the process.  layer, kind: indexes into enums.LAYERS and CLASSES
+    (int8, as they are compared most); role: number of enums.Role, likewise.  op,
+    path, site: dictionary codes, -1 none.  process: index; operations without one
+    have the last.  file: its identity, 0 none.  offset: -1 none.  moved: bytes,
+    0 none.  count: calls.  request, task: ids of the outermost request and the
+    innermost container around the operation in its process, 0 none; a request is
+    around itself.  in_transfer: a request around it moves bytes.  outer: it
+    counts as I/O of its process, and nothing around it does.  submitted: site is
+    the line that submitted the work.  to_file, to_offset: of a copy, where it
+    wrote, as file and offset.
+    """
+
+    id: NDArray[np.int64]
+    time: NDArray[np.int64]
+    duration: NDArray[np.int64]
+    in_flight: NDArray[np.bool_]
+    layer: NDArray[np.int8]
+    kind: NDArray[np.int8]
+    role: NDArray[np.int8]
+    op: NDArray[np.int64]
+    process: NDArray[np.int64]
+    path: NDArray[np.int64]
+    file: NDArray[np.int64]
+    offset: NDArray[np.int64]
+    moved: NDArray[np.int64]
+    errno: NDArray[np.int64]
+    site: NDArray[np.int64]
+    count: NDArray[np.int64]
+    request: NDArray[np.int64]
+    task: NDArray[np.int64]
+    in_transfer: NDArray[np.bool_]
+    outer: NDArray[np.bool_]
+    submitted: NDArray[np.bool_]
+    to_file: NDArray[np.int64]
+    to_offset: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.id)
+
+    @cached_property
+    def layer_and_class(self) -> NDArray[np.int64]:
+        """Layer * len(CLASSES) + class, as one key."""
+        found = self.layer.astype(np.int64)
+        found *= len(CLASSES)
+        found += self.kind
+        return found
+
+    def where(self, mask: NDArray[np.bool_]) -> Rows:
+        """The rows of the mask."""
+        return self._some(np.flatnonzero(mask))
+
+    def written_by_copies(self) -> Rows | None:
+        """The copies among the rows, as writes of the files that they wrote, whose names are not known; None: there
+        are none."""
+        at = np.flatnonzero(self.to_file)
+        if not len(at):
+            return None
+        rows = self._some(at)
+        kind, path = np.full(len(at), WRITE, np.int8), np.full(len(at), -1, np.int64)
+        return replace(rows, kind=kind, path=path, file=rows.to_file, offset=rows.to_offset)
+
+    def _some(self, at: NDArray[np.int64]) -> Rows:
+        return Rows(**{name: getattr(self, name).take(at) for name in self.__dataclass_fields__})
+
+
+class FileNumbers:
+    """Small numbers for the identities of files, in the order in which they come; 0 is "no file".
+
+    The join numbers files that it knows by inode from 1 upwards, and those that
+    it knows by path from -1 downwards.  Both become small numbers directly;
+    identities from elsewhere get a table.
+    """
+
+    _DIRECT = 1 << 22
+
+    def __init__(self) -> None:
+        self.size = 1
+        self._direct = 1 << 16  # grows with the rows seen, since sums are as long as the highest number
+        self._table: dict[int, int] | None = None
+
+    def of(self, identities: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The number of each identity; 0 has the number 0."""
+        if not identities.any():
+            return np.zeros(len(identities), np.int64)
+        if self._table is None:
+            folded = identities << 1
+            if int(identities.min(initial=0)) < 0:
+                folded ^= identities >> 63
+            lowest, highest = int(folded.min(initial=0)), int(folded.max(initial=0))
+            self._direct = min(self._direct + 2 * len(identities), self._DIRECT)
+            if lowest >= 0 and highest < self._direct:
+                self.size = max(self.size, highest + 1)
+                return folded
+            self._table = {one: number for number, one in enumerate(self.identities().tolist())}
+        distinct, inverse = np.unique(identities, return_inverse=True)
+        table = self._table
+        known = np.array([table.setdefault(one, len(table)) for one in distinct.tolist()], np.int64)
+        self.size = len(table)
+        return known[inverse]
+
+    def identities(self) -> NDArray[np.int64]:
+        """The identity that each number stands for."""
+        if self._table is not None:
+            return np.array(list(self._table), np.int64)
+        numbers = np.arange(self.size)
+        return (numbers >> 1) ^ -(numbers & 1)
+
+
+class RowReader:
+    """Turns the batches of one log into Rows.  Small when pickled."""
+
+    def __init__(self, start: int, process_ends: NDArray[np.int64]) -> None:
+        """start: of the run, epoch ns; process_ends: ns since then at which each process was last alive."""
+        self.start = start
+        self._ends = np.append(process_ends, process_ends.max(initial=0))
+        self._numbers: dict[str, NDArray[np.int8]] = {}  # by column of words: the number of each dictionary entry
+
+    @classmethod
+    def of(cls, log: Log) -> RowReader:
+        """The reader of an open log."""
+        info = log.info()
+        start = int(info["start"])
+        # When the reader found a process gone says nothing about how long its last operations took.
+        seen = [one["end"] if one["end_by"] != "reader" else None for one in log.processes().to_pylist()]
+        last_known = max([end for end in seen if end is not None] + [info["end"] or start, start])
+        return cls(start, np.array([int64((end or last_known) - start) for end in seen], np.int64))
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_numbers": {}}
+
+    @property
+    def processes(self) -> int:
+        """How many processes there are, with one for operations whose process is not known."""
+        return len(self._ends)
+
+    @property
+    def limit(self) -> int:
+        """ns since the start that no time should exceed.  Only a bound on damaged times, so it is generous."""
+        return max(int(self._ends.max()), 0) + (1 << 50)
+
+    def read(self, batch: pa.RecordBatch) -> tuple[Rows, NDArray[np.bool_] | None]:
+        """The batch's operations, and a mask of those that imports made (None: there are none)."""
+        if not self._numbers:
+            self._numbers = {name: _by_name(batch.column(name), words) for name, words in _WORDS.items()}
+        time = _within(numbers(batch.column("time")) - self.start)
+        process = numbers(batch.column("process"), -1).astype(np.int64)
+        if batch.column("process").null_count:
+            process[process < 0] = len(self._ends) - 1
+        duration, in_flight = self._durations(batch.column("duration"), time, process)
+        layer, kind, role = (own.take(codes(batch.column(name))) for name, own in self._numbers.items())
+        ids, request = numbers(batch.column("id")), numbers(batch.column("request_id"))
+        outer = np.where(role == Role.REQUEST, request == ids, LEAVES.take(role) & (request == 0))
+        rows = Rows(
+            id=ids, time=time, duration=duration, in_flight=in_flight, layer=layer, kind=kind, role=role,
+            op=codes(batch.column("op")), process=process, path=codes(batch.column("path")),
+            file=numbers(batch.column("file")), offset=numbers(batch.column("file_offset"), -1),
+            moved=addable(numbers(batch.column("bytes_moved"))), errno=numbers(batch.column("errno")),
+            site=codes(batch.column("site")),
+            count=numbers(batch.column("calls")), request=request, task=numbers(batch.column("task_id")),
+            in_transfer=truths(batch.column("in_transfer")), outer=outer,
+            submitted=truths(batch.column("submitted")), to_file=numbers(batch.column("to_file")),
+            to_offset=numbers(batch.column("to_file_offset"), -1),
+        )  # fmt: skip
+        imported = batch.column("imported")
+        return rows, truths(imported) if imported.true_count else None
+
+    def _durations(
+        self, column: pa.Array, time: NDArray[np.int64], process: NDArray[np.int64]
+    ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+        in_flight = np.zeros(len(column), np.bool_)
+        duration = numbers(column)
+        if column.null_count:
+            in_flight = ~present(column)
+            until = np.maximum(self._ends[process] - time, 0)
+            duration = np.where(in_flight, until, duration)
+        return addable(duration), in_flight
+
+
+#: The longest time since the start of a run, ns: 73 years.
+_FARTHEST = 1 << 61
+#: The largest sum of the times or sizes of one batch: 4 years of calls, 128 PiB.
+_MOST = 1 << 57
+
+
+def _within(times: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Times cut so that a duration can be added to them."""
+    if len(times) and (int(times.min()) < -_FARTHEST or int(times.max()) > _FARTHEST):
+        return np.clip(times, -_FARTHEST, _FARTHEST)
+    return times
+
+
+def addable(values: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Values cut so that their sum fits.  A damaged value must not make other sums negative."""
+    if not len(values):
+        return values
+    least, most = int(values.min()), int(values.max())
+    if least >= 0 and (most <= _MOST // len(values) or float(values.sum(dtype=np.float64)) <= _MOST):
+        return values
+    return np.clip(values, 0, _MOST // len(values))
+
+
+def int64(number: int) -> int:
+    """The nearest integer that fits into 64 bits."""
+    return min(max(number, -(1 << 63)), (1 << 63) - 1)
+
+
+def places(batch: pa.RecordBatch, column: str, names: tuple[str, ...]) -> NDArray[np.int8]:
+    """By row of a dictionary column: which of the names; a null, any."""
+    return _by_name(batch.column(column), names).take(codes(batch.column(column)))
+
+
+def _by_name(column: pa.DictionaryArray, names: tuple[str, ...]) -> NDArray[np.int8]:
+    """From a dictionary's codes to indexes into names."""
+    return np.array([names.index(one) for one in column.dictionary.to_pylist()], np.int8)

@@ -1,0 +1,95 @@
+"""Results of reducers as JSON: any dataclass of numbers, strings, lists and further dataclasses."""
+
+from __future__ import annotations
+
+import re
+import typing
+from collections.abc import Iterable, Iterator
+from dataclasses import fields, is_dataclass
+from types import NoneType, UnionType
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from pyio_trace.analysis.reducer import Reducer, found
+
+_JSON_TYPES = {int: "integer", float: "number", str: "string", bool: "boolean", NoneType: "null"}
+
+
+def views() -> dict[str, type[Reducer[Any, Any]]]:
+    """The reducers whose result is typed, by name."""
+    return {name: reducer for name, reducer in found().items() if is_dataclass(result_of(reducer))}
+
+
+def described(reducer: type[Reducer[Any, Any]]) -> str:
+    """What a view shows, in one line: the first sentence of its module."""
+    import sys
+
+    text = (sys.modules[reducer.__module__].__doc__ or "").split("\n\n")[0]
+    return " ".join(text.split()).rstrip(".")
+
+
+def result_of(reducer: type[Reducer[Any, Any]]) -> Any:
+    """The type of a view's result: what its finish() returns."""
+    finish = reducer.finish
+    name = finish.__annotations__["return"]
+    # The other annotations may name what a module imports for types alone.
+    return finish.__globals__.get(name) if isinstance(name, str) else name
+
+
+def as_plain(value: Any) -> Any:
+    """A result as JSON has it: objects, arrays, numbers, strings."""
+    if is_dataclass(value) and not isinstance(value, type):
+        return {field.name: as_plain(getattr(value, field.name)) for field in fields(value)}
+    if isinstance(value, dict):
+        return {str(key): as_plain(one) for key, one in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [as_plain(one) for one in value]
+    if isinstance(value, pa.Table):
+        return value.to_pylist()
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def schema(kind: Any) -> dict[str, Any]:
+    """The JSON schema of a type that a result is made of."""
+    if is_dataclass(kind):
+        properties = {name: schema(one) for name, one in fields_of(kind).items()}
+        about = " ".join((kind.__doc__ or "").split())
+        return {"type": "object", "description": about, "properties": properties, "required": list(properties)}
+    origin, parts = typing.get_origin(kind), typing.get_args(kind)
+    if origin in (typing.Union, UnionType):
+        return {"anyOf": [schema(part) for part in parts]}
+    if origin is list:
+        return {"type": "array", "items": schema(parts[0])}
+    if origin is tuple:
+        return {"type": "array", "prefixItems": [schema(part) for part in parts], "items": False}
+    if origin is dict:
+        return {"type": "object", "additionalProperties": schema(parts[1])}
+    return {"type": _JSON_TYPES[kind]} if kind in _JSON_TYPES else {}
+
+
+def fields_of(kind: Any) -> dict[str, Any]:
+    """The fields of a result's dataclass and their types."""
+    hints = typing.get_type_hints(kind, localns={"pa": pa})
+    return {field.name: hints[field.name] for field in fields(kind)}
+
+
+def types_of(kinds: Iterable[Any]) -> Iterator[Any]:
+    """The dataclasses that these types consist of, each once, outer ones first."""
+    seen: set[Any] = set()
+    waiting = list(kinds)
+    while waiting:
+        kind = waiting.pop(0)
+        if is_dataclass(kind) and kind not in seen:
+            seen.add(kind)
+            yield kind
+            waiting[:0] = fields_of(kind).values()
+        waiting[:0] = typing.get_args(kind)
+
+
+def spelled(kind: Any) -> str:
+    """A type as one writes it."""
+    if typing.get_args(kind):
+        return re.sub(r"\b(?:\w+\.)+(?=\w)", "", str(kind))
+    return str(getattr(kind, "__name__", kind))

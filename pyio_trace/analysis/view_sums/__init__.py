@@ -1,0 +1,1 @@
+"""Sums that several views share; each module of reducers/ is one view."""

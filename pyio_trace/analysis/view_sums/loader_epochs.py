@@ -1,0 +1,128 @@
+"""Epochs of PyTorch's DataLoaders: the trainer's waits joined with the workers' fetches, batch by batch.
+
+A wait and the fetch that it waits for have the same loader, epoch and batch in
+their details.  A batch is not ready until its fetch has ended, nor while its
+worker is in another fetch: a worker sends batches from a thread of its own, and
+a fetch in Python keeps that thread from running.  The rest of the wait is the
+hand-over.
+"""
+
+from __future__ import annotations
+
+import bisect
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import field
+from typing import Any
+
+from pyio_trace.analysis.results.overview_figures import LoaderEpoch
+from pyio_trace.light_dataclass import dataclass
+
+START, WAIT, FETCH = "DataLoader.__iter__", "DataLoader.__next__", "DataLoader.fetch"
+OPS = (START, WAIT, FETCH)
+
+
+@dataclass(frozen=True)
+class Call:
+    """One call of a loader.  time: of its begin, ns; detail: of its row; line: file:line:function, None: not known."""
+
+    op: str
+    process: int
+    time: int
+    duration: int
+    detail: dict[str, Any]
+    line: str | None = None
+
+
+@dataclass
+class _Epoch:
+    waits: list[Call] = field(default_factory=list)
+    fetches: dict[Any, Call] = field(default_factory=dict)
+    start_ns: int = 0
+    stop_ns: int = 0
+    line: str | None = None
+    workers: int = 0
+
+
+def epochs(calls: Iterable[Call]) -> tuple[list[LoaderEpoch], dict[int, int]]:
+    """(the epochs, in the order of their calls; process -> ns that it waited for batches that were ready)."""
+    found: dict[tuple[str, int], _Epoch] = defaultdict(_Epoch)
+    for call in calls:
+        loader, epoch = call.detail.get("loader"), call.detail.get("epoch")
+        if not isinstance(loader, str) or not isinstance(epoch, int):
+            continue
+        one = found[loader, epoch]
+        if call.op == START:
+            one.start_ns += call.duration
+            workers = call.detail.get("num_workers")
+            one.workers = workers if isinstance(workers, int) else 0
+        elif call.op == FETCH:
+            one.fetches[_batch(call)] = call
+        elif "raised" in call.detail:
+            one.stop_ns += call.duration
+            one.line = call.line
+        else:
+            one.waits.append(call)
+            one.line = one.line or call.line
+    ready: dict[int, int] = defaultdict(int)
+    return [_joined(*key, one, ready) for key, one in found.items()], dict(ready)
+
+
+class Fetching:
+    """When the workers of an epoch were in fetches."""
+
+    def __init__(self, fetches: Iterable[Call]) -> None:
+        """fetches: all of the epoch."""
+        #: By process, disjoint and ascending: (begin, end, ns in all before it).
+        self._spans: dict[int, list[tuple[int, int, int]]] = defaultdict(list)
+        for fetch in sorted(fetches, key=lambda one: one.time):
+            spans, end = self._spans[fetch.process], fetch.time + fetch.duration
+            if spans and fetch.time <= spans[-1][1]:
+                begin, last, before = spans[-1]
+                spans[-1] = begin, max(last, end), before
+            else:
+                begin, last, before = spans[-1] if spans else (0, 0, 0)
+                spans.append((fetch.time, end, before + last - begin))
+
+    def not_ready(self, wait: Call, fetch: Call) -> tuple[int, int]:
+        """ns of a wait in which its batch was not ready: (until its fetch ended, in later fetches of the worker)."""
+        if fetch.process == wait.process:  # the trainer fetches by itself, within the wait
+            return wait.duration, 0
+        missing = min(max(fetch.time + fetch.duration - wait.time, 0), wait.duration)
+        begin, end = (self._until(fetch.process, time) for time in (wait.time + missing, wait.time + wait.duration))
+        return missing, end - begin
+
+    def _until(self, process: int, time: int) -> int:
+        """ns in fetches before a moment."""
+        spans = self._spans[process]
+        at = bisect.bisect_right(spans, time, key=lambda span: span[0]) - 1
+        if at < 0:
+            return 0
+        begin, end, before = spans[at]
+        return before + min(time, end) - begin
+
+
+def _batch(call: Call) -> object:
+    batch = call.detail.get("batch")
+    return batch if isinstance(batch, int) else None
+
+
+def _joined(loader: str, epoch: int, one: _Epoch, ready_ns: dict[int, int]) -> LoaderEpoch:
+    not_ready = ready = starting = 0
+    fetching = Fetching(one.fetches.values())
+    for wait in one.waits:
+        fetch = one.fetches.get(_batch(wait))
+        if fetch is None or fetch.process == wait.process:
+            not_ready += wait.duration
+            continue
+        missing, behind = fetching.not_ready(wait, fetch)
+        not_ready += missing + behind
+        ready += missing + behind == 0
+        if fetch.detail.get("ordinal") == 0:
+            starting += min(max(fetch.time - wait.time, 0), missing)
+        ready_ns[wait.process] += wait.duration - missing - behind
+    waited = sum(wait.duration for wait in one.waits)
+    return LoaderEpoch(
+        loader, epoch, one.workers, len(one.waits), ready, waited, not_ready, waited - not_ready, starting,
+        sum(fetch.duration for fetch in one.fetches.values()), one.start_ns, one.stop_ns, one.line,
+    )  # fmt: skip

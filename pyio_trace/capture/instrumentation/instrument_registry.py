@@ -1,0 +1,298 @@
+"""What is watched once its module is imported: libraries with an instrument, and what hands work to other threads.
+
+No list of instruments is kept: a file in capture/instruments/ is named after
+its library, a third party's instrument is named by its entry point, and neither
+is read before the program imports that library.  states() tells how each is
+doing, for `pyio-trace doctor`; what went wrong is also in the process table and
+so in the summary.
+
+Work that is given to another thread runs under the span in which it was given.
+The public classes stay as they are.  An executor creates one private object for
+each piece of work, where it is submitted, and runs it in one of its threads:
+that object's two methods are replaced by ones that record the span and the
+submitter's stack, and restore them (csrc/ext/context/work_items.c; asyncio.to_thread and
+run_in_executor use the same object).  One C function starts a thread, one
+method of Python's runs each step of an asyncio task, and another takes callbacks
+from other threads (call_soon_threadsafe, which run_coroutine_threadsafe calls):
+these are watched in place (csrc/ext/watch/hand_over.c).  uvloop runs its
+callbacks between two calls of its C code (context/uvloop.c).
+"""
+
+import os
+import sys
+
+from pyio_trace import native
+from pyio_trace.capture.instrumentation import import_hooks
+from pyio_trace.errors import ConfigError, say
+from pyio_trace.values import did_you_mean
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import ModuleType
+
+    from pyio_trace.capture.instrumentation.instrument import Target
+
+GROUP = "pyio_trace.instruments"
+_PACKAGE = "pyio_trace.capture.instruments."
+_FOLDER = os.path.join(native.package_folder(), "capture", "instruments")
+
+ACTIVE, WAITING, OFF = "active", "waiting", "off"
+UNSUPPORTED, BROKEN = "version not supported", "broken"
+
+#: Modules whose calls carry the span to other threads and tasks: what the doctor calls them.
+CARRIERS = {
+    "concurrent.futures.thread": "ThreadPoolExecutor", "threading": "threads", "asyncio.events": "asyncio tasks",
+    "asyncio.base_events": "asyncio callbacks", "uvloop.loop": "uvloop tasks",
+}  # fmt: skip
+_STARTS, _STEPS, _SUBMITS = 1, 2, 4  # enum pt_role in csrc/ext/watch/target.h
+
+_states: "dict[str, tuple[str, str]]" = {}  # by name: one of the states above, and the reason
+_disarm: "list[tuple[str, Callable[[], object]]]" = []
+_replaced: "list[tuple[type, str, object, object]]" = []  # owner, name, original, replacement
+_carrying: "set[str]" = set()  # modules of CARRIERS
+
+
+def start(chosen: str, known: "dict[str, str]") -> None:
+    """Watch what hands work over, and arm those of the `known` instruments that `chosen` names.
+
+    Either happens now, or when the module is imported.  known: from names(),
+    called before tracing starts.  chosen: the option `instruments`.
+    """
+    stop()
+    has_gil = getattr(sys, "_is_gil_enabled", lambda: True)()
+    for name, where in known.items():
+        if not has_gil:
+            _states[name] = OFF, "functions are not watched where threads run without the GIL"
+            continue
+        if not selected(name, chosen):
+            _states[name] = OFF, "not chosen (--instruments)"
+            continue
+        _states[name] = WAITING, f"{name} has not been imported"
+        import_hooks.watch(name, _armer(name, where))
+    for name in CARRIERS:
+        import_hooks.watch(name, _carry)
+    import_hooks.time_imports()
+
+
+def stop() -> None:
+    """Put every function back."""
+    if native.core is not None:
+        native.core.unwatch_all()
+    while _replaced:
+        owner, name, original, replacement = _replaced.pop()
+        if owner.__dict__.get(name) is replacement:  # else another tool has wrapped it since, and calls ours: leave it
+            setattr(owner, name, original)
+    _carrying.clear()
+    while _disarm:
+        name, disarm = _disarm.pop()
+        try:
+            disarm()
+        except BaseException as problem:
+            if _came_from_outside(problem):
+                raise
+            say(f"the instrument {name} could not be undone: {type(problem).__name__}: {problem}")
+    _states.clear()
+
+
+def states() -> "list[tuple[str, str, str]]":
+    """(name, state, reason) of each instrument; state: active, waiting, off, "version not supported" or "broken"."""
+    return [(name, *_states[name]) for name in sorted(_states)]
+
+
+def carries(module: str) -> bool:
+    """Whether that module of CARRIERS hands the span over."""
+    return module in _carrying
+
+
+# ---- which there are -------------------------------------------------------------------
+
+
+def names(third_party: "str | None" = None) -> "dict[str, str]":
+    """All instruments: the library's name, and the module that describes it.
+
+    third_party: what encode_third_party() returned in the run's first process;
+    None: search the entry points.  A file whose name begins with an underscore
+    is a part of another instrument (_h5py_cache.py).
+    """
+    ours = {
+        file.removesuffix(".py"): _PACKAGE + file.removesuffix(".py")
+        for file in sorted(os.listdir(_FOLDER))
+        if file.endswith(".py") and not file.startswith("_")
+    }
+    if third_party is None:
+        return {**ours, **_entry_points()}
+    pairs = (word.split("=", 1) for word in third_party.split(",") if "=" in word)
+    return {**ours, **{name: where for name, where in pairs if _is_dotted(name) and _is_dotted(where)}}
+
+
+def _is_dotted(where: str) -> bool:
+    """Whether it names a module, or something in one: ``"package.module"``, ``"package.module:name"``."""
+    return all(part.isidentifier() for part in where.replace(":", ".", 1).split("."))
+
+
+def encode_third_party(known: "dict[str, str]") -> str:
+    """Third parties' instruments, for FOUND_VARIABLE: searching for them again would cost children milliseconds."""
+    return ",".join(f"{name}={where}" for name, where in known.items() if not where.startswith(_PACKAGE))
+
+
+def selected(name: str, chosen: str) -> bool:
+    """Whether `chosen` (words separated by commas: all, none, NAME, -NAME) includes this instrument."""
+    if chosen == "all":
+        return True
+    words, name = [word for word in chosen.split(",") if word], name.lower()  # parse_names() has made them lower case
+    if f"-{name}" in words or "none" in words:
+        return False
+    return name in words or "all" in words or all(word.startswith("-") for word in words)
+
+
+def check(chosen: str, known: "dict[str, str]") -> None:
+    """Raises ConfigError for the name of an instrument that does not exist."""
+    names = {"all", "none", *(name.lower() for name in known)}
+    for word in chosen.split(","):
+        name = word.removeprefix("-")
+        if name and name not in names:
+            raise ConfigError(
+                "bad-value", f"instruments: there is no instrument for {name!r}{did_you_mean(name, names)}"
+            )
+
+
+def _entry_points() -> "dict[str, str]":
+    """Entry points of our group, by name.  importlib.metadata would import half of the standard library."""
+    if native.core is None:  # nothing is traced, and only names are checked
+        from importlib.metadata import entry_points
+
+        return {point.name: point.value.partition("[")[0].strip() for point in entry_points(group=GROUP)}
+    found: dict[str, str] = {}
+    library = "{}/{}/python{}.{}".format(sys.base_prefix, sys.platlibdir, *sys.version_info)
+    for folder in sys.path:
+        if folder in (library, f"{library}/lib-dynload"):
+            continue  # hundreds of names, and no distribution among them
+        try:
+            where = os.fsencode(folder or ".")
+            texts = native.core.entry_points_that_mention(where, GROUP.encode())
+        except (OSError, ValueError, TypeError):
+            continue  # a folder that does not exist, a zip file, or not a path at all
+        for text in texts:
+            found = {**_section(text.decode(errors="replace")), **found}  # the first on the path, as for imports
+    return found
+
+
+def _section(text: str) -> "dict[str, str]":
+    """The entries of our group in an entry_points.txt; those that name no module are left out."""
+    found, within = {}, False
+    for line in text.splitlines():
+        line = line.strip()
+        if line.startswith("["):
+            within = line == f"[{GROUP}]"
+        elif within and "=" in line and not line.startswith(("#", ";")):
+            name, _, where = line.partition("=")
+            name, where = name.strip(), where.partition("[")[0].strip()
+            if _is_dotted(name) and _is_dotted(where):
+                found[name] = where
+    return found
+
+
+# ---- arming instruments ----------------------------------------------------------------
+
+
+def _armer(name: str, where: str) -> "Callable[[ModuleType], None]":
+    return lambda module: _arm(name, where, module)
+
+
+def _target_armer(name: str, target: "Target") -> "Callable[[ModuleType], None]":
+    return lambda module: _arm_target(name, target, module)
+
+
+def _arm(name: str, where: str, module: "ModuleType") -> None:
+    """The library has just been imported.  A failure disables the instrument and does not reach the program."""
+    try:
+        from pyio_trace.capture.instrumentation import watching
+
+        instrument = watching.load(where)
+        unsupported = instrument.unsupported(module)
+        if unsupported:
+            _set_state(name, UNSUPPORTED, unsupported)
+            return
+        _states[name] = ACTIVE, ""
+        if instrument.arm is not None:
+            instrument.arm(module)
+        if instrument.disarm is not None:
+            _disarm.append((name, instrument.disarm))
+        for target in instrument.targets:
+            import_hooks.watch(target.module or instrument.module, _target_armer(name, target))
+    except BaseException as problem:  # SystemExit too
+        if _came_from_outside(problem):
+            raise
+        _set_state(name, BROKEN, f"{type(problem).__name__}: {problem}")
+
+
+def _arm_target(name: str, target: "Target", module: "ModuleType") -> None:
+    from pyio_trace.capture.instrumentation import watching
+
+    may_be_missing = target.optional
+    try:
+        why_not = watching.watch(target, module)
+    except BaseException as problem:
+        if _came_from_outside(problem):
+            raise
+        why_not = f"{type(problem).__name__}: {problem}"
+        may_be_missing = False
+    if why_not and not may_be_missing:
+        _set_state(name, BROKEN, f"{target.where}: {why_not}")
+
+
+def _came_from_outside(problem: BaseException) -> bool:
+    from pyio_trace.capture.instrumentation.exception_origin import came_from_outside  # rarely needed
+
+    return came_from_outside(problem)
+
+
+def _set_state(name: str, state: str, why: str) -> None:
+    before = _states.get(name)
+    if before is not None and before[0] == state:
+        why = f"{before[1]}; {why}"
+    elif native.core is not None:
+        native.core.note(f"instrument {name}: {state}: {why}")
+    _states[name] = state, why
+
+
+# ---- handing work over -----------------------------------------------------------------
+
+
+def _carry(module: "ModuleType") -> None:
+    """One of CARRIERS has just been imported."""
+    name = module.__name__
+    if name == "concurrent.futures.thread":
+        _carry_in_executor(module)
+    elif name == "threading":
+        # 3.13 and later use the first; the second is for code that bypasses threading
+        for function in ("_start_joinable_thread", "_start_new_thread"):
+            _hands_over(name, getattr(module, function, None), _STARTS)
+    elif name == "asyncio.events":
+        _hands_over(name, module.Handle.__dict__["_run"], _STEPS)
+    elif name == "asyncio.base_events":
+        _hands_over(name, module.BaseEventLoop.__dict__["call_soon_threadsafe"], _SUBMITS)
+    elif native.core is not None and native.core.watch_context_switches(module):  # uvloop.loop
+        _hands_over(name, module.Loop.__dict__.get("call_soon_threadsafe"), _SUBMITS)
+        _carrying.add(name)
+
+
+def _carry_in_executor(module: "ModuleType") -> None:
+    if native.core is None:
+        return
+    owner = module._WorkItem
+    core = native.core
+    for name, wrap in (("__init__", core.capture_context_in), ("run", core.run_in_captured_context)):
+        original = owner.__dict__[name]
+        replacement = wrap(original)
+        setattr(owner, name, replacement)
+        _replaced.append((owner, name, original, replacement))
+    _carrying.add(module.__name__)
+
+
+def _hands_over(module: str, function: object, how: int) -> None:
+    if function is None or native.core is None:
+        return
+    if native.core.watch(function, "", role=how) is None:
+        _carrying.add(module)

@@ -1,0 +1,1 @@
+"""What runs before the traced program: the launch, and the hooks that an interpreter finds as it starts."""

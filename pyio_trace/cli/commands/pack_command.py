@@ -1,0 +1,82 @@
+"""Make a compact Parquet log of a live one (or of a folder of logs).
+
+The Parquet log has a tenth of the size and everything in the live log, and any
+dataframe tool reads it.  The live log stays unless --remove is given; while its
+run goes on it always stays.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from pyio_trace.cli.parser import Parser, add_log, open_log, progress, up_to
+from pyio_trace.cli.standard_output import standard_output
+from pyio_trace.errors import ConfigError, PyioTraceError, printable
+from pyio_trace.existing_files import check_output, check_replaceable
+from pyio_trace.log_constants import RUNNING
+from pyio_trace.output import LIVE_SUFFIX, PACKED_SUFFIX
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from pyio_trace.join.sources.facade import Log
+
+
+def arguments(parser: Parser) -> None:
+    add_log(parser)
+    parser.add_argument("output", metavar="OUTPUT", nargs="?", help="default: the log's name with .parquet")
+    parser.add_argument("--remove", action="store_true", help="remove the live log after writing the Parquet log")
+
+
+def _default_output(source: str) -> str:
+    """The default name: next to the log or folder, with its name.  Raises ConfigError."""
+    if source.endswith(PACKED_SUFFIX) and not os.path.isdir(source):
+        raise ConfigError("contradictory-options", f"{source} is a Parquet log; to pack it again, name the OUTPUT")
+    if os.path.basename(source) in ("", ".", ".."):  # a folder given by its position, not by its name
+        source = os.path.realpath(source or "/")
+        if source == "/":
+            raise ConfigError("missing-value", "pack: the root folder has no name; name the OUTPUT too")
+    return source.removesuffix(LIVE_SUFFIX) + PACKED_SUFFIX
+
+
+def _attachments(log: Log, batches: Iterator[pa.RecordBatch]) -> dict[str, str]:
+    """The summary of the log that is being packed.  A log can be packed even if there is a fault in its summary."""
+    from pyio_trace.analysis.summary.kept_summary import WORTH_KEEPING, attachments_of
+    from pyio_trace.analysis.summary.summarize import summarize
+
+    if log.rows() < WORTH_KEEPING:
+        return {}
+    try:
+        return attachments_of(summarize(log, batches=batches))
+    except (PyioTraceError, OSError, MemoryError):
+        raise
+    except Exception:
+        return {}
+
+
+def run(arguments: argparse.Namespace) -> int:
+    from pyio_trace.join.pack.new_file import Folder
+    from pyio_trace.join.pack.packer import pack
+    from pyio_trace.units import counted, size
+
+    log = open_log(arguments.log)
+    source = arguments.log.rstrip("/")
+    packed = os.lstat(source)
+    output = _default_output(source) if arguments.output is None else arguments.output
+    if not output:
+        raise ConfigError("missing-value", "pack: the name of the OUTPUT is empty")
+    check_output(source, output)
+    check_replaceable(output)
+    running = RUNNING in log.processes()["ended"].to_pylist()
+    with progress("pack", log.rows()) as bar:
+        result = pack(arguments.log, output, up_to(bar), _attachments)
+    if arguments.remove and not running and os.path.isfile(source):
+        Folder(os.path.dirname(source)).remove(os.path.basename(source), (packed.st_dev, packed.st_ino))
+    each = "" if result["bytes_per_operation"] is None else f", {result['bytes_per_operation']:.1f} B each"
+    with standard_output() as out:
+        rows = counted(result["rows"], "operation")
+        out.write(printable(f"{output}: {rows}, {size(result['bytes'])}{each}") + "\n")
+    return 0

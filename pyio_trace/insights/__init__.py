@@ -1,0 +1,1 @@
+"""Findings: what is slow, why, at which line, and what to do."""

@@ -1,0 +1,136 @@
+"""Finds what is slow: scans a log once for the summary and all rules, runs the rules, and applies the settings."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from pyio_trace.analysis.reducer import Reducer
+from pyio_trace.analysis.reducers.line_calls import LineCalls
+from pyio_trace.analysis.results.figures import Summary
+from pyio_trace.analysis.summary.summarize import TOP, summarize_with
+from pyio_trace.analysis.summary.summary_rows import COLUMNS
+from pyio_trace.insights.comments import Comments
+from pyio_trace.insights.file_systems import FileSystems
+from pyio_trace.insights.finding import SEVERITIES, Finding, Site
+from pyio_trace.insights.judgement import judged, order, weaknesses
+from pyio_trace.insights.observed import Observed
+from pyio_trace.insights.rule import Rule
+from pyio_trace.insights.settings import Settings
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from pyio_trace.analysis.scan.workers import Workers
+    from pyio_trace.join.sources.facade import Log
+
+
+#: Findings of one rule that are listed.
+MOST_OF_A_RULE = 100
+
+
+@dataclass(frozen=True)
+class Insights:
+    """The findings of a run, the most recoverable time first.
+
+    suppressed: how many were left out by a setting or a comment; failed: rules
+    that did not work, and why; weak: what weakens all findings; more: slug ->
+    how many further findings of the rule there are, with less time each.
+    """
+
+    findings: list[Finding]
+    suppressed: int = 0
+    failed: dict[str, str] = field(default_factory=dict)
+    weak: list[str] = field(default_factory=list)
+    more: dict[str, int] = field(default_factory=dict)
+
+
+def columns(rules: Mapping[str, Rule]) -> tuple[str, ...]:
+    """The columns of the operations table that these rules and the summary need."""
+    return tuple(dict.fromkeys([*COLUMNS, *(name for one in _reducers(rules) for name in one.columns)]))
+
+
+def find(
+    log: Log,
+    rules: Mapping[str, Rule],
+    settings: Settings,
+    progress: Callable[[int], None] | None = None,
+    batches: Iterator[pa.RecordBatch] | None = None,
+    top: int = TOP,
+    workers: Workers | None = None,
+) -> tuple[Summary, Insights]:
+    """The summary of a log and its findings.
+
+    progress, top, workers: as for summarize(); batches: those of the log with at
+    least columns(rules), if they are being read anyway.  Raises what reading the
+    log raises.
+    """
+    reducers = _reducers(rules)
+    summary, results = summarize_with(reducers, log, top, progress, batches, workers)
+    processes = log.processes().to_pylist()
+    mounts = FileSystems(log.info().get("file_systems"))
+    counters = log.counters().to_pylist()
+    observed = Observed(summary, dict(zip(reducers, results, strict=True)), processes, mounts, counters)
+    return summary, _insights(observed, rules, settings)
+
+
+def _reducers(rules: Mapping[str, Rule]) -> list[Reducer[Any, Any]]:
+    """Each reducer that a rule needs, once."""
+    return list(dict.fromkeys([LineCalls(), *(one for rule in rules.values() for one in rule.needs)]))
+
+
+def _specific(found: list[Finding], rules: Mapping[str, Rule]) -> list[Finding]:
+    """The findings without those that repeat a more specific one at the same line, of the same severity or worse."""
+    specific: dict[tuple[Site, str], int] = {}
+    of_rule: dict[tuple[str, Site], int] = {}
+    for finding in found:
+        for site in finding.sites:
+            of_rule[finding.slug, site] = max(finding.recoverable_ns, of_rule.get((finding.slug, site), 0))
+            if not rules[finding.slug].general:
+                for severity in SEVERITIES[SEVERITIES.index(finding.severity) :]:
+                    specific[site, severity] = max(finding.recoverable_ns, specific.get((site, severity), 0))
+
+    def says_more(finding: Finding) -> bool:
+        if not finding.sites:
+            return True
+        rule, site = rules[finding.slug], finding.sites[0]
+        times = [of_rule.get((slug, site)) for slug in rule.yields_to]
+        times += [specific.get((site, finding.severity))] if rule.general else []
+        return all(time is None or 2 * time < finding.recoverable_ns for time in times)
+
+    return [finding for finding in found if says_more(finding)]
+
+
+def _insights(observed: Observed, rules: Mapping[str, Rule], settings: Settings) -> Insights:
+    known = weaknesses(observed)
+    failed: dict[str, str] = {}
+    found: list[Finding] = []
+    for slug, rule in rules.items():
+        try:
+            made = [observed.mounts.worded(one, rule.topic) for one in rule.find(observed, settings.of(rule))]
+            found += [judged(finding, slug, settings.of_severity(), known) for finding in made]
+        except Exception as error:  # a third party's rule, or a log of a kind that no test has
+            failed[slug] = f"{type(error).__name__}: {error}"
+    comments = Comments()
+    found = _specific(found, rules)
+    wanted = [
+        finding
+        for finding in found
+        if not any(one.covers(finding) for one in settings.ignored) and not comments.suppress(finding)
+    ]
+    weak = [weakness.text for weakness in known]
+    listed, more = _first_of_each(sorted(wanted, key=order))
+    return Insights(listed, len(found) - len(wanted), failed, weak, more)
+
+
+def _first_of_each(found: list[Finding]) -> tuple[list[Finding], dict[str, int]]:
+    """(the first findings of each rule, slug -> how many more there are)."""
+    count: Counter[str] = Counter()
+    listed = []
+    for finding in found:
+        count[finding.slug] += 1
+        if count[finding.slug] <= MOST_OF_A_RULE:
+            listed.append(finding)
+    return listed, {slug: most - MOST_OF_A_RULE for slug, most in count.items() if most > MOST_OF_A_RULE}

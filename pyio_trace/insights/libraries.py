@@ -1,0 +1,143 @@
+"""Finds the library behind some calls, so that the remedy can be code for that library.
+
+A system call and the library call above it have the same line of the program, and
+the library is known by the names of its calls.  Where a library has no instrument,
+or reads in its own threads, the names of the files decide.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from pyio_trace.enums import Layer, OpClass, Role
+from pyio_trace.insights.finding import Remedy, Site
+from pyio_trace.insights.observed import MOST_NAMED
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from pyio_trace.analysis.view_sums.call_table import CallTable
+    from pyio_trace.insights.observed import Observed
+
+_POLARS = ("polars.", "LazyFrame.", "DataFrame.write_")
+_H5PY = ("Dataset.", "DatasetID.", "Group.", "AttributeManager.", "File.")
+#: Library -> how the names of its operations begin.  One operation decides; the first library that matches.
+_FORMATS = {
+    "parquet": ("pyarrow.parquet.", "ParquetFile.", "ParquetWriter.", "Dataset.to_table", "Scanner.", "Fragment.",
+                "pandas.read_parquet", "DataFrame.to_parquet", "dask.dataframe.read_parquet"),
+    "csv": ("pandas.read_csv", "pandas.read_table", "TextFileReader.", "dask.dataframe.read_csv", "DataFrame.to_csv"),
+}  # fmt: skip
+#: The same; most of the time decides.  "text", "buffered" and "raw" are Python's file objects.
+_REQUESTS = {
+    "numpy": ("numpy.", "NpzFile.", "ndarray.", "memmap."),
+    "torch": ("torch.", "PyTorchFile"),
+    "pickle": ("pickle.",),
+    "json": ("json.",),
+    "text": ("TextIOWrapper.",),
+    "buffered": ("Buffered",),
+    "raw": ("FileIO.",),
+}
+#: Library -> the names of its files.
+_NAMES = {
+    "netCDF4": re.compile(r".*\.(nc|nc4|cdf)$"),
+    "h5py": re.compile(r".*\.(h5|hdf5|he5|hdf)$"),
+    "parquet": re.compile(r".*\.(parquet|parq)$"),
+    "zarr": re.compile(r".*\.zarr/|.*/(zarr\.json|\.zarray|\.zgroup)$"),
+}
+#: Libraries that choose themselves in which order they read a file.
+OWN_ORDER = ("polars", "parquet", "zarr")
+#: Libraries whose callers do not say where in a file they read: no remedy seeks in one of these files.
+OWN_PLACES = (*OWN_ORDER, "h5py", "netCDF4")
+#: Files whose names are looked at.
+_MOST = 1000
+
+
+def library_of(run: Observed, calls: CallTable) -> str:
+    """ "polars", "h5py", "netCDF4", "parquet", "csv", "zarr" or "MPI"; else as requests_of()."""
+    paths = calls.paths()[:_MOST]
+    around = run.calls.where_lines(calls.lines()[:MOST_NAMED])
+    ops = [around.op(code) for code in around.codes("op")]
+    layers = around.where(path=calls.codes("path")).codes("layer")
+    if _any(ops, _POLARS):
+        return "polars"
+    if Layer.HDF5 in layers:
+        return "netCDF4" if any(map(is_netcdf, paths)) and not _any(ops, _H5PY) else "h5py"
+    for library, pattern in _NAMES.items():
+        if paths and all(map(pattern.match, paths)):
+            return library
+    for library, beginnings in _FORMATS.items():
+        if _any(ops, beginnings):
+            return library
+    return "MPI" if Layer.APP not in layers and _all_ranks(run, calls) else requests_of(around)
+
+
+def requests_of(calls: CallTable) -> str:
+    """The library of _REQUESTS whose requests take the most time among some calls; "": of another one, or none.
+
+    Opening and closing decide nothing, since most libraries leave them to Python.
+    """
+    requests = calls.where(layer=Layer.APP, role=Role.REQUEST)
+    times: dict[str, int] = {}
+    for group in requests.by("op"):
+        name = calls.op(group["op"])
+        if name != "open" and not name.endswith(".close"):
+            library = next((library for library, begin in _REQUESTS.items() if name.startswith(begin)), "")
+            times[library] = times.get(library, 0) + group.outer
+    return max(times, key=lambda library: times[library], default="")
+
+
+def is_netcdf(path: str) -> bool:
+    """Whether a file has a name that netCDF files have."""
+    return _NAMES["netCDF4"].match(path) is not None
+
+
+def is_line_of_dask(run: Observed, sites: Sequence[Site]) -> bool:
+    """Whether the first of some lines ran tasks of Dask."""
+    lines = [f"{site.file}:{site.line}:{site.function}" for site in sites[:1]]
+    return len(run.calls.where_lines(lines).where(op=["task"])) > 0
+
+
+# ---- remedies
+
+
+def worded(library: str, remedies: Mapping[str, Remedy]) -> Remedy:
+    """The remedy for a library; remedies[""] is for all others."""
+    return remedies.get(library, remedies[""])
+
+
+def one_archive(text: str, calls: CallTable) -> Remedy:
+    """The remedy against many small files; calls: those of the lines that use them."""
+    if requests_of(calls) == "numpy":
+        return Remedy(
+            text,
+            "for n in range(10_000):\n    x = numpy.load(f'item{n}.npy')",
+            "items = numpy.load('items.npy', mmap_mode='r')    # made once\nfor n in range(10_000):\n    x = items[n]",
+            "numpy",
+        )
+    if calls.where(kind=OpClass.WRITE).total("calls") > calls.where(kind=OpClass.READ).total("calls"):
+        return Remedy(
+            text,
+            "for name, data in items:\n    Path(name).write_bytes(data)",
+            "with zipfile.ZipFile('items.zip', 'w') as archive:\n"
+            "    for name, data in items:\n        archive.writestr(name, data)",
+            "zipfile",
+        )
+    return Remedy(
+        text,
+        "for path in paths:\n    work(Path(path).read_bytes())",
+        "with zipfile.ZipFile('items.zip') as archive:    # made once\n"
+        "    for name in archive.namelist():\n        work(archive.read(name))",
+        "zipfile",
+    )
+
+
+def _any(ops: list[str], beginnings: tuple[str, ...]) -> bool:
+    return any(op.startswith(beginnings) for op in ops)
+
+
+def _all_ranks(run: Observed, calls: CallTable) -> bool:
+    """Whether only ranks of a parallel job made the calls."""
+    ranks = {row["index"] for row in run.processes if row["global_rank"] is not None}
+    found = calls.codes("process")
+    return bool(found) and ranks.issuperset(found)

@@ -1,0 +1,162 @@
+"""PyTorch's DataLoaders in a run: epochs, what trainers compute between batches, and what fetches do."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from pyio_trace.analysis.results.overview_figures import LoaderEpoch
+from pyio_trace.analysis.view_sums.loader_epochs import FETCH, START, WAIT
+from pyio_trace.insights.finding import Site
+from pyio_trace.insights.library_use import Group, calls_of
+from pyio_trace.insights.observed import Observed, site_of
+
+
+@dataclass(frozen=True)
+class Work:
+    """What one line did in fetches: its call with the most time.  time, leaf: ns.  cpu: ns on a processor, None: not
+    known of most of them."""
+
+    site: Site | None
+    op: str
+    count: int
+    time: int
+    leaf: int
+    cpu: int | None = None
+
+
+@dataclass(frozen=True)
+class Loader:
+    """One DataLoader, or those that a program makes one after the other, each for one epoch.
+
+    names: in the log, one for each DataLoader; waits, fetches, starts: its calls; whole_ns: of its epochs, from
+    __iter__ to the last wait.
+    """
+
+    names: list[str]
+    epochs: list[LoaderEpoch]
+    waits: Group
+    fetches: Group
+    starts: Group
+    whole_ns: int
+    work: list[Work] = field(default_factory=list)
+
+    @property
+    def label(self) -> str:
+        """Its names, for evidence."""
+        return " ".join(self.names)
+
+    @property
+    def workers(self) -> int:
+        """Of its first epoch."""
+        return self.epochs[0].workers
+
+    def sum(self, name: str) -> int:
+        """The sum of a figure over the epochs."""
+        return sum(getattr(epoch, name) for epoch in self.epochs)
+
+    @property
+    def compute_ns(self) -> int:
+        """ns between the trainer's waits."""
+        return max(self.whole_ns - self.sum("wait_ns") - self.sum("start_ns") - self.sum("stop_ns"), 0)
+
+    @property
+    def exposed_ns(self) -> int:
+        """Waits for fetches that had begun, and had not ended."""
+        return max(self.sum("not_ready_ns") - self.sum("first_ns"), 0)
+
+    @property
+    def trainer(self) -> int:
+        """The process that waits."""
+        return next(iter(self.waits.processes()), -1)
+
+
+def loaders(observed: Observed) -> list[Loader]:
+    """All loaders whose epochs are in the log, in the order of their first epochs."""
+    epochs: dict[str, list[LoaderEpoch]] = defaultdict(list)
+    for epoch in observed.overview.loaders:
+        if epoch.batches:
+            epochs[epoch.loader].append(epoch)
+    if not epochs:
+        return []
+    waits, fetches, starts = (_by_loader(calls_of(observed, op)) for op in (WAIT, FETCH, START))
+    trainers = {name: next(iter(group.processes()), -1) for name, group in waits.items() if name in fetches}
+    starts = {**waits, **starts}  # of a loader whose beginning was not seen
+    found = []
+    for names in _made_again({name: own for name, own in epochs.items() if name in trainers}, trainers):
+        every = [_joined([waits[name], starts[name]]) for name in names]
+        whole = sum(part.last - part.first for one in every for part in _by_epoch(one))
+        waited, fetched, begun = (_joined([calls[name] for name in names]) for calls in (waits, fetches, starts))
+        own = [epoch for name in names for epoch in epochs[name]]
+        found.append(Loader(names, own, waited, fetched, begun, whole, _work(fetched)))
+    return found
+
+
+def _made_again(epochs: Mapping[str, list[LoaderEpoch]], trainers: Mapping[str, int]) -> list[list[str]]:
+    """The names of loaders, in groups: programs that make a loader for every epoch use each once, at the same line, for
+    the same number of batches."""
+    found: dict[object, list[str]] = defaultdict(list)
+    for name, own in epochs.items():
+        first = own[0]
+        alike = trainers[name], first.line, first.workers, first.batches
+        found[alike if len(own) == 1 and first.line else name].append(name)
+    return list(found.values())
+
+
+def _joined(groups: Sequence[Group]) -> Group:
+    """The calls of several groups, each once."""
+    return Group(groups[0].calls, np.unique(np.concatenate([group.at for group in groups])))
+
+
+def _by_loader(group: Group) -> dict[str, Group]:
+    return _parts(group, [str(detail.get("loader")) for detail in group.details])
+
+
+def _by_epoch(group: Group) -> Sequence[Group]:
+    return list(_parts(group, [str(detail.get("epoch")) for detail in group.details]).values())
+
+
+def _parts(group: Group, names: Sequence[str]) -> dict[str, Group]:
+    at: dict[str, list[int]] = defaultdict(list)
+    for number, name in enumerate(names):
+        at[name].append(number)
+    return {name: Group(group.calls, group.at[numbers]) for name, numbers in at.items()}
+
+
+def _work(fetches: Group) -> list[Work]:
+    """What the fetches' lines did, the one with the most time first."""
+    calls, ids = fetches.calls, fetches.column("id")
+    sums: dict[tuple[int, int], list[int]] = defaultdict(lambda: [0, 0, 0, 0, 0])
+    inside = np.flatnonzero(np.isin(calls["task"], ids))
+    _add(sums, Group(calls, inside))
+    lines = {name: values[np.isin(calls.lines["task"], ids)] for name, values in calls.lines.items()}
+    libraries = {(site, op) for site, op in sums}
+    for site, op, time, leaf, count in zip(*(lines[name].tolist() for name in _LINES), strict=True):
+        if (site, op) not in libraries:
+            one = sums[site, op]
+            one[0], one[1], one[2] = one[0] + time, one[1] + leaf, one[2] + count
+    leaves: dict[int, int] = defaultdict(int)
+    for site, leaf in zip(lines["site"].tolist(), lines["io_ns"].tolist(), strict=True):
+        leaves[site] += leaf
+    best: dict[int, Work] = {}
+    for (site, op), (time, _, count, cpu, known) in sums.items():
+        if op >= 0 and (site not in best or time > best[site].time):
+            place = site_of(calls.sites[site]) if site >= 0 else None
+            computing = min(cpu * time // known, time) if 2 * known >= time > 0 else None
+            best[site] = Work(place, calls.ops[op], count, time, min(leaves[site], time), computing)
+    return sorted(best.values(), key=lambda one: -one.time)
+
+
+_LINES = ("site", "op", "time", "io_ns", "count")
+
+
+def _add(sums: dict[tuple[int, int], list[int]], group: Group) -> None:
+    for key, part in group.by("site", "op"):
+        site, op = key
+        one = sums[site, op]
+        measured = part.where(part.column("cpu") >= 0)
+        added = part.total("duration"), part.leaf_ns, len(part), measured.total("cpu"), measured.total("duration")
+        one[:] = [before + more for before, more in zip(one, added, strict=True)]

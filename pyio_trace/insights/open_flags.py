@@ -1,0 +1,72 @@
+"""Files that were opened with O_SYNC, O_DSYNC or O_DIRECT, for rules about that."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+import pyarrow as pa
+
+from pyio_trace.analysis.scan.batch_rows import places
+from pyio_trace.analysis.sums.grouped_sums import GroupedSums
+from pyio_trace.enums import CLASSES, OpClass
+from pyio_trace.join.base.arrow_arrays import codes, numbers, truths
+
+if TYPE_CHECKING:
+    from pyio_trace.join.sources.facade import Log
+
+_KEYS = ("process", "path", "site", "command")
+#: Different sums that are kept.
+_MOST = 1 << 18
+
+
+@dataclass(frozen=True)
+class Opened:
+    """Opens of one file at one line.  path, site: codes of the log's dictionaries, as in LineCalls, -1 none; flags:
+    "O_SYNC", "O_DIRECT|O_DSYNC" and the like."""
+
+    process: int
+    path: int
+    site: int
+    flags: str
+    count: int
+
+
+@dataclass(frozen=True)
+class OpenFlags:
+    """The reducer.  Result: a list of Opened."""
+
+    columns: ClassVar[tuple[str, ...]] = ("op_class", "process", "path", "site", "errno", "imported", "command")
+
+    def partial(self, batch: pa.RecordBatch) -> GroupedSums:
+        sums = GroupedSums(_KEYS, {"count": "sum"}, _MOST)
+        chosen = (places(batch, "op_class", CLASSES) == OpClass.OPEN) & (codes(batch["command"]) >= 0)
+        at = np.flatnonzero(chosen & (numbers(batch["errno"]) == 0) & ~truths(batch["imported"]))
+        values = {
+            "process": numbers(batch["process"], -1), "path": codes(batch["path"]), "site": codes(batch["site"]),
+            "command": codes(batch["command"]), "count": np.ones(batch.num_rows, np.int64),
+        }  # fmt: skip
+        sums.add({name: column[at].astype(np.int64) for name, column in values.items()})
+        return sums
+
+    def combine(self, part: GroupedSums, later: GroupedSums) -> GroupedSums:
+        part.update(later)
+        return part
+
+    def finish(self, part: GroupedSums | None, log: Log) -> list[Opened]:
+        found = (part or GroupedSums(_KEYS, {"count": "sum"})).columns()
+        words = log.dictionary("command").to_pylist()
+        return list(_opened(found, words))
+
+
+#: For a rule's `needs`.
+OPENS = OpenFlags()
+
+
+def _opened(found: dict[str, np.ndarray[tuple[int], np.dtype[np.int64]]], words: list[str]) -> Iterator[Opened]:
+    for process, path, site, command, count in zip(*(found[name].tolist() for name in (*_KEYS, "count")), strict=True):
+        flags = words[command] if command < len(words) else ""
+        if flags.startswith("O_") and path >= 0:
+            yield Opened(process, path, site, flags, count)

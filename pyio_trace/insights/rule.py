@@ -1,0 +1,63 @@
+"""Rules: from the results of reducers to findings.  docs/how-to/write-a-rule.md shows how to write one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from pyio_trace.insights.finding import Finding
+
+if TYPE_CHECKING:
+    from pyio_trace.analysis.reducer import Reducer
+    from pyio_trace.insights.observed import Observed
+
+
+@dataclass(frozen=True)
+class Limit:
+    """A threshold of a rule.  meaning: a phrase for the documentation."""
+
+    default: float
+    meaning: str
+
+
+@dataclass(frozen=True)
+class Trial:
+    """How the remedy of a rule is tried without the program, for `insights --verify`.
+
+    replay: "module:function", imported only then; the function gets an Attempt
+    and returns a Replay (pyio_trace.insights.trials).  rows: which operations
+    of the log it gets: "line": those of the finding's lines; "files": those on
+    its files; "loader": those of PyTorch's loaders and all in their fetches.
+    """
+
+    replay: str
+    rows: str = "line"
+
+
+@dataclass(frozen=True)
+class Rule:
+    """One rule.
+
+    group: the heading it is documented under; find: yields the findings of a
+    run; its second argument has the value of each of `limits`; needs: the
+    reducers whose results it reads by Observed.of(); general: it sums up what
+    other rules name, and gives way to a finding of theirs with at least half of
+    its time at the same line; topic: which sentence about file systems its remedies get
+    (file_systems.TOPICS), "": none; trial: how its remedy is tried, None: it is
+    not; untried: why not; yields_to: slugs of more specific rules, to whose
+    findings it gives way as a general one does.
+    """
+
+    group: str
+    find: Callable[[Observed, Mapping[str, float]], Iterable[Finding]]
+    limits: Mapping[str, Limit] = field(default_factory=dict)
+    needs: tuple[Reducer[Any, Any], ...] = ()
+    general: bool = False
+    topic: str = ""
+    trial: Trial | None = None
+    untried: str = "needs the program"
+    yields_to: tuple[str, ...] = ()
+    #: Set by the registry: the rule's name, and the docstring of its module.
+    slug: str = ""
+    doc: str = ""

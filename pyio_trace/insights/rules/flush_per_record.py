@@ -1,0 +1,69 @@
+"""A file is flushed after every record.
+
+Each flush empties Python's buffer with a system call, so buffering is in vain.
+`print(..., flush=True)` and line buffering do this too. Flush when somebody has
+to see the text, or at the end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
+
+from pyio_trace.enums import Layer, OpClass
+from pyio_trace.insights import sql
+from pyio_trace.insights.finding import Evidence, Finding, Remedy
+from pyio_trace.insights.rule import Limit, Rule, Trial
+from pyio_trace.units import number, seconds, size
+
+if TYPE_CHECKING:
+    from pyio_trace.insights.observed import Observed
+
+
+FLUSHES = ("TextIOWrapper.flush", "BufferedWriter.flush", "Buffered.flush", "BufferedRandom.flush")
+
+
+def find(run: Observed, limits: Mapping[str, float]) -> Iterator[Finding]:
+    flushes = run.calls.where(op=FLUSHES, own=True)
+    for place in flushes.by("site"):
+        if place.calls < limits["flushes"]:
+            continue
+        paths = place.rows.codes("path")
+        writes = run.calls.where(layer=Layer.POSIX, kind=OpClass.WRITE, path=paths, site=place["site"], inside=1)
+        written = writes.total("moved")
+        if not written or written > limits["bytes"] * place.calls:  # nothing: the line before has flushed it
+            continue
+        each = written // max(writes.total("calls"), 1)  # a flush may have had nothing to write
+        share = max(0.0, 1 - written / (limits["bytes"] * place.calls))
+        gain = run.gain(
+            run.times(writes, share), f"writes that buffers of {size(int(limits['bytes']))} make fewer", "estimate"
+        )
+        yield Finding(
+            title=f"A flush after every {size(each)}",
+            evidence=[
+                Evidence(
+                    f"{number(place.calls)} flushes; the writes beneath took {seconds(writes.total('time'))} for "
+                    f"{size(written)}.",
+                    {"flushes": place.calls, "written": written, "time_ns": writes.total("time")},
+                )
+            ],
+            remedy=Remedy(
+                "Leave it to the buffer. Handlers of logging flush each record; this one leaves it to close().",
+                "print(record, file=f, flush=True)\n# or: handler = logging.FileHandler(path)",
+                "print(record, file=f)\n# or: class Buffered(logging.FileHandler):\n#         def flush(self): ...\n"
+                "#     handler = Buffered(path)",
+            ),
+            query=sql.rows({"op": FLUSHES, "site": run.calls.site(place["site"])}),
+            **run.about(place.rows, gain),
+        )
+
+
+RULE = Rule(
+    "synchronisation",
+    find,
+    limits={
+        "flushes": Limit(1000, "of one line, at least"),
+        "bytes": Limit(8192, "written for each flush, at most: Python's buffer"),
+    },
+    trial=Trial("pyio_trace.insights.trials.writes:flushed_once"),
+)

@@ -1,0 +1,56 @@
+"""HDF5 files that are flushed after every item: each flush writes the file's metadata in small pieces."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from pyio_trace.insights import library_use
+from pyio_trace.insights.finding import Confidence, Evidence, Finding, Remedy
+from pyio_trace.insights.library_use import NEEDS, Group, calls_of
+from pyio_trace.insights.observed import Observed
+from pyio_trace.insights.rule import Limit, Rule, Trial
+from pyio_trace.units import seconds, size
+
+_FLUSHES = ("File.flush", "Dataset.flush", "H5Fflush", "H5Dflush")
+
+
+def find(observed: Observed, limits: Mapping[str, float]) -> Iterator[Finding]:
+    """Files that one process flushes often."""
+    for _, group in calls_of(observed, *_FLUSHES).by("process", "path"):
+        if len(group) >= limits["flushes"]:
+            yield _finding(observed, group)
+
+
+def _finding(observed: Observed, group: Group) -> Finding:
+    rest = (len(group) - 1) / len(group)
+    gain = observed.gain(
+        group.scaled(int(group.total("duration") * rest)), "all flushes but one; what they wrote may be written later"
+    )
+    writes, written = group.total("writes"), group.total("written")
+    each = f", {size(written // writes)} each" if writes else ""
+    evidence = Evidence(
+        f"{len(group):,} flushes took {seconds(group.total('duration'))} and made {writes:,} writes{each}.",
+        {"flushes": len(group), "writes": writes, "written": written, "sync_ns": group.total("sync_ns")},
+    )
+    remedy = Remedy(
+        "Flush once in many items, or leave it to close(). Metadata in blocks of its own, and aligned data, keep what "
+        "must be written small.",
+        "f = h5py.File(path, 'w')\nfor item in items:\n    write(f, item)\n    f.flush()",
+        "f = h5py.File(path, 'w', libver='latest', meta_block_size=1 << 20,\n"
+        "              alignment_threshold=4096, alignment_interval=4096)\n"
+        "for number, item in enumerate(items):\n    write(f, item)\n    if number % 100 == 99:\n        f.flush()",
+        "h5py",
+    )
+    name = group.files()[0] if group.paths() else "an HDF5 file"
+    title = f"{name.rpartition('/')[2]} is flushed {len(group):,} times"
+    confidence = Confidence(0.9, "flushes are calls of their own; that nobody else reads the file meanwhile is assumed")
+    return library_use.finding(observed, group, title, gain, [evidence], remedy, confidence)
+
+
+RULE = Rule(
+    "HDF5",
+    find,
+    {"flushes": Limit(20, "flushes of a file by one process")},
+    NEEDS,
+    trial=Trial("pyio_trace.insights.trials.datasets_written:flushed_rarely", rows="files"),
+)

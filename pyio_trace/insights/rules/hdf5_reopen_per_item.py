@@ -1,0 +1,65 @@
+"""HDF5 files that are opened again for every item: each opening reads the file's metadata again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from pyio_trace.insights import library_use
+from pyio_trace.insights.finding import Confidence, Evidence, Finding, Remedy, Site
+from pyio_trace.insights.library_use import NEEDS, Group, calls_of
+from pyio_trace.insights.observed import MOST_NAMED, Observed, site_of
+from pyio_trace.insights.rule import Limit, Rule, Trial
+from pyio_trace.units import seconds
+
+_OPENS = ("File.__init__", "H5Fopen", "H5Fcreate", "pandas.HDFStore")
+_CLOSES = ("File.close", "H5Fclose", "HDFStore.close")
+
+
+def find(observed: Observed, limits: Mapping[str, float]) -> Iterator[Finding]:
+    """Files that some process opens often; all processes that do so are one finding."""
+    calls = calls_of(observed, *_OPENS, *_CLOSES)
+    for (path,), of_file in calls.by("path"):
+        opens = of_file.of(*_OPENS)
+        often = max((len(part) for _, part in opens.by("process")), default=0)
+        if path >= 0 and often and often >= limits["opens"]:
+            yield _finding(observed, of_file, opens)
+
+
+def _finding(observed: Observed, both: Group, opens: Group) -> Finding:
+    time = both.total("duration")
+    needed = len(opens.processes()) / len(opens)
+    gain = observed.gain(both.scaled(int(time * (1 - needed))), "all openings and closings but the first of a process")
+    evidence = Evidence(
+        f"{len(opens):,} openings and their closings took {seconds(time)}, {seconds(both.leaf_ns)} of it in system "
+        "calls: HDF5 reads the file's metadata each time.",
+        {"opens": len(opens), "duration_ns": time, "io_ns": both.leaf_ns},
+    )
+    remedy = Remedy(
+        "Open the file once in each process, at its first use: after a fork, not before it.",
+        "def __getitem__(self, n):\n    with h5py.File(self.path) as f:\n        return f['x'][n]",
+        "def __getitem__(self, n):\n    if self.file is None:\n        self.file = h5py.File(self.path)\n"
+        "    return self.file['x'][n]",
+        "h5py",
+    )
+    name = opens.paths()[0].rpartition("/")[2]
+    title = f"{name} is opened {len(opens):,} times"
+    confidence = Confidence(0.9, "openings and closings are calls of their own")
+    return library_use.finding(observed, both, title, gain, [evidence], remedy, confidence, sites=_lines(opens))
+
+
+def _lines(opens: Group) -> list[Site]:
+    """The lines that open it, the one that does so most often first: creating a file may take longer."""
+    often = sorted(opens.by("site"), key=lambda one: -len(one[1]))
+    return [site for (code,), _ in often if (site := site_of(opens.calls.sites[code] if code >= 0 else None))][
+        :MOST_NAMED
+    ]
+
+
+RULE = Rule(
+    "HDF5",
+    find,
+    {"opens": Limit(20, "openings of a file by one process")},
+    NEEDS,
+    topic="metadata",
+    trial=Trial("pyio_trace.insights.trials.datasets_read:opened_once", rows="files"),
+)

@@ -1,0 +1,60 @@
+"""A folder is listed again and again.
+
+A listing costs a call for every few hundred names, and on a network file system
+a message for each. Keep the list, or watch for changes (inotify) if it changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
+
+from pyio_trace.enums import Layer
+from pyio_trace.insights import sql
+from pyio_trace.insights.finding import Evidence, Finding, Remedy
+from pyio_trace.insights.rule import Limit, Rule, Trial
+from pyio_trace.units import counted, number, seconds
+
+if TYPE_CHECKING:
+    from pyio_trace.insights.observed import Observed
+
+
+LISTING = ("opendir", "fdopendir", "readdir", "readdir_r", "closedir", "scandir", "getdents64")
+_OPENING = ("opendir", "fdopendir", "scandir")
+
+
+def find(run: Observed, limits: Mapping[str, float]) -> Iterator[Finding]:
+    listing = run.calls.where(op=LISTING, own=True, layer=Layer.POSIX)
+    sums = listing.where(op=_OPENING).sums("process", "path")
+    often = sums["path"][(sums["calls"] >= limits["listings"]) & (sums["path"] >= 0)]
+    listing = listing.where(path=often.tolist())
+    opened = listing.where(op=_OPENING)
+    count, folders = opened.total("calls"), opened.distinct("path")
+    if not count:
+        return
+    gain = run.gain(run.times(listing, (count - folders) / count), "all listings but the first of each", "estimate")
+    yield Finding(
+        title=f"{counted(folders, 'folder')} listed {number(count)} times",
+        evidence=[
+            Evidence(
+                f"{number(count)} listings took {seconds(listing.total('time'))}.",
+                {"listings": count, "folders": folders, "time_ns": listing.total("time")},
+            )
+        ],
+        remedy=Remedy(
+            "List once, and keep the names.",
+            "for item in items:\n    if item in os.listdir(folder):\n        ...",
+            "names = set(os.listdir(folder))\nfor item in items:\n    if item in names:\n        ...",
+        ),
+        query=sql.rows({"op": LISTING, "site": listing.lines()}),
+        **run.about(listing, gain),
+    )
+
+
+RULE = Rule(
+    "metadata",
+    find,
+    limits={"listings": Limit(100, "of one folder in a process, at least")},
+    topic="metadata",
+    trial=Trial("pyio_trace.insights.trials.files:asked_once"),
+)

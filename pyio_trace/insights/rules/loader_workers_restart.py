@@ -1,0 +1,67 @@
+"""Workers of a DataLoader that are restarted for every epoch.
+
+Without persistent_workers=True each epoch ends its workers and starts others. So
+does a loader that is made for each epoch.
+Where they are spawned, each of them imports the program again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from pyio_trace.insights import library_use
+from pyio_trace.insights.finding import Confidence, Evidence, Finding, Remedy, Term
+from pyio_trace.insights.library_use import NEEDS
+from pyio_trace.insights.loader_use import Loader, loaders
+from pyio_trace.insights.observed import Observed
+from pyio_trace.insights.rule import Limit, Rule
+from pyio_trace.units import seconds
+
+
+def find(observed: Observed, limits: Mapping[str, float]) -> Iterator[Finding]:
+    """Loaders with several epochs whose workers did not stay."""
+    for loader in loaders(observed):
+        workers = {tuple(_pids(detail.get("workers"))) for detail in loader.starts.details}
+        if loader.workers and len(loader.epochs) >= limits["epochs"] and len(workers) > 1:
+            yield _finding(observed, loader)
+
+
+def _pids(value: object) -> list[int]:
+    return [one for one in value if isinstance(one, int)] if isinstance(value, list) else []
+
+
+def _finding(observed: Observed, loader: Loader) -> Finding:
+    starts = sum(epoch.start_ns for epoch in loader.epochs[1:])
+    first = sum(epoch.first_ns for epoch in loader.epochs[1:])
+    stops = sum(epoch.stop_ns for epoch in loader.epochs[:-1])
+    terms = [
+        Term("DataLoader.__iter__ of all epochs but the first", starts),
+        Term("waits for their workers to start", first),
+        Term("ends of all epochs but the last", stops),
+    ]
+    how = "starts after the first epoch's, and ends of all epochs but the last"
+    gain = observed.gain({loader.trainer: starts + first + stops}, how, "estimate", terms)
+    evidence = Evidence(
+        f"{len(loader.epochs):,} epochs started {loader.workers} workers each, which took "
+        f"{seconds(loader.sum('start_ns'))}, and waited {seconds(loader.sum('first_ns'))} for them to begin; stopping "
+        f"them took {seconds(loader.sum('stop_ns'))}.",
+        {"epochs": len(loader.epochs), "workers": loader.workers, "start_ns": loader.sum("start_ns")},
+    )
+    before = f"DataLoader(data, num_workers={loader.workers})"
+    after = f"{before[:-1]}, persistent_workers=True)"
+    remedy = Remedy("Keep the workers.", before, after, "torch")
+    if len(loader.names) > 1:
+        before, after = (
+            f"for epoch in epochs:\n    loader = {before}",
+            f"loader = {after}\nfor epoch in epochs:\n    ...",
+        )
+        remedy = Remedy("Make the loader once, and keep its workers.", before, after, "torch")
+    confidence = Confidence(0.95, "starts and ends of epochs are calls of their own")
+    title = "Workers are started anew for every epoch"
+    return library_use.finding(
+        observed, loader.starts, title, gain, [evidence], remedy, confidence,
+        query=loader.starts.query("detail"), sites=[*loader.starts.sites(), *loader.waits.sites()][:4],
+    )  # fmt: skip
+
+
+RULE = Rule("PyTorch", find, {"epochs": Limit(2, "epochs of a loader")}, NEEDS)

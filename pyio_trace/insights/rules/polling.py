@@ -1,0 +1,103 @@
+"""A line asks for the same path at a steady interval: it waits for something to happen there.
+
+Each question is a call, on a network file system a message, and the answer is
+late by half an interval on average. Let the other process say when it is done: a
+pipe, a queue, a future; or have the kernel say when a file changes (inotify, as in
+`watchfiles`). Where only polling works, ask less often.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
+
+from pyio_trace.analysis.calls.start_up import is_own
+from pyio_trace.analysis.reducers.metadata import MetadataByPath
+from pyio_trace.insights import sql
+from pyio_trace.insights.finding import Confidence, Evidence, Finding, Remedy
+from pyio_trace.insights.observed import MOST_NAMED
+from pyio_trace.insights.rule import Limit, Rule
+from pyio_trace.units import number, seconds
+
+if TYPE_CHECKING:
+    from pyio_trace.analysis.reducers.metadata import MetadataCalls
+    from pyio_trace.insights.observed import Observed
+
+
+METADATA = MetadataByPath(summed=False)
+_KINDS = ("ask", "open", "list")
+#: Bytes that are read of a file to see its state, at most.
+_STATE = 4096
+
+
+def find(run: Observed, limits: Mapping[str, float]) -> Iterator[Finding]:
+    asked: dict[tuple[str, str], list[MetadataCalls]] = {}
+    for one in run.of(METADATA).rows:
+        if one.line is None or not is_own(one.line) or one.kind not in _KINDS or one.interval_ns is None:
+            continue
+        slow = one.interval_ns >= limits["ms"] * 1e6
+        if one.steady and slow and one.calls >= limits["calls"] and len(asked) < MOST_NAMED and _asks(run, one):
+            asked.setdefault((one.line, one.op), []).append(one)
+    for (line, _), same in asked.items():
+        yield _finding(run, line, same)
+
+
+def _asks(run: Observed, one: MetadataCalls) -> bool:
+    """Whether the calls ask for the state of a path rather than use it, or are inside a library's call that does."""
+    if run.is_database(one.path):
+        return False
+    if one.kind == "open":  # it is not there, or little is read of it
+        read = run.calls.where_paths([one.path]).transfers("read").total("moved")
+        return 2 * one.missing >= one.calls or 0 < read <= _STATE * one.calls
+    around = run.calls.where_line(one.line or "")
+    if around.transfers("read").total("calls") >= one.calls:
+        return False  # the line reads as often as it asks: it waits for nothing
+    calls = around.where_paths([one.path])
+    made = calls.where(op=("mkdir", "mkdirat")).total("calls")  # os.makedirs(exist_ok=True)
+    return not made and calls.where(op=(one.op,), inside=0).total("calls") > 0
+
+
+def _finding(run: Observed, line: str, same: list[MetadataCalls]) -> Finding:
+    """same: what a line asks for with one operation."""
+    one, paths = same[0], [each.path for each in same]
+    calls = run.calls.where_line(line).where_paths(paths).where(op=(one.op,))
+    count, missing = sum(each.calls for each in same), sum(each.missing for each in same)
+    gain = run.gain(run.times(calls), "the calls themselves; how long each change went unnoticed is not known")
+    every = f"one every {seconds(one.interval_ns or 0)}"
+    what = "one path, " if len(same) == 1 else f"{number(len(same))} paths, of each "
+    begin, end = min(each.first_ns for each in same), max(each.last_ns for each in same)
+    return Finding(
+        title=f"{number(count)} calls ask for {what}{every}",
+        evidence=[
+            Evidence(
+                f"{number(count)} {one.op} calls between {seconds(begin)} and {seconds(end)} of the run; "
+                f"{number(missing)} found nothing there.",
+                {
+                    "calls": count,
+                    "interval_ns": one.interval_ns or 0,
+                    "missing": missing,
+                    "time_ns": sum(each.time_ns for each in same),
+                },
+            )
+        ],
+        remedy=Remedy(
+            "Wait for a message instead of a file.",
+            "while not os.path.exists('done'):\n    time.sleep(0.1)",
+            "process.wait()    # or queue.get(), future.result(),\n                  # watchfiles.watch(folder)",
+        ),
+        confidence=Confidence(0.9, "half of the intervals are within 80 % and 125 % of the median"),
+        query=sql.rows({"site": line, "op": one.op, "path": paths}, select="time, errno", group="", order="time"),
+        **run.about(calls, gain),
+    )
+
+
+RULE = Rule(
+    "metadata",
+    find,
+    limits={
+        "calls": Limit(20, "of one line on one path, at least"),
+        "ms": Limit(1, "between two of them, at least; without a pause it is another finding"),
+    },
+    needs=(METADATA,),
+    topic="metadata",
+)

@@ -1,0 +1,75 @@
+"""A line starts a short program for each item, such as `wc` for each file.
+
+Starting a program takes a millisecond or more, with a shell around it twice that,
+and the caller waits. Hand all items to one process, or do the work in Python.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from pyio_trace.insights import sql
+from pyio_trace.insights.finding import Confidence, Evidence, Finding, Query, Remedy
+from pyio_trace.insights.observed import covered, site_of
+from pyio_trace.insights.rule import Limit, Rule
+from pyio_trace.units import number, seconds
+
+if TYPE_CHECKING:
+    from pyio_trace.insights.observed import Observed
+
+
+def find(run: Observed, limits: Mapping[str, float]) -> Iterator[Finding]:
+    started: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for row in run.processes:
+        if row["site"] and row["end"] is not None and not row["version"]:  # interpreters: many-interpreters
+            started.setdefault((row["site"], row["process_name"] or "process"), []).append(row)
+    for (line, name), rows in started.items():
+        count = len(rows)
+        time = covered([row["begin"] for row in rows], [row["end"] for row in rows])
+        if count < limits["processes"] or time > limits["ms"] * 1e6 * count:
+            continue
+        saved = time * (count - 1) // count
+        gain = run.gain(
+            {run.starter(rows[0]): saved}, "how long all of them but one lived; what they do takes some of it"
+        )
+        if gain.ns < limits["share"] * run.wall_ns:
+            continue
+        site = site_of(line)
+        yield Finding(
+            title=f"{number(count)} processes of {name} are started by one line",
+            recoverable_ns=gain.ns,
+            recoverable=gain.recoverable,
+            evidence=[
+                Evidence(
+                    f"They lived for {seconds(time)}, {seconds(time // count)} each; those that lived at once are "
+                    "counted once.",
+                    {"processes": count, "time_ns": time},
+                )
+            ],
+            remedy=Remedy(
+                "Hand all items to one process, or do the work in Python.",
+                "for path in paths:\n    subprocess.run(['gzip', path], check=True)",
+                "subprocess.run(['gzip', *paths], check=True)",
+            ),
+            sites=[site] if site is not None else [],
+            processes=[row["index"] for row in rows[:10]],
+            persistence=run.persistence(min(row["begin"] for row in rows), max(row["end"] for row in rows)),
+            confidence=Confidence(0.7, "when each began and ended is in the log; what it did is not"),
+            severity="warning",
+            query=Query(
+                f'SELECT pid, argv, ("end" - "begin") / 1e9 AS seconds\nFROM processes\n'
+                f"WHERE {sql.condition('site', line)}\n  AND {sql.condition('process_name', name)}"
+            ),
+        )
+
+
+RULE = Rule(
+    "start-up",
+    find,
+    limits={
+        "processes": Limit(20, "started by one line, at least"),
+        "ms": Limit(50, "that one of them lives on average, at most; longer ones do work"),
+        "share": Limit(0.02, "of the wall time, at least"),
+    },
+)

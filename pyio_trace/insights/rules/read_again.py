@@ -1,0 +1,222 @@
+"""The same bytes of a file are read again: in a loop, in each epoch, or by each process.
+
+What fits into memory can be read once and kept (`functools.cache`, a dict, a
+dataset in memory). What is read by several processes can be divided among them
+(shards, a sampler with ranks), or shared (`multiprocessing.shared_memory`,
+`numpy.memmap`).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from pyio_trace.analysis.calls.name_patterns import last_names, role_of
+from pyio_trace.analysis.reducers.library_calls import LibraryCalls
+from pyio_trace.analysis.reducers.reuse import FileReuse, ReuseOfBytes
+from pyio_trace.insights import libraries, sql
+from pyio_trace.insights.finding import Confidence, Evidence, Finding, Remedy, Site
+from pyio_trace.insights.observed import MOST_NAMED
+from pyio_trace.insights.rule import Limit, Rule, Trial
+from pyio_trace.units import counted, number, seconds, significant, size
+
+if TYPE_CHECKING:
+    from pyio_trace.analysis.view_sums.call_table import CallTable
+    from pyio_trace.insights.observed import Observed
+
+
+REUSE = ReuseOfBytes()
+REQUESTS = LibraryCalls()
+#: More paths than this are not listed in a query.
+_LISTED = 20
+_KEEP_ARRAY = Remedy(
+    "Read it once, and keep it.",
+    "def item(n):\n    return numpy.load(path)[n]",
+    "data = numpy.load(path)\n\ndef item(n):\n    return data[n]",
+    "numpy",
+)
+_CACHE = Remedy(
+    "Read it once, and keep it, if it fits into memory.",
+    "def read(path):\n    with open(path, 'rb') as f: return f.read()",
+    "@functools.cache\ndef read(path):\n    with open(path, 'rb') as f: return f.read()",
+)
+_KEEP_TEXT = "Read it once, and keep it."
+_KEEP = {
+    "h5py": Remedy(
+        _KEEP_TEXT,
+        "for n in range(count):\n    use(f['x'][:, n])",
+        "data = f['x'][:]\nfor n in range(count):\n    use(data[:, n])",
+        "h5py",
+    ),
+    "netCDF4": Remedy(
+        _KEEP_TEXT,
+        "for n in range(count):\n    use(dataset['x'][:, n])",
+        "data = dataset['x'][:]\nfor n in range(count):\n    use(data[:, n])",
+        "netCDF4",
+    ),
+    "parquet": Remedy(
+        "Read the table once, and keep the columns that are used; or ask for all results in one query.",
+        "for day in days:\n    use(pd.read_parquet(path).query('day == @day'))",
+        "table = pd.read_parquet(path, columns=['day', 'x'])    # once\n"
+        "for day, part in table.groupby('day'):\n    use(part)",
+        "pandas",
+    ),
+    "csv": Remedy(
+        _KEEP_TEXT,
+        "for day in days:\n    use(pd.read_csv(path).query('day == @day'))",
+        "table = pd.read_csv(path)    # once\nfor day, part in table.groupby('day'):\n    use(part)",
+        "pandas",
+    ),
+    "polars": Remedy(
+        _KEEP_TEXT,
+        "for day in days:\n    use(pl.read_csv(path).filter(pl.col('day') == day))",
+        "table = pl.read_csv(path)    # once\nfor (day,), part in table.group_by('day'):\n    use(part)",
+        "polars",
+    ),
+    "zarr": Remedy(
+        "Read along the chunks, or keep what was read.",
+        "for row in range(rows):\n    use(array[row])",
+        "for start in range(0, rows, array.chunks[0]):\n    for row in array[start : start + array.chunks[0]]:\n"
+        "        use(row)",
+        "zarr",
+    ),
+}
+_COMPUTE = Remedy(
+    "Compute all results at once, so that they share what is read; or persist() it, if it fits into memory.",
+    "mean = frame.x.mean().compute()\nmost = frame.x.max().compute()",
+    "mean, most = dask.compute(frame.x.mean(), frame.x.max())",
+    "dask",
+)
+_EPOCHS = Remedy(
+    "Keep the items in memory from the first epoch on, if they fit: each worker keeps its own.",
+    "def __getitem__(self, n):\n    return self.read(n)",
+    "# DataLoader(..., persistent_workers=True)\ndef __getitem__(self, n):\n"
+    "    if n not in self.items: self.items[n] = self.read(n)\n    return self.items[n]",
+    "torch",
+)
+_DIVIDE = Remedy(
+    "Give each process its part.",
+    "for path in paths:    # in each process\n    work(path)",
+    "for path in paths[rank::ranks]:\n    work(path)",
+)
+_MAP = Remedy(
+    "Give each process its part, or let them share the pages of one mapping.",
+    "data = numpy.fromfile(path)    # in each process",
+    "data = numpy.memmap(path, mode='r')[rank::ranks]",
+    "numpy",
+)
+
+
+def find(run: Observed, limits: Mapping[str, float]) -> Iterator[Finding]:
+    files: dict[str, list[FileReuse]] = {}
+    for one in run.of(REUSE).rows:
+        often = one.times is not None and one.times >= limits["times"]
+        if often and one.again_bytes and role_of(one.path) == "data" and not run.is_database(one.path):
+            files.setdefault(one.line or run.pattern_of(one.path), []).append(one)
+    for same in files.values():
+        if sum(one.again_bytes for one in same) >= limits["bytes"]:
+            yield _finding(run, same)
+
+
+def _finding(run: Observed, same: list[FileReuse]) -> Finding:
+    """same: files that a line reads again; without a line, those of a pattern."""
+    line, paths = same[0].line, [one.path for one in same]
+    again, read = sum(one.again_bytes for one in same), sum(one.read_bytes for one in same)
+    distinct, others = sum(one.distinct_bytes for one in same), sum(one.other_process_bytes or 0 for one in same)
+    epochs = max(one.epochs or 0 for one in same)
+    reads = run.calls.where_paths(paths).transfers("read")
+    gain = run.gain(run.times(reads, again / max(read, 1)), "the share of the reads that read bytes again", "estimate")
+    patterns = list(dict.fromkeys(run.pattern_of(path) for path in paths))
+    name = last_names(patterns[0]) if len(patterns) == 1 else counted(len(same), "file")
+    text = f"{size(read)} read of {size(distinct)} in {counted(len(same), 'file')}, in "
+    text += seconds(sum(one.time_ns for one in same))
+    text += f"; {size(others)} had been read by another process" if others else ""
+    text += f", over {number(epochs)} epochs." if epochs > 1 else "."
+    values: dict[str, int | float | str] = {
+        "bytes": read,
+        "distinct": distinct,
+        "again": again,
+        "other_process": others,
+        "files": len(same),
+    }
+    by_epoch = 2 * read <= 3 * epochs * distinct
+    few = {"path": sorted(paths)} if len(paths) <= _LISTED or line is None else {"site": line}
+    sites = run.site_list(line) or _lines(run, reads)
+    return Finding(
+        title=f"{name}: each byte is read {significant(read / max(distinct, 1))} times",
+        evidence=[Evidence(text, values)],
+        remedy=_remedy(run, reads, sites, len(same), by_epoch, others > again // 2),
+        confidence=Confidence(0.8, "ranges of bytes are in the log; whether they fit into memory is not known"),
+        query=sql.rows(
+            {**few, "op_class": "read", "layer": ["posix", "stdio"]}, select="path, " + sql.SUMS, group="path, op"
+        ),
+        **{
+            **run.about(reads, gain), "files": patterns[:MOST_NAMED],
+            "sites": sites,
+        },
+    )  # fmt: skip
+
+
+def _remedy(run: Observed, reads: CallTable, sites: list[Site], files: int, by_epoch: bool, divided: bool) -> Remedy:
+    """In the words of Dask, if its tasks read, or of the library that does.
+
+    by_epoch: about once in each epoch of a loader; divided: most of it had been
+    read by another process.
+    """
+    if by_epoch:
+        return _EPOCHS
+    if divided:
+        return _DIVIDE if files > 1 else _MAP
+    if libraries.is_line_of_dask(run, sites):
+        return _COMPUTE
+    library = libraries.library_of(run, reads)
+    return _KEEP_ARRAY if library == "numpy" else _KEEP.get(library, _CACHE)
+
+
+def _lines(run: Observed, reads: CallTable) -> list[Site]:
+    """The lines of most of these reads; where a library reads in threads of its own, of the calls they belong to."""
+    if reads.rows(reads.columns["site"] >= 0).total("moved") * 2 >= reads.total("moved"):
+        return run.sites(reads)
+    return _of_requests(run, reads.paths()) or run.sites(reads)
+
+
+def _of_requests(run: Observed, paths: list[str]) -> list[Site]:
+    """The lines of libraries' calls on some files, or on a folder with one of them: most bytes read first."""
+    calls = run.of(REQUESTS)
+    named = {folder for path in paths for folder in _with_folders(path)}
+    of_paths = np.array([*(path in named for path in calls.paths), False], np.bool_)
+    at = np.flatnonzero(of_paths[calls["path"]] & (calls["read"] > 0))
+    read: Counter[int] = Counter()
+    for site, moved in zip(calls["site"][at].tolist(), calls["read"][at].tolist(), strict=True):
+        read[site] += moved
+    return [site for code, _ in read.most_common(MOST_NAMED) for site in run.site_list(calls.sites[code])]
+
+
+def _with_folders(path: str) -> Iterator[str]:
+    """The path, and the folders it is in."""
+    while path.strip("/"):
+        yield path
+        path = path.rpartition("/")[0]
+
+
+RULE = Rule(
+    "accesses",
+    find,
+    limits={
+        "times": Limit(2, "that each byte of a file is read, on average, at least"),
+        "bytes": Limit(1 << 20, "read again from files of one name and line, at least"),
+    },
+    needs=(REUSE, REQUESTS),
+    yields_to=(
+        "whole-file-again",
+        "tasks-read-again",
+        "hdf5-chunks-again",
+        "hdf5-chunk-cache",
+        "hdf5-contiguous",
+        "hdf5-reopen-per-item",
+    ),
+    trial=Trial("pyio_trace.insights.trials.reads:kept"),
+)

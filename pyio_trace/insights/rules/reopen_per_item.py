@@ -1,0 +1,80 @@
+"""A file is opened and closed again for every item that is read from it or written to it.
+
+Besides the open and the close, the buffer is filled again each time, and a library
+reads its header again. Open the file once, outside the loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from pyio_trace.enums import OpClass, Role
+from pyio_trace.insights import sql
+from pyio_trace.insights.finding import Evidence, Finding, Remedy
+from pyio_trace.insights.libraries import requests_of
+from pyio_trace.insights.observed import OPENS, OVERHEAD
+from pyio_trace.insights.rule import Limit, Rule, Trial
+from pyio_trace.units import counted, number, seconds
+
+if TYPE_CHECKING:
+    from pyio_trace.analysis.view_sums.call_table import CallTable
+    from pyio_trace.insights.observed import Observed
+
+
+def find(run: Observed, limits: Mapping[str, float]) -> Iterator[Finding]:
+    calls = run.calls.where(role=Role.IO, own=True)
+    files = calls.where(kind=OpClass.OPEN, errno=0).where(op=OPENS)
+    sums = files.sums("process", "path")
+    often = sums["path"][(sums["calls"] >= limits["opens"]) & (sums["path"] >= 0)]
+    often = np.array([code for code in often.tolist() if not run.is_database(run.calls.path(code) or "")], np.int64)
+    opened = files.where(path=often.tolist())
+    count, paths = opened.total("calls"), opened.distinct("path")
+    if not count or count < limits["opens"] * paths:
+        return
+    around = calls.where(path=often.tolist(), kind=OVERHEAD)
+    gain = run.gain(
+        run.times(around, (count - paths) / count), "opens, closes and other metadata calls but the first", "estimate"
+    )
+    yield Finding(
+        title=f"{counted(paths, 'file')} opened {number(count)} times",
+        evidence=[
+            Evidence(
+                f"Opening, closing and the like took {seconds(around.total('time'))}.",
+                {"opens": count, "files": paths, "time_ns": around.total("time")},
+            )
+        ],
+        remedy=_remedy(run.calls, often.tolist(), opened.codes("site")),
+        query=sql.rows({"op_class": ["open", "close", "meta", "seek"], "op_role": "io", "site": around.lines()}),
+        **run.about(opened, gain),
+    )
+
+
+def _remedy(calls: CallTable, paths: list[int], sites: list[int]) -> Remedy:
+    """For what is done to these paths; sites: the lines that open them."""
+    if requests_of(calls.where(site=sites)) == "numpy":
+        return Remedy(
+            "Open the file once: keep the array, mapped if it is large.",
+            "for n in rows:\n    x = np.load(path, mmap_mode='r')[n]",
+            "array = np.load(path, mmap_mode='r')\nfor n in rows:\n    x = array[n]",
+            "numpy",
+        )
+    written = calls.where(path=paths, kind=OpClass.WRITE).total("calls")
+    mode, act = ("a", "f.write(item)") if written else ("rb", "f.seek(item.at); data = f.read(item.size)")
+    return Remedy(
+        "Open the file once.",
+        f"for item in items:\n    with open(path, '{mode}') as f:\n        {act}",
+        f"with open(path, '{mode}') as f:\n    for item in items:\n        {act}",
+    )
+
+
+RULE = Rule(
+    "metadata",
+    find,
+    limits={"opens": Limit(100, "of one file in a process, at least")},
+    topic="metadata",
+    yields_to=("shelve-sync",),
+    trial=Trial("pyio_trace.insights.trials.files:opened_once", rows="files"),
+)

@@ -1,0 +1,140 @@
+"""The first read or write of each file takes far longer than those that follow.
+
+The first write finds space for the file, on a parallel file system on several
+servers; the first read waits for the device, and starts readahead. Fewer
+and larger files, opened early or by a thread, spread this over more bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from pyio_trace.enums import Layer, OpClass
+from pyio_trace.insights import sql
+from pyio_trace.insights.access_lines import ACCESSES, empty_calls
+from pyio_trace.insights.finding import Confidence, Evidence, Finding, Remedy
+from pyio_trace.insights.rule import Limit, Rule
+from pyio_trace.insights.slow_calls import SLOW, Ints
+from pyio_trace.units import number, seconds
+
+if TYPE_CHECKING:
+    from pyio_trace.insights.observed import Observed
+
+_REMEDIES = {
+    OpClass.READ: Remedy(
+        "Ask for the next file before it is needed.",
+        "for path in paths:\n    work(Path(path).read_bytes())",
+        "with ThreadPoolExecutor(2) as pool:\n    for data in pool.map(lambda p: Path(p).read_bytes(), paths):\n"
+        "        work(data)",
+    ),
+    OpClass.WRITE: Remedy(
+        "Reserve the space before the first write, or write to fewer files.",
+        "f = open(path, 'wb')",
+        "f = open(path, 'wb')\nos.posix_fallocate(f.fileno(), 0, size)",
+    ),
+}
+
+
+_KEYS = ("kind", "site", "path", "process")
+
+
+def find(run: Observed, limits: Mapping[str, float]) -> Iterator[Finding]:
+    rows = _first_calls(run)
+    order = np.lexsort([rows["kind"], rows["site"]])
+    rows = {name: values[order] for name, values in rows.items()}
+    new = (np.diff(rows["site"], prepend=-2) != 0) | (np.diff(rows["kind"], prepend=-2) != 0)
+    starts = np.flatnonzero(new)
+    files = np.diff(starts, append=len(order))
+    firsts = np.add.reduceat(rows["first"], starts) if len(starts) else starts
+    enough = (files >= limits["files"]) & (firsts >= limits["share"] * run.wall_ns)
+    for start, count in zip(starts[enough].tolist(), files[enough].tolist(), strict=True):
+        yield from _of_line(run, {name: values[start : start + count] for name, values in rows.items()}, limits)
+
+
+def _first_calls(run: Observed) -> dict[str, Ints]:
+    """For each process, file and line that reads or writes it several times: calls and whole (ns) of all, and first
+    (ns) of the first."""
+    table = run.calls.where(own=True, layer=(Layer.POSIX, Layer.STDIO), kind=(OpClass.READ, OpClass.WRITE), errno=0)
+    columns = table.columns
+    order = np.lexsort([columns["first"], *(columns[name] for name in _KEYS)])
+    new = np.zeros(len(order), np.bool_)
+    new[:1] = True
+    for name in _KEYS:
+        new[1:] |= columns[name][order][1:] != columns[name][order][:-1]
+    starts = np.flatnonzero(new)
+    found = {name: columns[name][order[starts]] for name in (*_KEYS, "first")}
+    for name, source in (("calls", "calls"), ("whole", "time")):
+        values = columns[source][order]
+        found[name] = np.add.reduceat(values, starts) if len(starts) else values
+    found["first"] = _durations(run.of(SLOW), found)
+    several = np.flatnonzero((found["calls"] > 1) & (found["path"] >= 0))
+    return {name: values[several] for name, values in found.items()}
+
+
+def _durations(slow: dict[str, Ints], wanted: dict[str, Ints]) -> Ints:
+    """ns that the call of each key at the time `first` took; 0: it was not slow."""
+    moves = np.flatnonzero(slow["moves"] == 1)
+    order = moves[np.argsort(slow["time"][moves], kind="stable")]
+    if not len(order):
+        return np.zeros(len(wanted["first"]), np.int64)
+    at = order[np.minimum(np.searchsorted(slow["time"][order], wanted["first"]), len(order) - 1)]
+    same = slow["time"][at] == wanted["first"]
+    for name in _KEYS:
+        same &= slow[name][at] == wanted[name]
+    return np.where(same, slow["duration"][at], 0)
+
+
+def _of_line(run: Observed, rows: dict[str, Ints], limits: Mapping[str, float]) -> Iterator[Finding]:
+    """rows: the files that one line reads, or writes."""
+    files, firsts = len(rows["first"]), int(rows["first"].sum())
+    kind, site = int(rows["kind"][0]), int(rows["site"][0])
+    what = "read" if kind == OpClass.READ else "write"
+    later = int(rows["calls"].sum()) - files - _ends(run, run.calls.site(site), what)
+    if later < files:  # most files are moved in one call
+        return
+    usual = max(int(rows["whole"].sum()) - firsts, 0) // later
+    beyond = np.maximum(rows["first"] - usual, 0)
+    calls = run.calls.where(site=site, kind=kind, path=np.unique(rows["path"]).tolist())
+    most = run.times(calls)
+    times = {process: min(int(beyond[rows["process"] == process].sum()), most[process]) for process in most}
+    gain = run.gain(times, "what first calls take beyond the mean of the others")
+    if np.median(rows["first"]) < limits["ratio"] * max(usual, 1) or gain.ns < limits["share"] * run.wall_ns:
+        return
+    yield Finding(
+        title=f"The first {what} of a file takes {firsts / files / max(usual, 1):.0f} times as long as later ones",
+        evidence=[
+            Evidence(
+                f"{number(files)} first {what}s took {seconds(firsts)}, {seconds(firsts // files)} each; "
+                f"{number(later)} later ones {seconds(usual)} each.",
+                {"files": files, "first_ns": firsts, "later": later, "usual_ns": usual},
+            )
+        ],
+        remedy=_REMEDIES[kind],
+        confidence=Confidence(0.6, "why a first call is slow is not in the log"),
+        severity="warning",
+        query=sql.rows(
+            {"site": run.calls.site(site), "op_class": what, "layer": ["posix", "stdio"]},
+            select="path, time, duration / 1e9 AS seconds, bytes_moved", group="", order="path, time",
+        ),
+        **run.about(calls, gain),
+    )  # fmt: skip
+
+
+def _ends(run: Observed, line: str | None, what: str) -> int:
+    """How many calls of a line found the end of a file: they take no time, and so say nothing of the others."""
+    return sum(empty_calls(one) for one in run.of(ACCESSES).lines if (one.line, one.direction) == (line, what))
+
+
+RULE = Rule(
+    "balance",
+    find,
+    limits={
+        "files": Limit(4, "read, or written, by one line in several calls each, at least"),
+        "ratio": Limit(10, "times the mean of later calls that the median first call takes, at least"),
+        "share": Limit(0.02, "of the wall time that first calls take beyond others, at least"),
+    },
+    needs=(SLOW, ACCESSES),
+)

@@ -1,0 +1,111 @@
+"""One small file for each item.
+
+An open, a close and a few metadata calls cost more than the bytes of a small
+file, and a parallel file system keeps each on a server of its own. Pack them:
+a tar file read in order, an HDF5 or zarr array, a Parquet table, an SQLite
+database. In workers of a DataLoader this costs the trainer nothing as long as it
+never waits for a batch; the finding then says "ok".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
+
+from pyio_trace.enums import OpClass, Role
+from pyio_trace.insights import libraries, sql
+from pyio_trace.insights.finding import Confidence, Evidence, Finding, Remedy
+from pyio_trace.insights.observed import OVERHEAD
+from pyio_trace.insights.rule import Limit, Rule, Trial
+from pyio_trace.units import number, percent, seconds, size
+
+if TYPE_CHECKING:
+    from pyio_trace.analysis.view_sums.call_table import CallTable, Group
+    from pyio_trace.insights.observed import Observed
+
+
+_TEXT = "Keep many items in one file."
+_LARGER = "Write fewer, larger files: of 100 MB and more."
+#: By library; else as for any file.
+_REMEDIES = {
+    "h5py": Remedy(
+        "Keep many items in one file, as one dataset.",
+        "for n in range(10_000):\n    with h5py.File(f'item{n}.h5') as f: x = f['x'][:]",
+        "with h5py.File('items.h5') as f:\n    for x in f['x'][:]: ...",
+        "h5py",
+    ),
+    "parquet": Remedy(
+        _LARGER,
+        "for n, part in enumerate(parts):\n    part.to_parquet(f'{n}.parquet')",
+        "pandas.concat(parts).to_parquet('all.parquet')",
+        "pandas",
+    ),
+}
+_DASK = Remedy(
+    _LARGER, "frame.to_parquet('out')", "frame.repartition(partition_size='100MB').to_parquet('out')", "dask"
+)
+
+
+def find(run: Observed, limits: Mapping[str, float]) -> Iterator[Finding]:
+    calls = run.calls.where(role=Role.IO, own=True)
+    for place in calls.where(kind=OpClass.OPEN, errno=0).by("site"):
+        files = place.rows.distinct("path")
+        if files < limits["files"]:
+            continue
+        library = libraries.library_of(run, place.rows)
+        if library == "zarr":  # zarr-small-chunks says more
+            continue
+        paths = place.rows.columns["path"]
+        every = calls.where(path=paths[paths >= 0].tolist(), process=place.rows.codes("process"))
+        moved = every.where(kind=(OpClass.READ, OpClass.WRITE)).total("moved")
+        if moved > limits["bytes"] * files:
+            continue
+        around = every.where(kind=OVERHEAD)
+        opens = every.where(kind=OpClass.OPEN, errno=0).total("calls")  # by other lines, too
+        share = place.calls / max(opens, place.calls)
+        how = "opens, closes and other metadata calls, which an archive needs once"
+        how += "" if share == 1 else f"; {percent(share)} of the files' opens are at this line"
+        gain = run.gain(run.times(around, share), how)
+        costs = gain.ns >= limits["cost"] * run.wall_ns or not run.overview.loaders
+        yield Finding(
+            title=f"{number(files)} files of {size(moved // files)} on average",
+            evidence=[
+                Evidence(
+                    f"Opening, closing and the like took {seconds(around.total('time'))}, all calls on these files "
+                    f"{seconds(every.total('time'))}.",
+                    {"files": files, "bytes": moved, "time_ns": around.total("time")},
+                )
+            ],
+            remedy=_remedy(run, library, place, every),
+            severity="critical" if costs else "ok",
+            confidence=Confidence(0.7, "an archive is opened once, but has an index to read"),
+            query=sql.rows({"op_role": "io", "site": every.lines()}),
+            **run.about(place.rows, gain),
+        )
+
+
+def _remedy(run: Observed, library: str, place: Group, every: CallTable) -> Remedy:
+    """place: the opens at the line; every: all calls on the files."""
+    if library == "parquet" and libraries.is_line_of_dask(run, run.sites(place.rows)):
+        return _DASK
+    return _REMEDIES.get(library) or libraries.one_archive(_TEXT, _users(run, place["site"], every))
+
+
+def _users(run: Observed, site: int, every: CallTable) -> CallTable:
+    """The calls of the line that opens the files; if it moves no bytes itself, those of all lines that use them."""
+    own = run.calls.where(site=site)
+    moves = own.where(kind=(OpClass.READ, OpClass.WRITE)).total("calls")
+    return own if moves else run.calls.where(site=every.codes("site"))
+
+
+RULE = Rule(
+    "metadata",
+    find,
+    limits={
+        "files": Limit(1000, "opened by one line, at least"),
+        "bytes": Limit(131072, "read and written of each on average, at most"),
+        "cost": Limit(0.005, "of the wall time; below, in a run with a DataLoader, the finding is ok"),
+    },
+    topic="metadata",
+    trial=Trial("pyio_trace.insights.trials.files:packed", rows="files"),
+)

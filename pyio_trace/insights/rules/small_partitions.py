@@ -1,0 +1,105 @@
+"""Many tasks that read or write little and end soon: the scheduler has more work than they.
+
+Dask takes about a millisecond to schedule a task on a cluster, and a tenth of
+that in threads. Partitions of a hundred megabytes keep that cost small.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+
+from pyio_trace.insights import library_use
+from pyio_trace.insights.finding import Confidence, Evidence, Finding, Remedy, Site
+from pyio_trace.insights.library_use import NEEDS, Group, calls_of
+from pyio_trace.insights.observed import Observed
+from pyio_trace.insights.rule import Limit, Rule
+from pyio_trace.units import seconds, size
+
+_MS = 1_000_000
+#: ns to schedule a task: by a cluster's scheduler, as Dask documents it, and by one in this process.
+_CLUSTER, _LOCAL = 1_000_000, 100_000
+_WORKERS = ("Dask worker", "Ray")
+_READ = Remedy(
+    "Let each task read more.",
+    "frame = dd.read_csv('data/*.csv', blocksize='256KiB')",
+    "frame = dd.read_csv('data/*.csv', blocksize='128MiB')\n# or frame.repartition(partition_size='100MB')",
+    "dask",
+)
+_WRITE = Remedy(
+    "Let each task write more.",
+    "frame.repartition(npartitions=1000).to_parquet('out')",
+    "frame.repartition(partition_size='100MB').to_parquet('out')",
+    "dask",
+)
+
+
+def find(observed: Observed, limits: Mapping[str, float]) -> Iterator[Finding]:
+    """Tasks that read or write, by name."""
+    tasks = calls_of(observed, "task", "ray.task")
+    moved = _moved(observed)
+    moving = tasks.where(np.isin(tasks.column("id"), np.fromiter(moved, np.int64, len(moved))))
+    names: dict[str, list[int]] = defaultdict(list)
+    for at, detail in zip(moving.at.tolist(), moving.details, strict=True):
+        names[str(detail.get("prefix") or detail.get("name") or "task")].append(at)
+    for name, at in names.items():
+        group = Group(tasks.calls, np.array(at, np.int64))
+        read, written = (sum(both) for both in zip(*(moved[one] for one in group.column("id").tolist()), strict=True))
+        short = group.total("duration") <= limits["ms"] * _MS * len(group)
+        if len(group) >= limits["tasks"] and short and read + written <= limits["bytes"] * len(group):
+            yield _finding(observed, group, name, read, written)
+
+
+def _moved(observed: Observed) -> dict[int, tuple[int, int]]:
+    """(bytes read, bytes written) by libraries in each task that does I/O at all, by its id."""
+    calls = calls_of(observed).calls
+    found: dict[int, tuple[int, int]] = defaultdict(lambda: (0, 0))
+    moves = (calls["task"] != 0) & (calls["reads"] + calls["writes"] > 0)
+    columns = (calls[name][moves].tolist() for name in ("task", "read", "written"))
+    for task, read, written in zip(*columns, strict=True):
+        before = found[task]
+        found[task] = before[0] + max(read, 0), before[1] + max(written, 0)
+    for task, time in zip(calls.lines["task"].tolist(), calls.lines["io_ns"].tolist(), strict=True):
+        if time:
+            found[task] = found[task]
+    return found
+
+
+def _finding(observed: Observed, group: Group, name: str, read: int, written: int) -> Finding:
+    count, time = len(group), group.total("duration")
+    kinds = {one.kind for one in observed.overview.processes if one.index in set(group.processes())}
+    cluster = any(kind.startswith(_WORKERS) for kind in kinds)
+    each = _CLUSTER if cluster else _LOCAL
+    how = f"{seconds(each)} for each task, which {'a cluster' if cluster else 'a local'} scheduler takes about"
+    gain = observed.gain({next(iter(group.processes()), 0): min(count * each, observed.wall_ns)}, how)
+    did = f"wrote {size(written // count)}" if written > read else f"read {size(read // count)}"
+    evidence = Evidence(
+        f"{count:,} tasks took {seconds(time // count)} and {did} each.",
+        {"tasks": count, "time_ns": time, "read": read, "written": written},
+    )
+    confidence = Confidence(0.6, "what the scheduler took is not in the log")
+    title = f"{count:,} tasks {name[:40]} of {seconds(time // count)} each"
+    remedy = _WRITE if written > read else _READ
+    return library_use.finding(
+        observed, group, title, gain, [evidence], remedy, confidence, severity="warning", sites=_lines(observed, group)
+    )
+
+
+def _lines(observed: Observed, group: Group) -> list[Site]:
+    """Lines that read or write in these tasks, or that wait for them."""
+    calls = group.calls
+    return library_use.places(observed, Group(calls, np.flatnonzero(np.isin(calls["task"], group.column("id")))))
+
+
+RULE = Rule(
+    "Dask and Ray",
+    find,
+    {
+        "tasks": Limit(100, "tasks of one name that read or write"),
+        "ms": Limit(20, "that each of them takes, on average, at most"),
+        "bytes": Limit(1 << 20, "that each of them moves, on average, at most"),
+    },
+    NEEDS,
+)

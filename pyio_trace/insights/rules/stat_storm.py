@@ -1,0 +1,75 @@
+"""A line asks for the same paths again and again: `os.path.exists`, then `isfile`, then `getsize` or `stat`.
+
+Each of these is a call of the file system, and on a network file system a
+message to its server. One `os.stat` answers all three, and its answer can be
+kept; `os.scandir` gives the type of each entry with the listing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from pyio_trace.enums import Layer
+from pyio_trace.insights import sql
+from pyio_trace.insights.finding import Evidence, Finding, Remedy
+from pyio_trace.insights.rule import Limit, Rule, Trial
+from pyio_trace.insights.rules.flush_per_record import FLUSHES
+from pyio_trace.units import counted, number, seconds
+
+if TYPE_CHECKING:
+    from pyio_trace.insights.observed import Observed
+
+#: Calls that ask for what is known of a path.
+ASKING = ("stat", "lstat", "fstatat", "statx", "access", "faccessat")
+#: A line with less than this share of the calls is left out, such as one that looks for translations of messages.
+_FEW = 0.01
+
+
+def find(run: Observed, limits: Mapping[str, float]) -> Iterator[Finding]:
+    asking = run.calls.where(op=ASKING, own=True, layer=Layer.POSIX, inside=0)
+    logs = run.calls.where(op=FLUSHES, own=True)  # handlers of logging ask for their file before each record
+    of_logs = np.isin(asking.columns["site"], logs.codes("site")) & np.isin(asking.columns["path"], logs.codes("path"))
+    asking = asking.rows(~of_logs)
+    by_path = asking.sums("process", "path")
+    often = by_path["path"][(by_path["calls"] >= limits["per_path"]) & (by_path["path"] >= 0)]
+    asking = asking.where(path=often.tolist())
+    by_line = asking.sums("site")
+    asking = asking.where(site=by_line["site"][by_line["calls"] >= _FEW * asking.total("calls")].tolist())
+    calls, paths = asking.total("calls"), asking.distinct("path")
+    if not paths or calls < limits["calls"]:
+        return
+    needed = len(asking.sums("process", "path")["path"])  # one for a path in each process
+    again = run.times(asking, max(calls - needed, 0) / calls)
+    how = "the share of the stat and access calls that ask again for a path"
+    gain = run.gain(again, how, "estimate")
+    yield Finding(
+        title=f"{number(calls)} calls ask for {counted(paths, 'path')}, {number(round(calls / paths))} times each",
+        evidence=[
+            Evidence(
+                f"{number(calls)} stat and access calls took {seconds(asking.total('time'))}.",
+                {"calls": calls, "paths": paths, "time_ns": asking.total("time")},
+            )
+        ],
+        remedy=Remedy(
+            "Ask once, and keep the answer.",
+            "if os.path.exists(p) and os.path.isfile(p):\n    size = os.path.getsize(p)",
+            "try:\n    size = os.stat(p).st_size\nexcept FileNotFoundError:\n    ...",
+        ),
+        query=sql.rows({"site": asking.lines(), "op": ASKING}),
+        **run.about(asking, gain),
+    )
+
+
+RULE = Rule(
+    "metadata",
+    find,
+    limits={
+        "calls": Limit(1000, "stat and access calls on such paths, at least"),
+        "per_path": Limit(3, "of them for a path in a process, at least"),
+    },
+    topic="metadata",
+    trial=Trial("pyio_trace.insights.trials.files:asked_once"),
+)

@@ -1,0 +1,95 @@
+"""A line calls a file object for a few bytes at a time.
+
+The buffer saves system calls, but each call in Python still costs some fifty
+nanoseconds: a hundred million of them take seconds. Read a block and take it
+apart with `struct.iter_unpack`, `memoryview` or numpy; write joined parts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pyio_trace.enums import Layer, OpClass, Role
+from pyio_trace.insights import sql
+from pyio_trace.insights.finding import Confidence, Evidence, Finding, Remedy
+from pyio_trace.insights.rule import Limit, Rule
+from pyio_trace.units import number, seconds
+
+if TYPE_CHECKING:
+    from pyio_trace.analysis.view_sums.call_table import CallTable
+    from pyio_trace.insights.observed import Observed
+
+
+_REMEDIES = {
+    OpClass.READ: Remedy(
+        "Read a block, and take it apart in memory.",
+        "while data := f.read(8):\n    x, = struct.unpack('d', data)",
+        "for x, in struct.iter_unpack('d', f.read()):\n    ...",
+    ),
+    OpClass.WRITE: Remedy(
+        "Join many parts, and write them in one call.",
+        "for line in lines:\n    f.write(line)",
+        "for start in range(0, len(lines), 1000):\n    f.write(''.join(lines[start : start + 1000]))",
+    ),
+}
+_MOVING = (OpClass.READ, OpClass.WRITE)
+_LINES = (".__next__", ".readline")
+
+
+def find(run: Observed, limits: Mapping[str, float]) -> Iterator[Finding]:
+    objects = run.calls.where(layer=Layer.APP, kind=_MOVING, role=Role.REQUEST, own=True)
+    for place in objects.rows(_is_file_object(objects)).by("site"):
+        each = place.moved / max(place.calls, 1)
+        if place.calls < limits["calls"] or each > limits["bytes"]:
+            continue
+        beneath = run.calls.where(site=place["site"], inside=1, layer=Layer.POSIX)
+        own = max(place.outer - beneath.total("time"), 0)
+        share = own / max(place.time, 1)
+        gain = run.gain(run.times(place.rows, share), "the calls without the system calls beneath them")
+        if gain.ns < limits["share"] * run.wall_ns:
+            continue
+        yield Finding(
+            title=f"{number(place.calls)} calls of a file object for {each:.3g} bytes each",
+            evidence=[
+                Evidence(
+                    f"They took {seconds(place.time)}; {number(beneath.total('calls'))} system calls beneath them, "
+                    f"{seconds(beneath.total('time'))}.",
+                    {"calls": place.calls, "bytes": place.moved, "time_ns": place.time, "io_ns": beneath.total("time")},
+                )
+            ],
+            remedy=_REMEDIES[_direction(place.rows)],
+            severity="warning",
+            confidence=Confidence(0.7, "what handling the parts costs otherwise is not known"),
+            query=sql.rows({"site": run.calls.site(place["site"]), "layer": "app"}),
+            **run.about(place.rows, gain),
+        )
+
+
+def _direction(calls: CallTable) -> int:
+    """The class of most of some calls."""
+    return calls.by("kind")[0]["kind"]
+
+
+def _is_file_object(calls: CallTable) -> NDArray[np.bool_]:
+    """Which rows are calls of Python's own file objects.  Not those for a line: taking a block apart is no faster."""
+    prefixes = ("Buffered", "FileIO.", "TextIOWrapper.", "mmap.")
+    found, where = np.unique(calls.columns["op"], return_inverse=True)
+    names = [calls.op(int(code)) for code in found]
+    kinds = np.array([name.startswith(prefixes) and not name.endswith(_LINES) for name in names], np.bool_)
+    chosen: NDArray[np.bool_] = kinds[where.ravel()]
+    return chosen
+
+
+RULE = Rule(
+    "accesses",
+    find,
+    limits={
+        "calls": Limit(100_000, "of one line, at least"),
+        "bytes": Limit(64, "of one of them on average, at most"),
+        "share": Limit(0.02, "of the wall time that they take, at least"),
+    },
+)

@@ -1,0 +1,77 @@
+"""numpy.load and the like of the same whole file, again and again at one line: probably for a part of it each time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from pyio_trace.insights import library_use
+from pyio_trace.insights.finding import Confidence, Evidence, Finding, Remedy
+from pyio_trace.insights.library_use import NEEDS, Group, calls_of, joined
+from pyio_trace.insights.observed import Observed
+from pyio_trace.insights.rule import Limit, Rule, Trial
+from pyio_trace.units import counted, seconds, size
+
+_TEXT = ("numpy.loadtxt", "numpy.genfromtxt")
+_LOADS = ("numpy.load", "numpy.fromfile", "torch.load", *_TEXT)
+
+
+def find(observed: Observed, limits: Mapping[str, float]) -> Iterator[Finding]:
+    """Lines that load a file several times in one process, outside of epochs."""
+    loads = calls_of(observed, *_LOADS)
+    for (site,), of_line in loads.by("site"):
+        again = [
+            part for (_, path), part in of_line.by("process", "path") if path >= 0 and len(part) >= limits["times"]
+        ]  # fmt: skip
+        if site >= 0 and again:
+            group = joined(again)
+            if group.total("read") >= limits["bytes"] * len(group):
+                yield _finding(observed, group, len(again))
+
+
+def _finding(observed: Observed, group: Group, files: int) -> Finding:
+    count, time = len(group), group.total("duration")
+    how = f"{count - files:,} of {count:,} loads read a file that the process had read before"
+    gain = observed.gain(group.scaled(int(time * (count - files) / count)), how, "estimate")
+    read, once = group.total("read"), _once(group)
+    paths = group.paths()
+    name = paths[0].rpartition("/")[2] if len(paths) == 1 else counted(len(paths), "file")
+    op = max(group.ops(), key=len)
+    evidence = Evidence(
+        f"{count:,} {op} of {name} read {size(read)}, which is {size(once)} of file, and took {seconds(time)}.",
+        {"loads": count, "files": files, "read": read, "once": once},
+    )
+    call = f"{op.replace('numpy.', 'np.')}(path)"
+    after = {
+        "numpy.load": "array = np.load(path, mmap_mode='r')    # once: reads what is used\nrow = array[n]",
+        "torch.load": "state = torch.load(path, mmap=True)    # once",
+        "numpy.fromfile": "array = np.memmap(path, dtype, 'r', shape=shape)    # once",
+    }.get(op, f"array = {call}    # once\nrow = array[n]")
+    text = "Load it once and keep it, or map it, so that only what is used is read."
+    if op in _TEXT:
+        text = "Load it once and keep it; np.save() stores it in a form that need not be parsed, and can be mapped."
+    remedy = Remedy(text, f"{call}[n]", after, op.partition(".")[0])
+    confidence = Confidence(0.85, "each load is a call of its own", ["which part of it is used is not known"])
+    title = f"{name} is read whole {count:,} times"
+    if len(paths) > 1:
+        title = f"{name} are read whole, {count:,} times in all"
+    return library_use.finding(observed, group, title, gain, [evidence], remedy, confidence)
+
+
+def _once(group: Group) -> int:
+    """The bytes of one load of each file."""
+    return sum(part.total("read") // len(part) for _, part in group.by("path"))
+
+
+RULE = Rule(
+    "numpy and pandas",
+    find,
+    {
+        "times": Limit(3, "loads of a file at one line of a process"),
+        "bytes": Limit(
+            512 << 10, "bytes read by a load, on average; of a file that numpy maps, Python 3.14 reads 256 KiB"
+        ),
+    },
+    NEEDS,
+    yields_to=("tasks-read-again",),
+    trial=Trial("pyio_trace.insights.trials.loads:kept"),
+)

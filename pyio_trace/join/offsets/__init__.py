@@ -1,0 +1,1 @@
+"""Where plain reads and writes took place: positions, appends, file sizes."""

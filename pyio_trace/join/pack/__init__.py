@@ -1,0 +1,1 @@
+"""Writing a Parquet log, and what happens to a live log when its run has ended."""

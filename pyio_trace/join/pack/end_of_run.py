@@ -1,0 +1,121 @@
+"""Packs or copies a live log when its run has ended, and removes it.
+
+The process that ends the run knows from its own memory which file the log is:
+device, inode and run id.  Any other file that has the log's name by then is
+neither read nor removed.  The log is looked for under the folder's name, in
+whatever folder has that name by then.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, NamedTuple
+
+from pyio_trace.errors import LogError
+from pyio_trace.join.pack.new_file import Folder, NewFile
+from pyio_trace.join.pack.packer import unwritable, write
+from pyio_trace.join.sources.live_source import LiveSource
+from pyio_trace.output import PACKED_SUFFIX
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+class Identity(NamedTuple):
+    """Identifies the file of a live log, and its run."""
+
+    device: int
+    inode: int
+    run: int
+
+
+class EndedLog:
+    """A live log whose run has ended, opened and checked once.
+
+    identity None: any regular file of that name will do.
+    Raises LogError: log-lost, log-unreadable, what LiveLog raises.
+    """
+
+    def __init__(self, path: str, identity: Identity | None) -> None:
+        self.path = path
+        name = os.path.basename(path)
+        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+        try:
+            self.folder = Folder(os.path.dirname(path))
+            # Checked before opening: opening a device or a FIFO can have effects.
+            self._check(os.stat(name, dir_fd=self.folder.descriptor, follow_symlinks=False), identity)
+            opened = os.open(name, flags, dir_fd=self.folder.descriptor)
+        except (FileNotFoundError, NotADirectoryError):
+            raise LogError("log-lost", f"lost: there is no live log {path!r} any more") from None
+        except OSError as error:
+            raise LogError("log-unreadable", f"{path}: cannot be read: {error.strerror}") from None
+        status = os.fstat(opened)
+        self._file = status.st_dev, status.st_ino
+        try:
+            self._check(status, identity)
+        except LogError:
+            os.close(opened)
+            raise
+        self.source = LiveSource(path, opened)
+        if identity is not None and self.source.run_id != identity.run:
+            raise self._lost()
+
+    def _check(self, status: os.stat_result, identity: Identity | None) -> None:
+        same = identity is None or (status.st_dev, status.st_ino) == (identity.device, identity.inode)
+        if not same or not stat.S_ISREG(status.st_mode):
+            raise self._lost()
+
+    def _lost(self) -> LogError:
+        return LogError("log-lost", f"lost: the live log {self.path!r} is not this run's any more")
+
+    def remove(self) -> bool:
+        """Removes the live log, unless another file has its name now; returns whether it did."""
+        return self.folder.remove(os.path.basename(self.path), self._file)
+
+
+class FinalLog(NamedTuple):
+    """The log that is kept.  path: may differ from the requested one; removed: whether the live log was removed."""
+
+    path: str
+    size: int
+    removed: bool
+
+
+def finish_log(
+    live: EndedLog,
+    final: str,
+    mode: int,
+    progress: Callable[[int, int], None] | None = None,
+    read: Callable[[Iterator[pa.RecordBatch]], Mapping[str, str]] | None = None,
+) -> FinalLog:
+    """Packs the live log, or copies it if the final name is not *.parquet, and removes it.
+
+    final: the name; if anything but a log from before the run has it, the result gets a similar one.
+    mode: permissions of the file.  read: see packer.write(); not called for a copy.
+    Raises LogError: log-unwritable; then the live log stays.
+    """
+    where, name = os.path.split(final)
+    try:
+        folder = live.folder if where == os.path.dirname(live.path) else Folder(where)
+        with NewFile(folder, mode) as new:
+            if final.endswith(PACKED_SUFFIX):
+                write(live.source, new.file, progress, read)
+            else:
+                live.source.copy_to(new.file)
+            got = new.place(name, before=live.source.info()["start"])
+            size = os.fstat(new.file.fileno()).st_size
+    except OSError as error:
+        raise unwritable(final, error) from None
+    return FinalLog(os.path.join(where, got), size, live.remove())
+
+
+def messages_about(result: FinalLog, final: str, live: str) -> list[str]:
+    """What the user must be told about the result, one line each."""
+    lines = []
+    if result.path != final:
+        lines.append(f"{final!r} was taken by another file; the log is {result.path!r}")
+    if not result.removed:
+        lines.append(f"the live log stays: {live}")
+    return lines

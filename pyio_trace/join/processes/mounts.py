@@ -1,0 +1,65 @@
+"""The file systems that are mounted on the machine that wrote a log.
+
+The mount table is the machine's present one, so it counts only for a log written on
+this machine since it last started.  A packed log keeps the table of the time of
+packing.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+
+_MOUNTS, _BOOT = "/proc/self/mountinfo", "/proc/sys/kernel/random/boot_id"
+_LARGEST = 1 << 20  # bytes
+#: Mounts that are kept; those of containers may be very many.
+_MOST = 1000
+_ESCAPED = re.compile(r"\\([0-7]{3})")
+#: Types that have no data of programs.
+_NO_DATA = (
+    "autofs", "binfmt_misc", "bpf", "cgroup", "cgroup2", "configfs", "debugfs", "devpts", "devtmpfs", "efivarfs",
+    "fusectl", "mqueue", "nsfs", "proc", "pstore", "rpc_pipefs", "securityfs", "sysfs", "tracefs",
+)  # fmt: skip
+
+
+def mounts_of(host: str, boot: str) -> dict[str, str] | None:
+    """Mount point (without a last slash) -> type of file system, such as "ext4"; None: the log is not of this machine
+    since its last start.  host, boot: as in the log."""
+    if host != os.uname().nodename or not boot or boot != _text(_BOOT).strip():
+        return None
+    return parsed(_text(_MOUNTS).rpartition("\n")[0])  # a longer table is cut off within a line
+
+
+def parsed(mountinfo: str) -> dict[str, str]:
+    """The text of /proc/self/mountinfo as such a table."""
+    found: dict[str, str] = {}
+    for line in mountinfo.splitlines():
+        before, dash, after = line.partition(" - ")
+        fields, kind = before.split(" "), after.split(" ")[0]
+        if dash and len(fields) > 4 and kind not in _NO_DATA:
+            point = _ESCAPED.sub(lambda match: chr(int(match[1], 8)), fields[4]).rstrip("/")
+            if point in found or len(found) < _MOST:
+                found[point] = kind  # the last one mounted there is the one that is seen
+    return found
+
+
+def agreed(tables: Sequence[dict[str, str] | None]) -> dict[str, str] | None:
+    """What holds in all of several logs; a point that has not the same type in all of them has the type ""."""
+    known = [table for table in tables if table is not None]
+    if not known or len(known) < len(tables):
+        return None
+    points = {point for table in known for point in table}
+    return {point: known[0].get(point, "") if _alike(known, point) else "" for point in sorted(points)}
+
+
+def _alike(tables: Sequence[dict[str, str]], point: str) -> bool:
+    return len({table.get(point) for table in tables}) == 1
+
+
+def _text(path: str) -> str:
+    try:
+        with open(path, "rb") as file:
+            return file.read(_LARGEST).decode(errors="replace")
+    except OSError:
+        return ""

@@ -1,0 +1,381 @@
+"""The process table: which process started which, and how each one ended.
+
+One row for each entry of the log.  A process has two entries if it called exec,
+or if its parent made an entry for it and it then joined the log itself.  The
+later entry continues the earlier one: that is its parent, and the later one has
+what is known of the end.
+"""
+
+from __future__ import annotations
+
+import bisect
+import os
+import signal
+import time
+from dataclasses import field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from pyio_trace import log_constants
+from pyio_trace.elf import is_static
+from pyio_trace.join.base.arrow_arrays import table_of_rows
+from pyio_trace.light_dataclass import dataclass
+from pyio_trace.log import layout
+from pyio_trace.log.heap import Heap
+from pyio_trace.log.live import LiveLog
+from pyio_trace.values import STACK_STATES
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+#: Earlier processes with the same pid that are considered as a parent: the latest ones.
+_MOST_REUSES = 1000
+
+
+@dataclass
+class Process:
+    """One row of the process table; index, parent: rows; begin, end: ns since the epoch.
+
+    kernel_read to unseen_written: see kernel_io.KernelIO; cpu_user to
+    script_begin: see usage.Cpu and usage.Imports; mapped_touched,
+    mapped_written: sums over its file mappings (mapped_files.Mapping;
+    estimated).  started_by: the operation; site, call_stack: the line of Python that
+    led to it (start_lines.py).  end_by: who reported the end: "itself"; "parent"
+    (its wait returned then, so the end was then or earlier); or "reader" (who
+    found then that the process was gone).  None: not known.  process_kind,
+    process_name: what a person calls it (process_names.py).  global_rank,
+    local_rank, world_size: of a parallel job; None: it is in none, or its
+    launcher does not say.
+    """
+
+    index: int
+    host: str
+    pid: int
+    ppid: int
+    parent: int | None
+    start: str
+    begin: int
+    end: int | None
+    ended: str
+    status: int | None
+    argv: list[str]
+    executable: str
+    version: str
+    followed: bool
+    cwd: str | None
+    lost: int
+    blind: list[str] = field(default_factory=list)
+    stack_state: str = "none"
+    note: str = ""
+    kernel_read: int | None = None
+    kernel_written: int | None = None
+    storage_read: int | None = None
+    storage_written: int | None = None
+    major_faults: int | None = None
+    cpu_user: int | None = None
+    cpu_system: int | None = None
+    imports: int | None = None
+    import_time: int | None = None
+    script_begin: int | None = None
+    unseen_read: int | None = None
+    unseen_written: int | None = None
+    mapped_touched: int | None = None
+    mapped_written: int | None = None
+    started_by: int | None = None
+    site: str | None = None
+    call_stack: str | None = None
+    end_by: str | None = None
+    process_kind: str | None = None
+    process_name: str | None = None
+    global_rank: int | None = None
+    local_rank: int | None = None
+    world_size: int | None = None
+
+
+def arrow_schema() -> pa.Schema:
+    """The process table's columns."""
+    import pyarrow as pa
+
+    text, integer, big = pa.string(), pa.int32(), pa.int64()
+    return pa.schema(
+        {
+            "index": integer, "host": text, "pid": integer, "ppid": integer, "parent": integer, "start": text,
+            "begin": big, "end": big, "ended": text, "status": integer, "argv": pa.list_(text), "executable": text,
+            "version": text, "followed": pa.bool_(), "cwd": text, "lost": big, "blind": pa.list_(text),
+            "stack_state": text, "note": text, "kernel_read": big, "kernel_written": big, "storage_read": big,
+            "storage_written": big, "major_faults": big, "cpu_user": big, "cpu_system": big, "imports": big,
+            "import_time": big, "script_begin": big, "unseen_read": big, "unseen_written": big,
+            "mapped_touched": big, "mapped_written": big,
+            "started_by": big, "site": text, "call_stack": text, "end_by": text,
+            "process_kind": text, "process_name": text, "global_rank": integer, "local_rank": integer,
+            "world_size": integer,
+        }
+    )  # fmt: skip
+
+
+def table_of(processes: list[dict[str, Any]]) -> pa.Table:
+    """Process rows (as dicts of Process's fields) as a table."""
+    return table_of_rows(processes, arrow_schema())
+
+
+@dataclass
+class _Entry:
+    """A process entry while its relations are worked out."""
+
+    id: int
+    raw: np.void
+    pid: int
+    begin: int
+    end: int
+    end_kind: int
+    end_status: int
+    end_by: int
+    continues: int | None = None  # position of the entry it continues
+
+
+def read_processes(log: LiveLog, heap: Heap) -> list[Process]:
+    """The process table of a live log, in the order the entries were made."""
+    pairs = zip(log.process_ids.tolist(), log.processes(), strict=True)
+    entries = [_entry(identity, raw) for identity, raw in pairs]
+    _link_continuations(entries)
+    index = {entry.id: position for position, entry in enumerate(entries)}
+    by_pid: dict[int, list[int]] = {}
+    for position, entry in enumerate(entries):
+        by_pid.setdefault(entry.pid, []).append(position)
+    this_boot = is_this_boot(log.header)
+    host = _text(log.header["host"])
+    continued = {entry.continues for entry in entries if entry.continues is not None}
+    begins, ends = (
+        log.clock.epoch(np.array([getattr(entry, name) for entry in entries], np.uint64)).tolist()
+        for name in ("begin", "end")
+    )
+    processes = [
+        Process(
+            index=position,
+            host=host,
+            parent=_parent(entry, entries, index, by_pid),
+            started_by=_started_by(entry, entries),
+            followed=_is_followed(entry, position in continued),
+            **_identity(entry, heap),
+            **_end(entry, begins[position], ends[position] if entry.end else None, this_boot),
+            note=_note(entry, heap, this_boot and not _is_followed(entry, position in continued)),
+        )
+        for position, entry in enumerate(entries)
+    ]
+    _inherit_ranks(processes)
+    return processes
+
+
+def _entry(identity: int, raw: np.void) -> _Entry:
+    return _Entry(
+        identity, raw, int(raw["pid"]), int(raw["begin"]), int(raw["end"]),
+        int(raw["end_kind"]), int(raw["end_status"]), int(raw["end_by"]),
+    )  # fmt: skip
+
+
+def _link_continuations(entries: list[_Entry]) -> None:
+    """Finds the entries that continue an earlier one of the same process, and moves its end to them."""
+    latest: dict[int, int] = {}
+    # A spawned program may make its own entry before the one that spawned it makes its entry for it.
+    order = sorted(range(len(entries)), key=lambda position: entries[position].begin)
+    for position in order:
+        entry = entries[position]
+        earlier = latest.get(entry.pid)
+        if earlier is not None and _continues(entries[earlier], entry):
+            entry.continues = earlier
+        latest[entry.pid] = position
+    for entry in (entries[position] for position in order):  # oldest first: an end moves along the whole chain
+        if entry.continues is None:
+            continue
+        former = entries[entry.continues]
+        if former.end_kind in (layout.END_EXIT, layout.END_SIGNAL) and entry.end_kind == layout.END_UNKNOWN:
+            entry.end_kind, entry.end_status, entry.end = former.end_kind, former.end_status, former.end
+            entry.end_by = former.end_by
+        if former.end_kind != layout.END_STOPPED:
+            former.end_kind, former.end_status, former.end, former.end_by = layout.END_EXEC, 0, entry.begin, 0
+
+
+def _continues(former: _Entry, entry: _Entry) -> bool:
+    if int(entry.raw["start"]) not in (layout.START_TOP, layout.START_JOINED):
+        return False
+    times = int(former.raw["start_time"]), int(entry.raw["start_time"])
+    if all(times) and times[0] != times[1]:
+        return False  # the pid was reused
+    return not (former.end_kind in (layout.END_EXIT, layout.END_SIGNAL) and 0 < former.end < entry.begin)
+
+
+def _parent(entry: _Entry, entries: list[_Entry], index: dict[int, int], by_pid: dict[int, list[int]]) -> int | None:
+    given = index.get(int(entry.raw["parent"]))
+    own = index[entry.id]
+    if entry.continues is not None:
+        return entry.continues
+    if given is not None and given != own:
+        return given
+    older = by_pid.get(int(entry.raw["ppid"]), [])
+    for position in reversed(older[: bisect.bisect_left(older, own)][-_MOST_REUSES:]):
+        other = entries[position]
+        if other.begin <= entry.begin and (other.end == 0 or other.end >= entry.begin):
+            return position
+    return None
+
+
+def _identity(entry: _Entry, heap: Heap) -> dict[str, Any]:
+    """The fields that the entry itself has."""
+    raw = entry.raw
+    start, state, blind = int(raw["start"]), int(raw["stack_state"]), int(raw["blind"])
+    return {
+        "pid": _int32(entry.pid),
+        "ppid": _int32(int(raw["ppid"])),
+        "start": layout.STARTS[start] if start < len(layout.STARTS) else "unknown",
+        "argv": _argv(raw),
+        "executable": _text(raw["executable"]),
+        "version": _text(raw["version"]),
+        "cwd": heap.text(int(raw["cwd"])),
+        "lost": int64(int(raw["lost"])),
+        "blind": [name for bit, name in enumerate(layout.BLIND) if blind >> bit & 1],
+        "stack_state": STACK_STATES[state] if state < len(STACK_STATES) else "unknown",
+        "process_kind": heap.text(int(raw["kind"])),
+        "process_name": heap.text(int(raw["name"])),
+        "global_rank": _or_none(int(raw["global_rank"]) - 1),
+        "local_rank": _or_none(int(raw["local_rank"]) - 1),
+        "world_size": _or_none(int(raw["world_size"]) or -1),
+    }
+
+
+def _or_none(number: int) -> int | None:
+    """A rank, or how many there are; None where the entry has none, or one that cannot be."""
+    return number if 0 <= number < 1 << 31 else None
+
+
+def _inherit_ranks(processes: list[Process]) -> None:
+    """A process without a rank of its own, such as a program that is not Python, belongs to its parent's rank.
+
+    The entry that a parent makes for a program it starts has none either; the
+    one that the program makes when it joins has.
+    """
+    for process in processes:
+        first = processes[process.parent] if process.start == "joined" and process.parent is not None else None
+        if first is not None and first.global_rank is None and (first.pid, first.argv) == (process.pid, process.argv):
+            _copy_rank(process, first)
+    done: set[int] = set()
+    for process in processes:
+        way = []
+        at: Process | None = process
+        while at is not None and at.index not in done:  # in forged logs, processes may have started each other
+            done.add(at.index)
+            way.append(at)
+            at = None if at.parent is None else processes[at.parent]
+        for heir in reversed(way):
+            if heir.global_rank is None and heir.parent is not None:
+                _copy_rank(processes[heir.parent], heir)
+
+
+def _copy_rank(one: Process, to: Process) -> None:
+    to.global_rank, to.local_rank, to.world_size = one.global_rank, one.local_rank, one.world_size
+
+
+def _end(entry: _Entry, begin: int, end: int | None, this_boot: bool) -> dict[str, Any]:
+    """begin, end (ns since the epoch), end_by, ended and status."""
+    ended, status = _ended(entry, this_boot)
+    end_by = None
+    if end is not None:
+        end_by = "parent" if entry.end_by else "itself"
+    elif ended == log_constants.LOST and this_boot:
+        end, end_by = max(time.time_ns(), begin), "reader"
+    return {"begin": begin, "end": end, "end_by": end_by, "ended": ended, "status": status}
+
+
+def _is_followed(entry: _Entry, continued: bool) -> bool:
+    return int(entry.raw["followed"]) == 1 or continued  # 2: it became (exec) a program that is not traced
+
+
+def _note(entry: _Entry, heap: Heap, may_explain: bool) -> str:
+    """The entry's own note; else, if may_explain, why the program could not be followed."""
+    note = _text(entry.raw["note"])
+    if note or not may_explain:
+        return note
+    return _unfollowable(_text(entry.raw["executable"]), heap.text(int(entry.raw["cwd"])))
+
+
+def _unfollowable(executable: str, cwd: str | None) -> str:
+    """Why this program could not be followed, as far as its file shows it, if that still exists."""
+    if not executable:
+        return ""
+    import shutil
+
+    path = os.path.join(cwd or "/", executable) if "/" in executable else shutil.which(executable)
+    static = path is not None and os.path.isfile(path) and is_static(path)
+    return f"{executable}: statically linked, cannot be followed" if static else ""
+
+
+def _started_by(entry: _Entry, entries: list[_Entry]) -> int | None:
+    """The operation.  Of a spawned program with two entries, the first one has it."""
+    given = int(entry.raw["started_by"])
+    if not given and entry.continues is not None and int(entries[entry.continues].raw["start"]) == layout.START_SPAWN:
+        given = int(entries[entry.continues].raw["started_by"])
+    return given or None
+
+
+def _ended(entry: _Entry, this_boot: bool) -> tuple[str, int | None]:
+    if entry.end_kind == layout.END_EXIT:
+        return f"exit {entry.end_status}", entry.end_status
+    if entry.end_kind == layout.END_SIGNAL:
+        return f"signal {entry.end_status}{_signal_name(entry.end_status)}", entry.end_status
+    if entry.end_kind == layout.END_EXEC:
+        return log_constants.REPLACED, None
+    if entry.end_kind == layout.END_STOPPED:
+        return log_constants.STOPPED, None
+    if this_boot and _alive(entry.pid, int(entry.raw["start_time"])):
+        return log_constants.RUNNING, None
+    return (log_constants.LOST if entry.raw["followed"] else log_constants.NOT_FOLLOWED), None
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return f" ({signal.Signals(number).name})"
+    except ValueError:
+        return ""
+
+
+def _alive(pid: int, start_time: int) -> bool:
+    """Whether this process, and not another with its pid, is running (a zombie is not)."""
+    try:
+        status = Path(f"/proc/{pid}/stat").read_bytes()
+    except OSError:
+        return False
+    fields = status.rpartition(b")")[2].split()
+    if len(fields) < 20 or fields[0] in (b"Z", b"X"):
+        return False
+    return start_time == 0 or int(fields[19]) == start_time
+
+
+def is_this_boot(header: np.void) -> bool:
+    """Whether the log was written on this machine since it was booted; only then its process ids mean anything."""
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    except OSError:
+        return False
+    return _text(header["boot_id"]) == boot and _text(header["host"]) == os.uname().nodename
+
+
+def _argv(raw: np.void) -> list[str]:
+    length = min(int(raw["argv_length"]), len(raw["argv"].tobytes()))
+    data = raw["argv"].tobytes()[:length]
+    if not data:
+        return []
+    return [part.decode("utf-8", "backslashreplace") for part in data.removesuffix(b"\0").split(b"\0")]
+
+
+def _text(value: bytes) -> str:
+    return bytes(value).partition(b"\0")[0].decode("utf-8", "backslashreplace")
+
+
+def _int32(value: int) -> int:
+    return int(np.uint32(value & 0xFFFFFFFF).view(np.int32))
+
+
+def int64(value: int) -> int:
+    """A count that a damaged log may have made too large."""
+    return min(value, np.iinfo(np.int64).max)

@@ -1,0 +1,1 @@
+"""What the ids in a log's records refer to: paths, files, call stacks."""

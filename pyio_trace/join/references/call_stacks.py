@@ -1,0 +1,283 @@
+"""Call stacks and sites as text, each worked out once.
+
+The site of an operation is the innermost line of the program's own code, which
+is what a person can change.  If the thread's stack has none and the thread works
+for another, the site is the innermost such line in the stacks that submitted the
+work.  Failing that, it is a line of the standard library or of an installed
+package.  It is never a line of pyio_trace.
+
+A forked process begins within the stack of its parent.  The frames that were on
+it then, and have not gone on to another line since, say nothing about what the
+process does: its stacks are cut there.  Nor is the command by which
+multiprocessing starts an interpreter a line of the program.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pyio_trace.log.heap import Heap, HeapSlots
+from pyio_trace.log.sorting import find
+
+_LIBRARY = re.compile(
+    r"/lib(?:64)?/(?:python|pypy)\d+(?:\.\d+)?t?/|/(?:site|dist)-packages/|^<frozen |^<__array_function__"
+)
+_IMPORT = re.compile(r"^<frozen (?:importlib|zipimport)|/python\d+\.\d+t?/importlib/|/python\d+\.\d+t?/zipimport\.py$")
+_PACKAGE = Path(__file__).resolve().parents[2]
+_PYIO_TRACE = re.compile(
+    "^(?:{})/|/(?:site|dist)-packages/pyio_trace(?:_plugins)?/|/_pyio_trace_start\\.py$"
+    "|/pyio_trace/(?:(?:analysis|capture|cli|join|log|native|report)/|session\\.py$)|/pyio_trace_plugins/".format(
+        "|".join(
+            re.escape(str(folder))
+            for folder in (
+                _PACKAGE,
+                _PACKAGE.parent / "pyio_trace_plugins",
+                _PACKAGE.parent / "plugins" / "pyio_trace_plugins",
+            )
+        )
+    )
+)
+#: What `python -c` runs in a process that multiprocessing starts: the files that define it, and the functions.
+_STARTER = re.compile(r"/multiprocessing/(?:spawn|forkserver|resource_tracker)\.py$")
+_STARTERS = ("spawn_main", "main")
+#: Code that an import runs on behalf of a library: not the program's own, which may do I/O of its own when imported.
+_FOREIGN = re.compile(r"<|.*/(?:site|dist)-packages/|.*/lib(?:64)?/(?:python|pypy)\d[^/]*/")
+_IMPORTING = "<frozen importlib._bootstrap"
+#: Only forged logs have longer names.
+_LONGEST_NAME = 4096
+_LONGEST_STACK = 1 << 18
+
+Frame = tuple[int, int]  # id of the code, line
+
+
+class _Code(NamedTuple):
+    """A code object, as it appears in frames."""
+
+    file: str
+    function: str
+    library: bool
+    pyio_trace: bool
+    importing: bool
+    foreign: bool
+
+
+def in_pyio_trace(file: str) -> bool:
+    """Whether a source file belongs to pyio_trace, wherever it is or was installed."""
+    return _PYIO_TRACE.search(file) is not None
+
+
+def in_library(file: str) -> bool:
+    """Whether a source file belongs to the standard library, an installed package or pyio_trace."""
+    return _LIBRARY.search(file) is not None or in_pyio_trace(file)
+
+
+def in_import_machinery(file: str) -> bool:
+    """Whether a source file is part of Python's import machinery."""
+    return _IMPORT.search(file) is not None
+
+
+def is_foreign(file: str) -> bool:
+    """Whether a source file is not the program's own, by its place alone; also of a site that begins with it."""
+    return _FOREIGN.match(file) is not None
+
+
+def is_in_import(stack: str) -> bool:
+    """Whether the innermost import of a folded stack was still loading foreign code when the call was made."""
+    at = stack.rfind(_IMPORTING)
+    return at >= 0 and all(map(is_foreign, stack[at:].split(";")))
+
+
+class _CutStacks:
+    """The stacks that a forked process shares outer frames with, cut: sorted heap slots; by the same order, site,
+    submitted, in_import and stack, as in Stacks."""
+
+    def __init__(self, frames: list[tuple[int, int]]) -> None:
+        """frames: the stack at which the process was forked."""
+        self.frames = frames
+        #: by id: frames that are left, site, submitted, in_import
+        self.found: dict[int, tuple[int, int, bool, bool]] = {}
+        self.slots = self.site = self.stack = np.empty(0, np.int64)
+        self.submitted = self.in_import = np.empty(0, np.bool_)
+
+
+class Stacks:
+    """Tables by heap slot: site (index into sites, or -1), submitted (the site is a submitter's), imported (the import
+    machinery runs), in_import (an import of foreign code is under way), and stack (index into folded, or -1).
+
+    sites, folded: the distinct texts.  stack and folded take the most time and are made at first use.  cut_in()
+    changes values of site, submitted, in_import or stack to those of forked processes.
+    """
+
+    def __init__(self, heap: Heap, slots: HeapSlots, used: NDArray[np.int64], forks: Sequence[int] = ()) -> None:
+        """forks: ids of the stacks at which processes were forked."""
+        self._heap = heap
+        self._cut = [_CutStacks((heap.frames(identity) or ([], False))[0]) for identity in forks]
+        self._used = used.tolist()
+        self._at = slots.of(used.astype(np.uint32))
+        self._slots = slots.count
+        self._texts: dict[int, str] = {}
+        self._codes: dict[int, _Code] = {}
+        sites: dict[str, int] = {}
+        self._submitting_frames: dict[int, list[Frame]] = {}
+        found = [self._site(identity, sites) for identity in self._used]
+        sites_found, submitted, in_import, imported = zip(*found, strict=True) if found else ([], [], [], [])
+        self.site = self._table(sites_found)
+        self.submitted, self.in_import, self.imported = map(self._truths, (submitted, in_import, imported))
+        self.sites = list(sites)
+        for cut in self._cut:
+            ids = np.array(list(cut.found), np.uint32)
+            order = np.argsort(slots.of(ids), kind="stable")
+            cut.slots = slots.of(ids)[order]
+            values = [cut.found[identity] for identity in ids[order].tolist()]
+            cut.site = np.array([one[1] for one in values], np.int64)
+            cut.submitted, cut.in_import = (np.array([one[at] for one in values], np.bool_) for at in (2, 3))
+
+    def cut_in(self, name: str, values: NDArray[Any], slots: NDArray[np.int64], fork: NDArray[np.int8]) -> None:
+        """Changes values, which stand for these slots in the table `name`, where the process was forked.  fork: index
+        of the stack among those given, -1 for no forked process."""
+        for number, cut in enumerate(self._cut):
+            rows = np.flatnonzero(fork == number)
+            if len(rows) and len(cut.slots):
+                at, shared = find(cut.slots, slots[rows])
+                values[rows[shared]] = getattr(cut, name)[at[shared]]
+
+    @property
+    def stack(self) -> NDArray[np.int32]:
+        return self._stacks[0]
+
+    @property
+    def folded(self) -> list[str]:
+        return self._stacks[1]
+
+    @cached_property
+    def _stacks(self) -> tuple[NDArray[np.int32], list[str]]:
+        folded: dict[str, int] = {}
+        table = self._table([self._folded(identity, folded) for identity in self._used])
+        by_slot = dict(zip(self._at.tolist(), self._used, strict=True)) if self._cut else {}
+        for cut in self._cut:
+            ids = [by_slot[slot] for slot in cut.slots.tolist()]
+            cut.stack = np.array([self._folded(one, folded, cut.found[one][0]) for one in ids], np.int64)
+        return table, list(folded)
+
+    def _table(self, indexes: Sequence[int]) -> NDArray[np.int32]:
+        table = np.full(self._slots, -1, np.int32)
+        table[self._at] = indexes
+        return table
+
+    def _truths(self, values: Sequence[bool]) -> NDArray[np.bool_]:
+        table = np.zeros(self._slots, np.bool_)
+        table[self._at] = values
+        return table
+
+    def _site(self, identity: int, sites: dict[str, int]) -> tuple[int, bool, bool, bool]:
+        """(site, submitted, in_import, imported) of one stack."""
+        found = self._heap.frames(identity)
+        if found is None or not found[0]:
+            return -1, False, False, False
+        frames, submitters = found[0], self._heap.submitters(identity)
+        for cut in self._cut:
+            own = self._own_part(frames, cut.frames)
+            if len(own) < len(frames):
+                line = self._line(own, submitters, cut.frames, sites)
+                cut.found[identity] = (len(own), *line, self._is_in_import(own))
+        line = self._line(frames, submitters, [], sites)
+        return *line, self._is_in_import(frames), self._code(frames[0][0]).importing
+
+    def _is_in_import(self, frames: list[Frame]) -> bool:
+        """Whether there is no code of the program within the innermost import; see is_in_import()."""
+        for identity, _ in frames:
+            code = self._code(identity)
+            if code.file.startswith(_IMPORTING):
+                return True
+            if not code.foreign:
+                return False
+        return False
+
+    def _line(
+        self, frames: list[Frame], submitters: list[int], fork: list[Frame], sites: dict[str, int]
+    ) -> tuple[int, bool]:
+        """(site, submitted) of a stack.  fork: the stack at which the process was forked."""
+        line, submitted = self._own_frame(frames), False
+        if line is None:
+            line = next(filter(None, (self._submitting_frame(one, fork) for one in submitters)), None)
+            submitted = line is not None
+        if line is None:
+            line = next((frame for frame in frames if not self._code(frame[0]).pyio_trace), None)
+        site = "" if line is None else self._frame(*line)
+        if not site or (site not in sites and not self._heap.room_for("sites", len(site))):
+            return -1, False
+        return sites.setdefault(site, len(sites)), submitted
+
+    def _own_part(self, frames: list[Frame], fork: list[Frame]) -> list[Frame]:
+        """The frames that were not on the stack when the process was forked, or have gone on since."""
+        shared = 0
+        while shared < min(len(frames), len(fork)) and frames[~shared] == fork[~shared]:
+            shared += 1
+        return frames[: len(frames) - shared]
+
+    def _own_frame(self, frames: list[Frame]) -> Frame | None:
+        """The innermost frame of the program's own code."""
+        for at, frame in enumerate(frames):
+            code = self._code(frame[0])
+            if not code.library and not (code.file == "<string>" and at and self._starts(frames[at - 1])):
+                return frame
+        return None
+
+    def _starts(self, frame: Frame) -> bool:
+        """Whether multiprocessing's code for a new interpreter runs there."""
+        code = self._code(frame[0])
+        return code.function in _STARTERS and _STARTER.search(code.file) is not None
+
+    def _submitting_frame(self, submitter: int, fork: list[Frame]) -> Frame | None:
+        """The innermost frame of the program's own code in a stack that submitted work."""
+        if submitter not in self._submitting_frames:
+            found = self._heap.frames(submitter)
+            self._submitting_frames[submitter] = [] if found is None else found[0]
+        return self._own_frame(self._own_part(self._submitting_frames[submitter], fork))
+
+    def _folded(self, identity: int, folded: dict[str, int], most: int | None = None) -> int:
+        """The index of the text of one stack's innermost frames in folded; most: how many, None: all."""
+        found = self._heap.frames(identity)
+        if found is None or not found[0][:most]:
+            return -1
+        frames, truncated = found[0][:most], found[1] and most is None
+        texts: list[str] = []
+        length = 0
+        for frame in frames:
+            texts.append(self._frame(*frame))
+            length += len(texts[-1]) + 1
+            if length > _LONGEST_STACK:
+                truncated = True
+                break
+        if truncated:
+            texts.append("...")
+        if not self._heap.room_for("stacks", length):
+            return -1
+        return folded.setdefault(";".join(reversed(texts)), len(folded))
+
+    def _frame(self, identity: int, line: int) -> str:
+        code = self._code(identity)
+        return f"{code.file}:{line}:{code.function}"
+
+    def _code(self, identity: int) -> _Code:
+        if identity not in self._codes:
+            found = self._heap.code(identity)
+            file, function = ("?", "?") if found is None else (self._text(found[0]), self._text(found[1]))
+            self._codes[identity] = _Code(
+                file, function, in_library(file), in_pyio_trace(file), in_import_machinery(file), is_foreign(file)
+            )
+        return self._codes[identity]
+
+    def _text(self, identity: int) -> str:
+        if identity not in self._texts:
+            text = self._heap.text(identity)
+            # A ; in a name would look like the separator of two frames.
+            self._texts[identity] = "?" if text is None else text[:_LONGEST_NAME].replace(";", "\\x3b")
+        return self._texts[identity]

@@ -1,0 +1,205 @@
+"""Files: what each descriptor and path of a log identifies.
+
+A file is identified by (device, inode, generation) if the log has looked at one
+of its descriptors, else by its path.  Every path gets the better identity of
+the two, so that a stat of a file and reads of it are about the same file.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pyio_trace.join.base.records import UNKNOWN
+from pyio_trace.join.references.inode_reuse import NameChanges, generations, opened_at
+from pyio_trace.join.references.paths import Paths
+from pyio_trace.log import layout
+from pyio_trace.log.heap import Heap, HeapSlots
+from pyio_trace.log.sorting import distinct, find
+
+
+class WrittenFiles(NamedTuple):
+    """Descriptors of files that were opened for writing, in the order of their ids; parallel arrays."""
+
+    file: NDArray[np.int64]
+    device: NDArray[np.uint64]
+    inode: NDArray[np.uint64]
+    path: NDArray[np.int32]  # index into Paths.texts
+
+
+class Files:
+    """Tables by heap slot: path (index, or -1), file (identity, or 0), kind (in layout.FILE_KINDS; 0: unknown), fd,
+    root (number, or -1), first (its root was made with this descriptor).
+
+    paths: the Paths; path_file: identity by path index.
+
+    The *root* of a descriptor is the one its open file description was made
+    with; dup and fork copy descriptors of one root.  By root number: root_start
+    (first position, or UNKNOWN), root_flags (flags of open), root_file,
+    root_lost (unrecorded calls moved the position, so that it is unknown).
+
+    written: the regular files that were opened for writing; changed: paths that
+    the log has a removal or a rename of.
+    """
+
+    def __init__(
+        self, heap: Heap, slots: HeapSlots, objects: NDArray[np.int64], name_changes: NameChanges | None
+    ) -> None:
+        """objects: heap ids that records refer to, ascending; name_changes None: no name changed."""
+        self._heap = heap
+        self.paths = Paths(heap)
+        descs, rows = self._with_roots(objects[heap.kinds(objects) == layout.HEAP_DESC])
+        strings = objects[heap.kinds(objects) == layout.HEAP_STRING]
+
+        desc_path = self._indexes(rows["path"].astype(np.int64))
+        string_path = self._indexes(strings)
+        string_slots, desc_slots = slots.of(strings.astype(np.uint32)), slots.of(descs.astype(np.uint32))
+        self.path = np.full(slots.count, -1, np.int32)
+        self.path[string_slots] = string_path
+
+        inode = _inodes(rows)
+        if name_changes is not None:
+            inode = self._split_by_generation(slots, inode, descs, rows, desc_path, name_changes)
+        desc_file, self.path_file = _identities(rows, inode, desc_path, len(self.paths.texts))
+        self.file = np.zeros(slots.count, np.int64)
+        self.fd = np.full(slots.count, -1, np.int32)
+        self.root = np.full(slots.count, -1, np.int32)
+        self.path[desc_slots], self.file[desc_slots], self.fd[desc_slots] = desc_path, desc_file, rows["fd"]
+        self._number_roots(slots, descs, rows, desc_file)
+        self.first = np.zeros(slots.count, np.bool_)
+        self.first[desc_slots] = rows["root"].astype(np.int64) == descs
+
+        self.written = _written(rows, desc_file, desc_path)
+        self.changed = self._changed(slots, name_changes)
+        known = string_path >= 0
+        self.file[string_slots[known]] = self.path_file[string_path[known]]
+        self.kind = np.zeros(slots.count, np.uint8)
+        self.kind[desc_slots], self.kind[string_slots] = _kinds(rows, desc_file, self.file[string_slots])
+        # Ids that no heap chunk holds share the slots below NONE, which must name nothing.
+        nothing: dict[str, int] = {"path": -1, "file": 0, "kind": 0, "fd": -1, "root": -1, "first": 0}
+        for name, value in nothing.items():
+            getattr(self, name)[: HeapSlots.NONE] = value
+
+    def _with_roots(self, descs: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.void]]:
+        """The descriptors that exist and their roots: ids, ascending, and layout.DESC."""
+        rows, valid = self._heap.descriptors(descs)
+        roots = rows["root"].astype(np.int64)
+        others = roots[roots != descs]
+        if len(others):
+            descs = distinct(np.concatenate([descs, others]))
+            rows, valid = self._heap.descriptors(descs)
+        return (descs, rows) if valid.all() else (descs[valid], rows[valid])
+
+    def _indexes(self, strings: NDArray[np.int64]) -> NDArray[np.int32]:
+        """The path index of each string."""
+        ids, inverse = np.unique(strings, return_inverse=True)
+        found = [self.paths.index(identity) if identity else -1 for identity in ids.tolist()]
+        return np.array(found, np.int32)[inverse]
+
+    def _split_by_generation(
+        self, slots: HeapSlots, inode: NDArray[np.int64], descs: NDArray[np.int64], rows: NDArray[np.void],
+        path: NDArray[np.int32], names: NameChanges,
+    ) -> NDArray[np.int64]:  # fmt: skip
+        """Inode numbers in which files that used the same inode one after another have different numbers."""
+
+        def index(strings: NDArray[np.int64]) -> NDArray[np.int64]:
+            return self.path[slots.of(np.maximum(strings, 0).astype(np.uint32))].astype(np.int64)
+
+        changed = np.stack([index(names.changed[:, 0]), names.changed[:, 1], index(names.changed[:, 2])], axis=1)
+        known = np.flatnonzero(inode)
+        ticks = opened_at(names, descs, rows["root"].astype(np.int64))[known]
+        generation = generations(
+            inode[known], path[known].astype(np.int64), ticks, changed[changed[:, 0] >= 0], index(names.linked)
+        )
+        if not generation.any():
+            return inode
+        pairs = inode[known] * (int(generation.max()) + 1) + generation
+        inode[known] = np.unique(pairs, return_inverse=True)[1] + 1
+        return inode
+
+    def _number_roots(
+        self, slots: HeapSlots, descs: NDArray[np.int64], rows: NDArray[np.void], desc_file: NDArray[np.int64]
+    ) -> None:
+        own = rows["root"].astype(np.int64)
+        known = find(descs, own)[1]
+        own = np.where((own > 0) & known, own, descs)
+        roots, number = np.unique(own, return_inverse=True)
+        first = np.searchsorted(descs, roots)
+        self.root[slots.of(descs.astype(np.uint32))] = number.astype(np.int32)
+        start = rows["position"][first]
+        self.root_start = np.where(start < 0, UNKNOWN, start)
+        self.root_flags = rows["open_flags"][first].astype(np.uint32)
+        self.root_file = desc_file[first]
+        # The kernel was asked for the position of one descriptor only; with several, others may have moved it.
+        gap, descriptors = rows["gap"][first], np.bincount(number, minlength=len(roots))
+        self.root_lost = (gap >= layout.GAP_LOST) | ((gap == layout.GAP_RESUMED) & (descriptors > 1))
+
+    def _changed(self, slots: HeapSlots, names: NameChanges | None) -> set[str]:
+        strings = np.empty(0, np.int64) if names is None else np.append(names.changed[:, [0, 2]], names.linked)
+        index = distinct(self.path[slots.of(np.maximum(strings, 0).astype(np.uint32))]).tolist()
+        return {self.paths.texts[at] for at in index if at >= 0}
+
+
+def _kinds(
+    rows: NDArray[np.void], desc_file: NDArray[np.int64], string_file: NDArray[np.int64]
+) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
+    """What descriptors and paths lead to: a descriptor that was not looked at, what others of the same file did."""
+    own = np.where(rows["kind"] < len(layout.FILE_KINDS), rows["kind"], 0).astype(np.uint8)
+    known = (own != 0) & (desc_file != 0)
+    files, number = np.unique(desc_file[known], return_inverse=True)
+    of_file = np.zeros(len(files) + 1, np.uint8)
+    of_file[number] = own[known]
+
+    def others(file: NDArray[np.int64]) -> NDArray[np.uint8]:
+        at, there = find(files, file)
+        return np.where(there, of_file[at], 0).astype(np.uint8)
+
+    return np.where(own != 0, own, others(desc_file)), others(string_file)
+
+
+def _written(rows: NDArray[np.void], desc_file: NDArray[np.int64], desc_path: NDArray[np.int32]) -> WrittenFiles:
+    known = (rows["ino"] != 0) & (rows["kind"] <= layout.DESC_KINDS.index("regular")) & (desc_path >= 0)
+    wrote = known & (rows["open_flags"] & os.O_ACCMODE != 0)
+    known &= np.isin(desc_file, desc_file[wrote])
+    return WrittenFiles(desc_file[known], rows["dev"][known], rows["ino"][known], desc_path[known])
+
+
+def _inodes(rows: NDArray[np.void]) -> NDArray[np.int64]:
+    """A number from 1 for each device and inode among these descriptors; 0 if the log did not look at the file."""
+    looked_at = (rows["ino"] != 0) | (rows["dev"] != 0)
+    _, device = np.unique(rows["dev"][looked_at], return_inverse=True)
+    inodes, inode = np.unique(rows["ino"][looked_at], return_inverse=True)
+    _, number = np.unique(device * len(inodes) + inode, return_inverse=True)
+    result = np.zeros(len(rows), np.int64)
+    result[looked_at] = number + 1
+    return result
+
+
+def _identities(
+    rows: NDArray[np.void], inode: NDArray[np.int64], path: NDArray[np.int32], paths: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """(identity of each descriptor's file, identity of each path); 0: neither path nor inode is known."""
+    by_path = -1 - np.arange(paths, dtype=np.int64)
+    result, looked_at = _shared_by_root(rows["root"], inode, inode != 0)
+    both = looked_at & (path >= 0)
+    by_path[path[both]] = result[both]  # if several files had this name, the latest
+    rest = ~looked_at & (path >= 0)
+    result[rest] = by_path[path[rest]]
+    return result, by_path
+
+
+def _shared_by_root(
+    root: NDArray[np.uint32], file: NDArray[np.int64], looked_at: NDArray[np.bool_]
+) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """The identities, and which are known, after each one found through a descriptor is given to its copies."""
+    if looked_at.all():
+        return file, looked_at
+    roots, at = np.unique(root, return_inverse=True)
+    of_root = np.zeros(len(roots), np.int64)
+    of_root[at[looked_at]] = file[looked_at]
+    of_root[roots == 0] = 0
+    file = np.where(looked_at, file, of_root[at])
+    return file, file != 0

@@ -1,0 +1,158 @@
+"""Distinguishes files that used the same inode one after another.
+
+A file system gives the inode of a removed file to the next one it creates.  By device and inode alone, all temporary
+files of an hour could be one file.  When the name that a file was opened by is removed, or another file is renamed to
+it, the next opening that meets the same inode is of another file: the next *generation* of the inode.
+
+Only name changes in the log count.  A rename takes the file along; files with links are left as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pyio_trace.join.base.records import begin_ticks
+from pyio_trace.join.base.vocabulary import Vocabulary
+from pyio_trace.log import layout
+from pyio_trace.log.blocks import Block
+from pyio_trace.log.layout import Trait
+from pyio_trace.log.sorting import distinct, find
+
+Ints = NDArray[np.int64]
+
+#: Most renames of one file that are followed; a file renamed more often counts as the same.
+_FOLLOWED = 8
+#: In place of ticks: the log has no record of the opening.
+UNSEEN = np.iinfo(np.int64).max
+
+
+class NameChanges(NamedTuple):
+    """Openings (descriptor id, ticks), changes of names (string id, ticks, string id of the new name or 0: removed),
+    and names of links (string ids), of one block or of a log."""
+
+    opened: Ints  # shape (n, 2)
+    changed: Ints  # shape (n, 3)
+    linked: Ints  # shape (n,)
+
+
+class NameChangeReader:
+    """Collects the name changes of one log's blocks."""
+
+    def __init__(self, words: Vocabulary) -> None:
+        taken, given = words.with_traits(Trait.TAKES_NAME), words.with_traits(Trait.GIVES_NAME)
+        self._opens: NDArray[np.bool_] = words.shape == layout.SHAPE_OPEN
+        self._removes = (taken & ~given) | words.with_traits(Trait.REMOVES_FOLDER)
+        self._renames = taken & given
+        self._links = given & ~taken
+        self._all = self._opens | self._removes | self._renames | self._links
+
+    def read(self, block: Block) -> NameChanges | None:
+        """The openings and name changes in a block; None: there are none."""
+        at = np.flatnonzero(self._all.take(block.op))
+        if not len(at):
+            return None
+        records = block.some(at)
+        flags = records["flags"] & (layout.STATE_MASK | layout.FAILED | layout.COALESCED)
+        records = records[flags == layout.DONE]
+        op = records["op"]
+        ticks = begin_ticks(records["begin"])
+        first, second = records["desc"].astype(np.int64), records["aux"].astype(np.int64)
+        opens, removes, renames = self._opens.take(op), self._removes.take(op), self._renames.take(op)
+        links = self._links.take(op)
+        renames &= first != second  # a rename to the same name does nothing
+        nothing = np.zeros(len(op), np.int64)
+        return NameChanges(
+            np.stack([records["offset"][opens], ticks[opens]], axis=1),
+            np.concatenate([
+                np.stack([first, ticks, nothing], axis=1)[removes],
+                np.stack([second, ticks, nothing], axis=1)[renames],  # the file that had the new name has lost it
+                np.stack([first, ticks, second], axis=1)[renames],
+            ]),
+            np.concatenate([first[links], second[links]]),
+        )  # fmt: skip
+
+
+def combined(parts: Sequence[NameChanges]) -> NameChanges | None:
+    """Those of all blocks; None: no name was changed, so every inode has one generation."""
+    if not any(len(part.changed) for part in parts):
+        return None
+    opened, changed, linked = (np.concatenate(column) for column in zip(*parts, strict=True))
+    return NameChanges(opened, changed, linked)
+
+
+def opened_at(names: NameChanges, descs: Ints, roots: Ints) -> Ints:
+    """By descriptor (ids ascending): the ticks at which its open file description was opened, or UNSEEN."""
+    ticks = np.full(len(descs), UNSEEN, np.int64)
+    at, known = find(descs, names.opened[:, 0])
+    np.minimum.at(ticks, at[known], names.opened[known, 1])
+    of_root, known = find(descs, roots)
+    copied = (roots != descs) & known
+    ticks[copied] = ticks[of_root[copied]]
+    return ticks
+
+
+def generations(file: Ints, path: Ints, ticks: Ints, changed: Ints, linked: Ints) -> Ints:
+    """Which generation of its inode each descriptor's file is, from 0.
+
+    file: numbers of inodes; path: index of the name opened, -1 unknown; ticks:
+    from opened_at(); changed: (path index, ticks, path index of the new name or
+    -1); linked: path indexes.
+
+    The descriptors of an inode are put in the order of their opening.  Between
+    two neighbours a new generation begins if the name of the earlier one was
+    lost before the later one was opened.
+    """
+    if not len(file):
+        return file
+    order = np.lexsort((ticks, file))
+    file, path, ticks = file[order], path[order], ticks[order]
+    before, after = np.arange(len(order) - 1), np.arange(1, len(order))
+    pairs = (file[before] == file[after]) & (ticks[after] != UNSEEN) & (path[before] >= 0)
+    pairs &= ~(np.isin(path[before], linked) | np.isin(path[after], linked))
+    before, after = before[pairs], after[pairs]
+    begins = np.zeros(len(order), np.int64)
+    begins[after] = _name_lost(path[before], ticks[before], ticks[after], changed)
+    number = np.cumsum(begins)
+    first = np.flatnonzero(np.append(True, file[1:] != file[:-1]))
+    number -= np.repeat(number[first], np.diff(np.append(first, len(file))))
+    result = np.empty(len(order), np.int64)
+    result[order] = number
+    return result
+
+
+def _name_lost(path: Ints, since: Ints, until: Ints, changed: Ints) -> NDArray[np.bool_]:
+    """Whether the file named `path` at `since` lost that name, or one it was renamed to, before `until`.
+
+    Each round looks up the next change of each file's name: a removal ends the
+    search, a rename goes on with the new name.  Changes are sorted by (path,
+    time), packed into one key for a binary search.
+    """
+    changed = changed[np.lexsort((changed[:, 1], changed[:, 0]))]
+    moments = distinct(changed[:, 1])
+    span = len(moments) + 1
+
+    def place(path: Ints, ticks: Ints) -> Ints:
+        found: Ints = path * span + np.searchsorted(moments, ticks, side="right")
+        return found
+
+    keys = place(changed[:, 0], changed[:, 1])
+    lost = np.zeros(len(path), np.bool_)
+    rows = np.arange(len(path))
+    for _ in range(_FOLLOWED):
+        at = np.searchsorted(keys, place(path[rows], since[rows]), side="right")
+        there = at < len(keys)
+        there[there] = changed[at[there], 0] == path[rows[there]]
+        rows, at = rows[there], at[there]
+        there = changed[at, 1] < until[rows]
+        rows, at = rows[there], at[there]
+        to = changed[at, 2]
+        lost[rows[to < 0]] = True
+        rows, at = rows[to >= 0], at[to >= 0]
+        if not len(rows):
+            break
+        path[rows], since[rows] = changed[at, 2], changed[at, 1]
+    return lost

@@ -1,0 +1,168 @@
+"""Log: what pyio_trace.open() returns, and the only way for other code to read a log.
+
+Analyses, reports and exports take a Log and get Arrow tables, whether the log is
+live, packed or a folder.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pyio_trace import events
+from pyio_trace.join.base import used_values
+from pyio_trace.join.processes.mapped_files import mappings_table
+from pyio_trace.join.processes.op_counters import counters_table
+from pyio_trace.join.processes.process_table import table_of
+from pyio_trace.join.sources.filtered_source import Choice, FilteredSource
+from pyio_trace.join.sources.source import Source
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import polars as pl
+    import pyarrow as pa
+
+
+class Log:
+    """A log, as of the moment it was opened; made by pyio_trace.join.sources.opening.open_log."""
+
+    def __init__(self, path: Path, source: Source, choice: Choice | None = None) -> None:
+        """choice: that of only()."""
+        self.path = path
+        self.choice = choice
+        self._source = source
+
+    def __repr__(self) -> str:
+        return f"Log({str(self.path)!r})"
+
+    def operations(self, columns: Sequence[str] | None = None) -> pa.Table:
+        """One row an operation, in the order of ids: within a thread, as they began.
+
+        columns: some of pyio_trace.events.OPERATIONS (or INTERNAL), in that
+        order; None: all of OPERATIONS.  Raises KeyError for an unknown column.
+        Dictionary columns hold the values that occur, and no others.
+        """
+        import pyarrow as pa
+
+        names = self._names(columns)
+        table = pa.Table.from_batches(self._source.batches(names, 1 << 20), schema=events.arrow_schema(names))
+        return used_values.only_used(table)
+
+    def to_pandas(self, columns: Sequence[str] | None = None) -> pd.DataFrame:
+        """operations() as a pandas DataFrame: nullable integers (no offset becomes a float), categoricals.
+
+        Raises ConfigError not-installed without pandas.
+        """
+        from pyio_trace.join.sources import dataframes
+
+        return dataframes.to_pandas(self.operations(columns))
+
+    def to_polars(self, columns: Sequence[str] | None = None) -> pl.DataFrame:
+        """operations() as a polars DataFrame.  Raises ConfigError not-installed without polars."""
+        from pyio_trace.join.sources import dataframes
+
+        return dataframes.to_polars(self.operations(columns))
+
+    def sql(self, query: str) -> pa.Table:
+        """The answer to an SQL query, by DuckDB, over the tables operations, processes, counters and mappings.  It
+        can read and write no files.
+
+        Raises ConfigError not-installed without DuckDB; duckdb.Error for a
+        query that it does not accept.
+        """
+        from pyio_trace.join.sources import dataframes
+
+        others = {"processes": self.processes, "counters": self.counters, "mappings": self.mappings}
+        return dataframes.run_sql(query, self.operations, others)
+
+    def batches(
+        self, columns: Sequence[str] | None = None, rows: int = 1 << 20, within: tuple[int, int] | None = None
+    ) -> Iterator[pa.RecordBatch]:
+        """The same rows in batches of at most `rows`, in bounded memory.
+
+        within: only those of the divisions from the first number up to the second, without it.
+
+        A dictionary column has the same dictionary in every batch, so indices
+        can be counted across batches.  Also gives the columns of events.INTERNAL.
+        Raises KeyError for an unknown column, ValueError for rows < 1.
+        """
+        if rows < 1:
+            raise ValueError(f"rows must be at least 1, not {rows}")
+        return self._source.batches(self._names(columns), rows, within)
+
+    def only(self, choice: Choice) -> Log:
+        """The same log with only the chosen operations.  The process table, counters and losses stay whole, and so does
+        rows()."""
+        return Log(self.path, FilteredSource(self._source, choice), choice)
+
+    def divisions(self) -> list[int]:
+        """In how many divisions the rows of each log of a folder come, or of the only one.  Each can be read alone."""
+        return self._source.divisions()
+
+    def dictionary(self, column: str) -> pa.Array:
+        """The dictionary of a dictionary column: the strings that its indices stand for in every batch."""
+        return self._source.values(column)
+
+    def rows(self) -> int:
+        """The number of operations."""
+        return self._source.rows()
+
+    def processes(self) -> pa.Table:
+        """One row for each process.
+
+        index, host, pid, ppid, parent (index), start, begin, end (ns since the
+        epoch; end null: not seen), ended, status, argv, executable, version,
+        followed, cwd, lost, blind, stack_state, note, started_by (id of the
+        operation), site and call_stack (the line of Python that led to it, also
+        through programs that are not Python), end_by (who reported the end:
+        itself, parent, reader; for the latter two it may have been earlier),
+        process_kind and process_name (what a person calls it: "DataLoader
+        worker", "DataLoader 0, worker 1"), global_rank, local_rank, world_size (of
+        a parallel job),
+        kernel_read, kernel_written, storage_read, storage_written, major_faults,
+        unseen_read, unseen_written, mapped_touched, mapped_written (bytes),
+        cpu_user, cpu_system (ns of processor time while traced), imports,
+        import_time (ns), script_begin (ns since the epoch); see
+        pyio_trace.join.processes.process_table.Process.
+
+        ended: "exit N", "signal N (NAME)", "exec", "running", "stopped tracing",
+        "lost (killed or crashed; not seen)", or "not followed": a child that
+        did not trace itself and whose end was not seen either.
+        """
+        return table_of(self._source.processes())
+
+    def mappings(self) -> pa.Table:
+        """I/O through file mappings, estimated: one row for the mappings of a process that are alike.  Columns: see
+        pyio_trace.join.processes.mapped_files.Mapping."""
+        return mappings_table(self._source.mappings())
+
+    def counters(self) -> pa.Table:
+        """Exact counters of operations without a row: process, pid, why (counted, excluded), layer, op_class, op,
+        kind (of descriptor), calls, bytes, duration (ns), errors."""
+        return counters_table(self._source.counters())
+
+    def renames(self) -> list[dict[str, Any]]:
+        """Files that have another name than the one they were written under, without a rename in the log: file (as in
+        the operations table), path, to, how ("reopened" under that name, or "found" there when the log was packed).
+        Inferred.  Operations keep the name they used."""
+        return self._source.renames()
+
+    def attachment(self, name: str) -> str | None:
+        """A text that was attached to the log when it was packed, as it was found; None: there is none."""
+        return self._source.attachment(name)
+
+    def losses(self) -> dict[str, Any]:
+        """What is known to be missing; empty if nothing. Keys: see pyio_trace.join.processes.known_losses."""
+        return self._source.losses()
+
+    def info(self) -> dict[str, Any]:
+        """The run: run, host, boot, owner_pid, start, end (ns since the epoch), mode, format, version,
+        records, bytes, bytes_per_operation, file_systems (mount point -> type of the machine, such as "ext4"; None:
+        not known), ring_since (ns since the epoch: a ring has overwritten operations that
+        began up to then, and has all later ones; None: it has all).  Of only(): also selection (text) and
+        selected_processes (indexes; None: any)."""
+        return self._source.info()
+
+    def _names(self, columns: Sequence[str] | None) -> tuple[str, ...]:
+        return tuple(column.name for column in events.columns_of(columns))

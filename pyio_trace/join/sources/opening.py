@@ -1,0 +1,75 @@
+"""Opens a log of any kind.  The kind is known by the contents, not by the name."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from pyio_trace.errors import LogError
+from pyio_trace.join.sources.facade import Log
+from pyio_trace.join.sources.live_source import LiveSource
+from pyio_trace.join.sources.merged_source import MergedSource
+from pyio_trace.join.sources.parquet_source import ParquetSource
+from pyio_trace.join.sources.source import Source
+from pyio_trace.log.live import is_live_log
+from pyio_trace.log.parquet_log import is_parquet
+from pyio_trace.output import is_temporary
+
+
+def open_log(path: str | os.PathLike[str]) -> Log:
+    """The log at path: a live log, a Parquet log, or a folder of them.
+
+    In a folder, files that are not logs are skipped.  If there are a live log and
+    the Parquet log packed from it, only the latter is read.  Logs that cannot be
+    read are among the losses, unless none can be read.
+    Raises LogError: no-such-log, not-a-log, log-unreadable, log-truncated,
+    log-version, log-damaged.
+    """
+    name = os.fsdecode(path)
+    if not name:  # perhaps an unset shell variable: it must not mean the current folder
+        raise LogError("no-such-log", "the name of the log is empty; name a log or a folder of logs")
+    path = Path(name)
+    return Log(path, open_source(path))
+
+
+def open_source(path: Path) -> Source:
+    """The rows behind a path; see open_log."""
+    try:
+        if path.is_dir():
+            return _folder(path)
+        if path.is_file() and is_parquet(path):
+            return ParquetSource(path)
+    except OSError as error:
+        raise LogError("log-unreadable", f"{path}: cannot be read: {error.strerror}") from None
+    return LiveSource(path)
+
+
+def _folder(folder: Path) -> Source:
+    # Parquet logs first: a live log is left out if a Parquet log of the same run was found.
+    files = [path for path in sorted(folder.iterdir()) if path.is_file() and not is_temporary(path.name)]
+    found: dict[tuple[str, str, int], Source] = {}
+    refused: list[LogError] = []
+    for kind, source in ((is_parquet, ParquetSource), (is_live_log, LiveSource)):
+        for path in files:
+            try:
+                if kind(path):
+                    _add(found, source(path))
+            except LogError as error:
+                if error.slug != "not-a-log":  # a Parquet file of another program
+                    refused.append(error)
+            except OSError as error:
+                refused.append(LogError("log-unreadable", f"{path}: cannot be read: {error.strerror}"))
+    if not found and refused:
+        raise refused[0]
+    if not found:
+        raise LogError("not-a-log", f"{folder}: a folder without a log in it; name a log or a folder of logs")
+    if len(found) == 1 and not refused:
+        return next(iter(found.values()))
+    return MergedSource(list(found.values()), [str(error) for error in refused])
+
+
+def _add(found: dict[tuple[str, str, int], Source], source: Source) -> None:
+    """Adds a source, unless the same log was found before.  A run has a log for each host and container; those of one
+    host differ in the moment they were begun."""
+    info = source.info()
+    found.setdefault((info["run"], info["host"], info["start"]), source)

@@ -1,0 +1,1 @@
+"""The operations table of a live log, column by column."""

@@ -1,0 +1,306 @@
+"""The first screen of the summary: 80 columns, at most 40 lines.
+
+What ran and what to conclude, time by kind of process, data, lines, files, what
+weakens the answer, what tracing cost.  Everything else is in the sections of
+sections.py.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import TypeVar
+
+from pyio_trace.analysis.results.figures import Summary
+from pyio_trace.analysis.results.overview_figures import BASE, PER_BYTE, FileGroup, KindTime, Line, Overview, SlowReads
+from pyio_trace.errors import printable
+from pyio_trace.report.bars import LOOKS, Letters, bar, legend
+from pyio_trace.report.conclusions import conclusions
+from pyio_trace.report.wording import fitting, relative, short_line, waits
+from pyio_trace.units import counted, number, seconds, shortened, significant, size
+
+T = TypeVar("T")
+
+#: Files that have one line for all of them.
+_IN_ONE_LINE = {"temporary": "temporary files", "shared-memory": "shared memory (/dev/shm)"}
+_AMOUNTS = ("time_ns", "files", "opens", "read", "written")
+
+WIDTH, HEIGHT = 80, 40
+_NAME, _BAR = 22, 45
+_WHO = "pyio_trace: "  #: the summary follows what the program says
+_WHAT = WIDTH - 28  #: of LINES
+_FILE = WIDTH - 51  #: of FILES
+_KINDS, _STATES, _LEAST_STATE = 3, 5, 0.005
+_LEAST_MORE = 1 << 20  #: bytes read beyond those asked for that are worth a line
+_LEAST_FETCHED = 16 << 20  #: bytes fetched from storage that are more than imports and mapped libraries explain
+_LEAST_NAME = 10  #: characters of a path that still say something
+#: A ratio of bytes from which on it is worth a line.
+_NOTABLE = 1.2
+
+
+def overview_lines(summary: Summary, letters: Letters, findings: Sequence[str] = ()) -> list[str]:
+    """The lines; findings: the section FINDINGS.  A heading is a first word in capitals.
+
+    No line is wider than WIDTH but the last, which has the path of the log.
+    Safe to print on a terminal.
+    """
+    for rows in (5, 4, 3, 2, 1):
+        lines = [line for part in _parts(summary, letters, rows, findings) for line in (*part, "")][:-1]
+        if len(lines) <= HEIGHT:
+            break
+    lines = [*lines[: HEIGHT - 1], lines[-1]] if len(lines) > HEIGHT else lines
+    return [*(_cut(printable(line), letters) for line in lines[:-1]), printable(lines[-1])]
+
+
+def _parts(summary: Summary, letters: Letters, rows: int, findings: Sequence[str]) -> Iterable[Sequence[str]]:
+    overview, folder = summary.overview, summary.run.folder
+    yield [_run(summary), *_state(summary), *conclusions(summary)]
+    if overview is not None and summary.run.calls:
+        yield _time(overview, letters)
+        yield from filter(None, (
+            _data(summary), _lines(overview, folder, rows), _files(overview, letters, folder, rows),
+            _folders(overview, folder, rows), findings,
+        ))  # fmt: skip
+    yield [*_not_seen(summary, letters, rows), *_tracing(summary)]
+
+
+def _run(summary: Summary) -> str:
+    run, overview = summary.run, summary.overview
+    words = run.command
+    if len(words) > 1 and os.path.basename(words[0]).startswith(("python", "pypy")):
+        words = [os.path.basename(words[1]), *words[2:]]
+    bound = {"at most": "at most ", "at least": "at least "}.get(run.wall_is, "")
+    processes = counted(max(len(overview.processes) if overview else 0, 1), "process", "processes")
+    facts = f"{bound}{seconds(run.wall)}{' so far' if run.running else ''}, {processes}"
+    if overview is not None and overview.cores:
+        facts += f", {counted(overview.cores, 'core')}"
+    calls = counted(run.calls, "call")
+    room = WIDTH - len(_WHO) - len(facts) - len(calls) - 4
+    command = " ".join(" ".join(words).split()) or "(command not known)"
+    command = command if len(command) <= room else command[: room - 3] + "..."
+    return f"{_WHO}{command}  {facts}".ljust(WIDTH - len(calls)) + calls
+
+
+def _state(summary: Summary) -> list[str]:
+    """What is unusual about the run: its log is incomplete, or it did not end well."""
+    run, lines = summary.run, []
+    if run.selection:
+        lines.append(f"Selected {number(run.records)} of {counted(run.records_in_log, 'row')}: {run.selection}")
+    if not run.calls:
+        lines.append("No operation matches the selection." if run.selection else "No operation was recorded.")
+    if run.ring_since is not None:
+        since = seconds(max(run.ring_since - run.start, 0))
+        lines.append(f"The ring has overwritten what began in the first {since}.")
+    # Pools end their workers by SIGTERM.
+    ends = [one for at, one in enumerate(summary.processes) if not at or not one.ended.startswith("signal 15 ")]
+    endings = Counter(one.ended for one in ends if one.ended.startswith(("signal", "lost")))
+    for how, count in endings.most_common(2):
+        name = next(one.name for one in ends if one.ended == how)
+        who = name if count == 1 and 0 < len(name) <= _NAME else counted(count, "process", "processes")
+        lines.append(f"{who} ended by {how}.")
+    if summary.in_flight_count:
+        calls = counted(summary.in_flight_count, "call")
+        lines.append(f"{calls} had not returned: pyio-trace summary --section in-flight")
+    return lines
+
+
+def _time(overview: Overview, letters: Letters) -> list[str]:
+    kinds = overview.kinds[:_KINDS]
+    bars = [bar(kind.split, _BAR, letters) for kind in kinds]
+    names = {one.kind: one.name for one in overview.processes}
+    meaning = legend(bars, letters)
+    lines = [f"TIME  {meaning if len(meaning) <= WIDTH - 6 else meaning.replace('  ', ' ')}"]
+    for kind, drawn in zip(kinds, bars, strict=True):
+        lines.append(
+            f"  {_kind(kind, names.get(kind.kind, kind.kind)):{_NAME}} {seconds(kind.split.wall_ns):>8}  {drawn}"
+        )
+        lines.append(f"    {_states(kind)}")
+    others = overview.kinds[_KINDS:]
+    if others:
+        count, wall = sum(kind.processes for kind in others), sum(kind.split.wall_ns for kind in others)
+        lines.append(f"  {counted(count, 'further process', 'further processes')}, {seconds(wall)}")
+    return lines
+
+
+def _kind(kind: KindTime, only: str) -> str:
+    """only: the name of its process, if it has one."""
+    name = only if kind.processes == 1 else f"{kind.processes} {kind.kind}"
+    name = name if len(name) <= _NAME else name.replace("multiprocessing ", "")  # "fork server"
+    return name if len(name) <= _NAME else name[: _NAME - 3] + "..."
+
+
+def _states(kind: KindTime) -> str:
+    split = kind.split
+    times = sorted(((split.state(state), state) for state in LOOKS), reverse=True)
+    shown = [(time, state) for time, state in times if time >= _LEAST_STATE * split.wall_ns and time][:_STATES]
+    if split.io_ns and "io" not in (state for _, state in shown):
+        shown = [*shown[: _STATES - 1], (split.io_ns, "io")]
+    texts = [f"{LOOKS[state][0]} {seconds(time)}" for time, state in shown]
+    if split.beside_ns >= _LEAST_STATE * split.wall_ns and split.beside_ns:
+        texts.insert(0, f"I/O in other threads {seconds(split.beside_ns)}")
+    if split.cpu_ns is not None:
+        texts.append(f"CPU {seconds(split.cpu_ns)}")
+    while len(text := ", ".join(texts)) > WIDTH - 4:
+        del texts[-1]
+    return text
+
+
+def _data(summary: Summary) -> list[str]:
+    moved, overview = summary.bytes, summary.overview
+    read, written = moved.posix_read + moved.stream_read, moved.posix_written + moved.stream_written
+    storage = overview.storage if overview is not None else None
+    lines = []
+    if read:
+        text, little = "", True
+        if storage is not None and storage.read is not None:
+            little = storage.read * 100 < read and storage.read < _LEAST_FETCHED and not storage.slow.calls
+            text = (
+                "none of it from storage: cached"
+                if little
+                else f"{size(storage.read)} fetched from storage" + ("" if storage.processes else " (imports included)")
+            )
+            text += _without_account(storage.processes)
+        lines.append(f"  read    {size(read):>10}  {text}".rstrip())
+        if storage is not None and not little:
+            lines += _slow(storage.slow)
+        unplaced = read if overview is None else overview.read.unplaced
+        again = read >= _NOTABLE * moved.distinct_read and read - moved.distinct_read >= _LEAST_MORE
+        if moved.distinct_read and unplaced * 100 <= read and again:
+            times = significant(read / moved.distinct_read)
+            what = f"different bytes: each read {times} times"
+            if moved.distinct_filled:
+                what = f"different bytes at most: each read at least {times} times"
+            lines.append(f"          {size(moved.distinct_read):>10}  {what}")
+        ratio = moved.read_amplification
+        if ratio is not None and ratio >= _NOTABLE and moved.below_read - moved.asked_read >= _LEAST_MORE:
+            lines.append(
+                f"          {size(moved.asked_read):>10}  asked for: {significant(ratio)} times as much was read"
+            )
+    if written:
+        lines.append(f"  written {size(written):>10}  to the page cache")
+    if moved.copied:
+        lines.append(f"  copied  {size(moved.copied):>10}  inside the kernel")
+    imports = summary.unseen.excluded.get("import", (0, 0))[1] + summary.imports.bytes
+    if imports:
+        spent = f", {seconds(summary.imports.time)}" if summary.imports.time else ""
+        lines.append(f"  imports {size(imports):>10}  by Python's imports{spent}; not in the figures above")
+    return ["DATA", *lines] if lines else []
+
+
+def _slow(slow: SlowReads) -> list[str]:
+    """Which reads went to storage, and by which rule."""
+    if not slow.compared:
+        return []
+    rule = f"over {seconds(BASE)} + {PER_BYTE} ns a byte"
+    if not slow.calls:
+        return [f"  slow    {size(0):>10}  none of {counted(slow.compared, 'read')} took {rule}: cached"]
+    return [f"  slow    {size(slow.bytes):>10}  in {counted(slow.calls, 'read')}, {seconds(slow.time_ns)}: {rule}"]
+
+
+def _without_account(processes: int) -> str:
+    return f"; {counted(processes, 'process', 'processes')} not known" if processes else ""
+
+
+def _lines(overview: Overview, folder: str, rows: int) -> list[str]:
+    found = [row for line in overview.lines if _is_place(line) for row in _rows_of(line, overview, folder)]
+    shown = _leading(found, [time for time, _, _ in found], rows)
+    if not shown:
+        return []
+    heading = f"LINES {'time':>9}  {'of it I/O':>9}  what"
+    texts = (f"{seconds(time):>13}  {seconds(leaf) if leaf else '-':>9}  {text}" for time, leaf, text in shown)
+    return [heading, *(f"  {text}" for text in texts)]
+
+
+def _is_place(line: Line) -> bool:
+    """Whether a person can act on it.  Waits of libraries are left out: their threads wait for work all the time."""
+    return line.own or not (line.kind == "wait" or line.line.startswith(("<", "(")))
+
+
+def _rows_of(line: Line, overview: Overview, folder: str) -> list[tuple[int, int, str]]:
+    """(time, of it I/O, what) of a line; waits that end epochs have a row of their own."""
+    place = short_line(line.line)
+    if line.op == "DataLoader.__iter__" and (not overview.loaders or any(one.workers for one in overview.loaders)):
+        return [(line.time_ns, 0, f"{place}: {counted(line.count, 'start')} of its workers")]
+    if line.op == "DataLoader.__next__":
+        stops = [one for one in overview.loaders if one.stop_ns and one.line in (None, line.line)]
+        stop = sum(one.stop_ns for one in stops)
+        if stop > line.time_ns or len(stops) >= line.count:
+            return [(line.time_ns, 0, f"{place}: {waits(line.op, line.count)}")]
+        batches = waits(line.op, line.count - len(stops))
+        ends = f"{place}: {counted(len(stops), 'end')} of an epoch"
+        ends += " (workers stop)" if any(one.workers for one in stops) else ""
+        return [(line.time_ns - stop, 0, f"{place}: {batches}"), *([(stop, 0, ends)] if stops else [])]
+    if line.kind == "wait":
+        return [(line.time_ns, 0, f"{place}: {waits(line.op, line.count)}")]
+    what = f"{place}: {number(line.count)} {line.op}"
+    room = _WHAT - len(what) - 4
+    if line.pattern and room >= min(len(line.pattern.rpartition("/")[2]), _LEAST_NAME):
+        what += f" of {fitting(relative(line.pattern, folder), room)}"
+    return [(line.time_ns, line.leaf_ns, what)]
+
+
+def _files(overview: Overview, letters: Letters, folder: str, rows: int) -> list[str]:
+    by_role = {role: [one for one in overview.files if one.role == role] for role in ("data", *_IN_ONE_LINE)}
+    data = by_role["data"] or by_role.pop("temporary")
+    lines = [_file(one, letters, folder) for one in _leading(data, [one.time_ns for one in data], rows)]
+    for role, name in _IN_ONE_LINE.items():
+        if same := by_role.get(role):
+            time, files, opens, read, written = (sum(getattr(one, what) for one in same) for what in _AMOUNTS)
+            lines.append(_row(time, files, opens, read, written, name))
+    if not lines:
+        return []
+    return [f"FILES {'time':>7} {'files':>7} {'opens':>7} {'read':>9} {'written':>9}  name", *lines]
+
+
+def _file(one: FileGroup, letters: Letters, folder: str) -> str:
+    name = relative(one.pattern, folder)
+    if one.renamed_to is not None:
+        name += f" {letters.arrow} {os.path.basename(one.renamed_to)}"
+    return _row(one.time_ns, one.files, one.opens, one.read, one.written, shortened(name, _FILE))
+
+
+def _row(time: int, files: int, opens: int, read: int, written: int, name: str) -> str:
+    return f"  {seconds(time):>11} {number(files):>7} {number(opens):>7} {size(read):>9} {size(written):>9}  {name}"
+
+
+def _folders(overview: Overview, folder: str, rows: int) -> list[str]:
+    """Metadata by folder, if it costs more than moving bytes does."""
+    data = [one for one in overview.files if one.role == "data"]
+    metadata, whole = sum(one.metadata_ns for one in data), sum(one.time_ns for one in data)
+    shown = _leading(overview.folders, [one.time_ns for one in overview.folders], min(rows, 2))
+    if not shown or metadata * 2 < whole or sum(one.calls for one in shown) < 1000:
+        return []
+    names = [shortened(relative(one.folder, folder), 53) for one in shown]
+    lines = [
+        f"  {seconds(one.time_ns):>11}  {number(one.calls):>9}  {name}" for one, name in zip(shown, names, strict=True)
+    ]
+    return [f"METADATA {'time':>4}  {'calls':>9}  folder", *lines]
+
+
+def _leading(items: list[T], times: list[int], rows: int) -> list[T]:
+    """The items with the largest times, as long as each has at least a hundredth of the largest."""
+    order = sorted(range(len(items)), key=lambda at: -times[at])
+    return [items[at] for at in order if times[at] * 100 >= times[order[0]]][:rows]
+
+
+def _not_seen(summary: Summary, letters: Letters, rows: int) -> list[str]:
+    lines = [_cut(one.brief, letters, WIDTH - 2) for one in summary.weaknesses if one.brief is not None]
+    if not lines:
+        return []
+    most = max(rows - 2, 1)
+    shown = lines if len(lines) <= most + 1 else [*lines[:most], f"{len(lines) - most} more: pyio-trace summary --all"]
+    return ["NOT SEEN", *(f"  {line}" for line in shown)]
+
+
+def _tracing(summary: Summary) -> list[str]:
+    run, cost = summary.run, f"about {seconds(summary.cost.time)} in the calls"
+    end = summary.overview.tracing.end_ns if summary.overview is not None else None
+    if end is not None:
+        cost += f", {seconds(end)} after the end"
+    mode = "" if run.mode == "trace" else f", mode {run.mode}"
+    return [f"TRACING  {counted(run.records, 'record')}; {cost}", f"LOG  {run.path}, {size(run.log_bytes)}{mode}"]
+
+
+def _cut(line: str, letters: Letters, width: int = WIDTH) -> str:
+    return line if len(line) <= width else line[: width - len(letters.dots)] + letters.dots

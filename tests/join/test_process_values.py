@@ -1,0 +1,133 @@
+"""Commands, children, kinds of files, processor time and imports, from logs made by hand and from forged ones."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pyio_trace.join.pack.packer import pack
+from pyio_trace.join.sources.facade import Log
+from pyio_trace.join.sources.opening import open_log
+from pyio_trace.log import layout
+from tests.support.logwriter import LogWriter
+
+ALL = 0xFFFFFFFF
+MOST = 0xFFFFFFFFFFFFFFFF
+
+
+@pytest.fixture
+def writer() -> LogWriter:
+    return LogWriter()
+
+
+def _both(writer: LogWriter, folder: Path) -> list[Log]:
+    """The live log and the packed one."""
+    live = writer.save(folder / "run.pyio")
+    pack(live, folder / "run.parquet")
+    return [open_log(live), open_log(folder / "run.parquet")]
+
+
+def test_commands(writer: LogWriter, tmp_path: Path) -> None:
+    # GIVEN calls with commands that are known, unknown, impossible or not there
+    given = [
+        ("FLOCK", 6, "LOCK_EX|LOCK_NB"), ("FLOCK", 8, "LOCK_UN"), ("FLOCK", 64, "other"), ("LOCKF", 2, "F_TLOCK"),
+        ("LOCKF", 0, "F_ULOCK"), ("FCNTL", 7, "F_SETLKW"), ("FCNTL", 38, "F_OFD_SETLKW"), ("FCNTL", ALL - 1, "other"),
+        ("FCNTL", ALL, None), ("WAITPID", 0, None), ("WAITPID", 1, "WNOHANG"),
+        ("WAITID", 0x1000005, "WNOHANG|WEXITED|WNOWAIT"), ("WAIT4", 1 << 30, "__WALL"), ("PREAD", 6, None),
+    ]  # fmt: skip
+    thread = writer.thread(writer.process(100), 100)
+    for n, (op, number, _) in enumerate(given):
+        thread.record(op, begin=2_000 + n, size=number)
+    # THEN both logs have their words, and bytes of none but the read
+    for log in _both(writer, tmp_path):
+        rows = log.operations(["command", "bytes_requested"]).to_pylist()
+        assert [row["command"] for row in rows] == [word for *_, word in given]
+        assert [row["bytes_requested"] for row in rows] == [None] * (len(given) - 1) + [6]
+
+
+def test_children(writer: LogWriter, tmp_path: Path) -> None:
+    # GIVEN waits for a child, for none, for one that is no number of a process, one that failed, one under way
+    thread = writer.thread(writer.process(100), 100)
+    thread.record("WAITPID", begin=2_000, result=4711)
+    thread.record("WAITPID", begin=2_001, size=1)
+    thread.record("WAIT", begin=2_002, result=ALL - 1)
+    thread.record("WAITPID", begin=2_003, errno=10)
+    thread.record("WAITPID", begin=2_004, state=layout.BEGUN)
+    # THEN the details name the children
+    for log in _both(writer, tmp_path):
+        rows = log.operations(["detail", "duration", "bytes_moved"]).to_pylist()
+        assert [row["detail"] for row in rows] == ['{"child": 4711}', None, f'{{"child": {ALL - 1}}}', None, None]
+        assert [row["duration"] is None for row in rows] == [False] * 4 + [True]
+        assert {row["bytes_moved"] for row in rows} == {None}
+
+
+def test_kinds(writer: LogWriter, tmp_path: Path) -> None:
+    # GIVEN descriptors of each kind, one that was never looked at, one of the same file, and forged ones
+    thread = writer.thread(writer.process(100), 100)
+    for n, kind in enumerate(("regular", "fifo", "device", "unknown", "path", "import")):
+        number = layout.DESC_KINDS.index(kind)
+        desc = writer.desc(3, f"/{kind}", kind=number, dev=n and 1, ino=n)
+        thread.record("READ", begin=2_000 + n, desc=desc, aux=3, size=1, result=1)
+    thread.record("READ", begin=2_100, desc=writer.desc(3, "/far", kind=ALL), aux=3, size=1, result=1)
+    thread.record("OPEN", begin=2_101, desc=writer.string("/fifo"), state=layout.BEGUN)
+    thread.record("STAT", begin=2_102, desc=writer.string("/elsewhere"))
+    # THEN the kind is that of the descriptor, or of the file that a path leads to
+    for log in _both(writer, tmp_path):
+        kinds = log.operations(["file_kind"])["file_kind"].to_pylist()
+        assert kinds == ["regular", "fifo", "device", None, None, None, None, "fifo", None]
+
+
+def test_processor_time_of_spans(writer: LogWriter, tmp_path: Path) -> None:
+    # GIVEN a span with its time, one without, one with a negative time, and a time of no span
+    thread = writer.thread(writer.process(100), 100)
+    name = writer.string("work")
+    spans = [thread.record("SPAN_USER", begin=2_000 + n, aux=name, offset=0) for n in range(3)]
+    thread.record("CPU", begin=2_000, parent=spans[0], offset=77)
+    thread.record("CPU", begin=2_002, parent=spans[2], offset=-5)
+    thread.record("CPU", begin=2_000, parent=ALL, offset=5)
+    thread.record("READ", begin=2_010, size=1, result=1)
+    # THEN the first has it, and the others are no rows
+    for log in _both(writer, tmp_path):
+        assert log.operations(["cpu_time"])["cpu_time"].to_pylist() == [77, None, None, None]
+
+
+def _account(**fields: int) -> Any:
+    account = np.zeros((), layout.ACCOUNT)
+    for name, value in fields.items():
+        account[name] = value
+    return account
+
+
+def test_processes(writer: LogWriter, tmp_path: Path) -> None:
+    # GIVEN a process that ended, one that was killed after it had waited for a child, one that runs, and a forged one
+    both = layout.ACCOUNT_BEGIN | layout.ACCOUNT_END
+    writer.process(
+        100, accounts=both, begin_account=_account(cpu_user=5, cpu_system=1), begin=1_000,
+        end_account=_account(cpu_user=105, cpu_system=21), version="3.11.7", imports=3, import_ticks=40,
+        script_since=3_000, children_account=_account(cpu_user=1000),
+    )  # fmt: skip
+    writer.process(
+        101, accounts=layout.ACCOUNT_BEGIN | layout.ACCOUNT_WAITED, children_account=_account(cpu_user=30),
+        end_account=_account(cpu_user=100, cpu_system=7, storage_read=512, storage_written=4096),
+    )  # fmt: skip
+    writer.process(102, accounts=layout.ACCOUNT_BEGIN, end_account=_account(cpu_user=9))
+    everything = dict.fromkeys(layout.ACCOUNT.names or (), MOST)
+    writer.process(
+        103, accounts=ALL, end_account=_account(**everything), begin_account=_account(**everything),
+        children_account=_account(**everything), imports=ALL, import_ticks=MOST, script_since=MOST, version="3",
+    )  # fmt: skip
+    # THEN the table has what is known of each
+    for log in _both(writer, tmp_path):
+        ended, killed, running, forged = log.processes().to_pylist()
+        assert (ended["cpu_user"], ended["cpu_system"]) == (100, 20)
+        assert (ended["imports"], ended["import_time"]) == (3, 40)
+        assert ended["script_begin"] - ended["begin"] == 2_000
+        assert (killed["cpu_user"], killed["cpu_system"]) == (70, 7)
+        assert (killed["storage_read"], killed["storage_written"], killed["kernel_read"]) == (512, 4096, None)
+        assert killed["imports"] is None
+        assert running["cpu_user"] is None
+        assert forged["cpu_user"] == 0
+        assert forged["imports"] == ALL

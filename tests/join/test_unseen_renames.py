@@ -1,0 +1,28 @@
+"""Renames that no hook saw, which the file system tells."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pyio_trace.join.processes.unseen_renames import find_renames
+
+
+def written(name: str, inode_of: Path) -> Any:
+    """The files of a log in which one was written under a name, with the inode of another one."""
+    found = inode_of.stat()
+    columns = (np.array([value]) for value in (1, found.st_dev, found.st_ino, 0))
+    return SimpleNamespace(written=tuple(columns), paths=SimpleNamespace(texts=[name]), changed=set())
+
+
+@pytest.mark.parametrize(("name", "renamed"), [("tmp1", True), ("#7 (deleted)", False)])
+def test_a_file_without_a_name_is_not_renamed(tmp_path: Path, name: str, renamed: bool) -> None:
+    # GIVEN a file that was written under a name that is gone, and another one in its folder that has its inode
+    (tmp_path / "model.pt").touch()
+    # WHEN renames are looked for THEN that is one, unless the file had no name: its inode was free soon
+    found = find_renames(written(f"{tmp_path}/{name}", tmp_path / "model.pt"), 0)
+    assert [one["to"] for one in found] == [f"{tmp_path}/model.pt"] * renamed

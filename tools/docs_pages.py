@@ -1,0 +1,315 @@
+"""The pages of the documentation that are written by the code: command line, configuration, columns, findings, views.
+
+mkdocs.yml names this file as a hook. Each page is made from the table the program itself uses, so it cannot drift:
+the commands' own parsers, config.OPTIONS, events.OPERATIONS, the rules, and the reducers.
+"""
+
+from __future__ import annotations
+
+import argparse
+import inspect
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from importlib import import_module
+from typing import Any
+
+from pyio_trace import enums, events
+from pyio_trace.analysis import typed_results
+from pyio_trace.analysis.results.figures import Summary
+from pyio_trace.cli.help_text import option_rows
+from pyio_trace.cli.main import COMMANDS
+from pyio_trace.cli.parser import Parser
+from pyio_trace.insights import judgement, registry
+from pyio_trace.insights.rule import Limit, Rule
+
+
+def on_files(files: Any, config: Any) -> Any:
+    """mkdocs: adds the generated pages to those in docs/."""
+    from mkdocs.structure.files import File
+
+    for path, page in PAGES.items():
+        files.append(File.generated(config, path, content=page()))
+    return files
+
+
+# ---- reference/cli.md
+
+
+def command_line() -> str:
+    """Every command with its description, arguments and options."""
+    lines = [
+        "# Command line",
+        "",
+        "```text",
+        "python -m pyio_trace [options] script.py [args]",
+        "python -m pyio_trace [options] -m package.module [args]",
+        "python -m pyio_trace [options] -c code [args]",
+        "pyio-trace [options] script.py [args]",
+        "pyio-trace COMMAND ...",
+        "```",
+        "",
+        "The first four lines trace a program; the options are those of the [configuration](configuration.md). Options",
+        "stand before the script; everything after it belongs to the program. The exit status is the program's own.",
+        "What pyio_trace itself has to say goes to stderr, and `-q` silences it.",
+        "",
+        "A command reads a log. `LOG` is a live log (`*.pyio`), a Parquet log, or a folder of logs. The exit status is",
+        "0; 2, with one line on stderr that ends in a [slug](messages.md), if an argument is wrong or a log cannot be",
+        "read; and 1 only where the command says so.",
+        "",
+        *_table(("command", "what it does"), [(f"[`{name}`](#{name})", what) for name, what in COMMANDS.items()]),
+    ]
+    for name, what in COMMANDS.items():
+        lines += ["", f"## {name}", ""]
+        if name == "run":
+            lines += [_sentence(what) + " A script named like a command can be run by this one, or as `./summary`.", ""]
+            lines += ["Its options are those of the [configuration](configuration.md)."]
+        else:
+            lines += _command(name)
+    return "\n".join(lines) + "\n"
+
+
+def _command(name: str) -> Iterator[str]:
+    module = import_module(f"pyio_trace.cli.commands.{name}_command")
+    parser = Parser(f"pyio-trace {name}", module.__doc__)
+    module.arguments(parser)
+    usage = parser.format_usage().removeprefix("usage: ")
+    yield from ("```text", " ".join(usage.split()), "```", "")
+    yield from _prose(module.__doc__ or "")
+    actions = [action for action in parser._actions if not isinstance(action, argparse._HelpAction)]
+    rows = [(_spelling(action), _choices(action) + _cell(action.help or "")) for action in actions]
+    yield from _table(("argument", "meaning"), rows)
+
+
+def _spelling(action: argparse.Action) -> str:
+    metavar = action.metavar if isinstance(action.metavar, str) else action.dest.upper()
+    if not action.option_strings:
+        return f"`{metavar}`"
+    value = "" if action.nargs == 0 else " " + (metavar if action.choices is None else "NAME")
+    return ", ".join(f"`{flag}{value}`" for flag in action.option_strings)
+
+
+def _choices(action: argparse.Action) -> str:
+    return "" if action.choices is None else ", ".join(f"`{choice}`" for choice in action.choices) + "; "
+
+
+def _prose(text: str) -> Iterator[str]:
+    """A docstring as Markdown: indented lines are examples."""
+    for paragraph in text.strip("\n").split("\n\n"):
+        lines = paragraph.split("\n")
+        if all(line.startswith("  ") for line in lines):
+            yield from ("```text", *(line.strip() for line in lines), "```", "")
+        else:
+            yield from (*map(_escaped, lines), "")
+
+
+# ---- reference/configuration.md
+
+
+def configuration() -> str:
+    """Every option in its four spellings."""
+    lines = [
+        "# Configuration",
+        "",
+        "Each option has four spellings: a flag, an environment variable, a key of `[tool.pyio_trace]` in",
+        "pyproject.toml, and an argument of `pyio_trace.trace()`. The command line wins over the environment, and the",
+        "environment over the nearest pyproject.toml.",
+        "",
+        "```toml",
+        "[tool.pyio_trace]",
+        'output = "logs/%s-%p.parquet"',
+        "quiet = true",
+        "```",
+        "",
+        "`PYIO_TRACE=1` switches tracing on for every Python program that sees it, and `PYIO_TRACE=0` switches it off.",
+        "What a pyproject.toml may say is limited, because it often comes from somebody else:",
+        "see [names of logs](log-format.md#names-of-logs). Python's `-E` and `-I` switch off its environment and ours.",
+    ]
+    for option in option_rows():
+        lines += ["", f"## {option['name']}", "", _sentence(_escaped(option["help"])), ""]
+        lines += _table(
+            ("command line", "environment", "pyproject.toml", "type", "default"),
+            [
+                (
+                    ", ".join(f"`{flag}`" for flag in option["flags"].split(", ")),
+                    f"`{option['variable']}`",
+                    f"`{option['key']}`",
+                    option["type"].replace("|", "\\|"),
+                    f"`{option['default']}`" if option["default"] else "none",
+                )
+            ],
+        )
+    return "\n".join(lines) + "\n"
+
+
+# ---- reference/columns.md
+
+
+def columns() -> str:
+    """The columns of the operations table."""
+    lines = [
+        "# Columns",
+        "",
+        "The operations table has one row for each operation: `log.operations()`, `pyio-trace events`, and the Parquet",
+        "log itself. Times are int64 nanoseconds; sizes and offsets are int64 bytes. A *dictionary* is a string column",
+        "stored as indices. [Log format](log-format.md#the-parquet-log) says more about each.",
+        "",
+        *_table(("column", "type", "null", "meaning"), [_column(column) for column in events.OPERATIONS]),
+        "",
+        'Further columns are given by name only, as in `log.operations(["op", "imported"])`:',
+        "",
+        *_table(("column", "type", "null", "meaning"), [_column(column) for column in events.INTERNAL]),
+        "",
+        "## Values",
+        "",
+        *_table(
+            ("column", "values"),
+            [
+                ("`layer`", ", ".join(f"`{layer}`" for layer in enums.LAYERS)),
+                ("`link`", ", ".join(f"`{link}`" for link in enums.LINKS)),
+                ("`op_class`", ", ".join(f"`{each}`" for each in enums.CLASSES if each != "internal")),
+            ],
+        ),
+        "",
+        "The operations (`op`) of libc are listed in [libc's surface](surface.md), those of libraries in",
+        "[Libraries](instruments.md).",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _column(column: events.Column) -> tuple[str, str, str, str]:
+    return f"`{column.name}`", column.type, "yes" if column.nullable else "", _cell(column.meaning)
+
+
+# ---- reference/findings.md
+
+
+def findings() -> str:
+    """Every rule with its docstring and thresholds."""
+    rules = registry.found(third_party=False).values()
+    lines = [
+        "# Findings",
+        "",
+        "What `pyio-trace insights` can find. Each has a slug, by which it can be left out, and thresholds, which",
+        "pyproject.toml can change. [Find out what is slow](../how-to/find-what-is-slow.md) shows how to read and use",
+        "them; [a schema](findings.schema.json) describes the JSON.",
+        "",
+        "```toml",
+        "[tool.pyio_trace.insights]",
+        'ignore = ["stat-storm", "sync-per-write:*/journal/*"]',
+        "",
+        "[tool.pyio_trace.insights.stat-storm]",
+        "calls = 10_000",
+        "```",
+        "",
+        "## Severity",
+        "",
+        "`critical`, `warning` and `info` follow from the time that a finding may cost, its share of the run, and",
+        "the confidence. Only what is done again for certain, or was measured, can be critical: an upper bound alone",
+        "never is. `ok` looks bad and costs nothing. What may make results wrong comes first, whatever its time.",
+        "With `--verify` a measured gain takes the place of the bound, with high confidence, and a finding whose",
+        "remedy gains nothing is `info`. A section that does not mention `--verify` is about a remedy that only the",
+        "program could try.",
+        "",
+        "`[tool.pyio_trace.insights.severity]` has these thresholds:",
+        "",
+        *_limits(judgement.LIMITS),
+    ]
+    for group in dict.fromkeys(rule.group for rule in rules):
+        lines += ["", f"## {_sentence(group).removesuffix('.')}"]
+        for rule in rules:
+            if rule.group == group:
+                lines += ["", *_rule(rule)]
+    return "\n".join(lines) + "\n"
+
+
+def _rule(rule: Rule) -> Iterator[str]:
+    yield from (f"### {rule.slug}", "", rule.doc)
+    if rule.limits:
+        yield from ("", *_limits(rule.limits))
+    if rule.trial is not None:
+        yield from ("", "`--verify` [tries the remedy](../how-to/try-the-remedies.md).")
+    elif rule.untried != Rule.untried:
+        yield from ("", f"`--verify` does not try the remedy: {rule.untried}.")
+
+
+def _limits(limits: Mapping[str, Limit]) -> list[str]:
+    rows = [(f"`{name}`", f"{limit.default:,.15g}", _cell(limit.meaning)) for name, limit in limits.items()]
+    return _table(("threshold", "default", "meaning"), rows)
+
+
+# ---- reference/views.md
+
+
+def views_page() -> str:
+    """Every view with the types of its result."""
+    found = typed_results.views()
+    rows = [
+        (f"`{name}`", _cell(typed_results.described(view)), _type_link(typed_results.result_of(view)))
+        for name, view in found.items()
+    ]
+    lines = [
+        "# Views",
+        "",
+        "`pyio-trace view NAME LOG` prints a view of a log as text, or as JSON with `--json`. From Python,",
+        "`pyio_trace.analysis.reducer.scan(log, [view, ...])` gives the results of several views from one pass",
+        "over the log. `pyio-trace views --json` has the JSON schema of each result.",
+        "",
+        "Fields that end in `_ns` are nanoseconds, in `_bytes` bytes. [Add a view](../how-to/add-a-view.md) shows",
+        "how to write one.",
+        "",
+        *_table(("view", "shows", "result"), rows),
+    ]
+    for kind in typed_results.types_of(map(typed_results.result_of, found.values())):
+        lines += ["", f"## {kind.__name__}", "", *_prose(inspect.cleandoc(kind.__doc__ or ""))]
+        fields = typed_results.fields_of(kind)
+        lines += _table(("field", "type"), [(f"`{name}`", _type_text(one)) for name, one in fields.items()])
+    return "\n".join(lines) + "\n"
+
+
+def summary_schema() -> str:
+    """The JSON schema of `pyio-trace summary --json`."""
+    head = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "pyio-trace summary --json"}
+    return json.dumps(head | typed_results.schema(Summary), indent=1) + "\n"
+
+
+def _type_link(kind: Any) -> str:
+    return f"[{kind.__name__}](#{kind.__name__.lower()})"
+
+
+def _type_text(kind: Any) -> str:
+    text = f"`{typed_results.spelled(kind)}`".replace("|", "\\|")
+    inner = next(typed_results.types_of([kind]), None)
+    return text if inner is None else f"{text}: {_type_link(inner)}"
+
+
+# ---- Markdown
+
+
+def _table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> list[str]:
+    lines = [head, tuple("---" for _ in head), *rows]
+    return [f"| {' | '.join(cells)} |" for cells in lines]
+
+
+def _cell(text: str) -> str:
+    return _escaped(" ".join(text.split())).replace("|", "\\|")
+
+
+def _escaped(text: str) -> str:
+    """Patterns such as '*.h5' are no emphasis."""
+    return re.sub(r"([*_<])", r"\\\1", text)
+
+
+def _sentence(text: str) -> str:
+    return text[:1].upper() + text[1:] + ("" if text.endswith(".") else ".")
+
+
+#: Path in docs/ -> what makes the page.
+PAGES: dict[str, Callable[[], str]] = {
+    "reference/cli.md": command_line,
+    "reference/configuration.md": configuration,
+    "reference/columns.md": columns,
+    "reference/findings.md": findings,
+    "reference/views.md": views_page,
+    "reference/summary.schema.json": summary_schema,
+}
