@@ -9,6 +9,7 @@ import pytest
 from hypothesis import settings
 
 from tests.support import frameworks, sanitizers, surroundings
+from tests.support.outcomes import Outcomes
 from tests.support.programs import Runner
 
 surroundings.reset()
@@ -28,6 +29,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--sanitized", action="store_true", help="skip what cannot run under the address sanitizer (sanitizers.toml)"
     )
+    parser.addoption("--outcomes", type=Path, metavar="FILE", help="write what passed and failed there, for .ci/run")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    path = config.getoption("--outcomes")
+    if path and not hasattr(config, "workerinput"):  # pytest-xdist's workers report to the process that started them
+        config.pluginmanager.register(Outcomes(path.absolute()))
 
 
 @pytest.hookimpl(wrapper=True)

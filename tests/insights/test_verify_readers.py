@@ -46,7 +46,7 @@ import time, numpy as np, torch
 from torch.utils.data import DataLoader, Dataset
 class Data(Dataset):
     def __init__(self, kept): self.kept = kept
-    def __len__(self): return 60
+    def __len__(self): return 40 if self.kept else 60
     def __getitem__(self, n):
         for k in range(0 if self.kept else 20): np.load("a.npy")
         return torch.zeros(1)
@@ -136,18 +136,18 @@ def test_too_many_workers(program: Runner) -> None:
 
 @pytest.mark.frameworks("torch")
 def test_one_of_two_loaders(program: Runner) -> None:
-    # GIVEN a loader that reads, and one like it that has its items in memory
+    # GIVEN a loader that reads, and one of another length that has its items in memory
     outcome = succeeded(program.traced(TWO_LOADERS))
     reading, _ = (float(word) * 1e9 for word in outcome.stdout.split())
     # of 1,200 loads of 4 MB in one epoch, and none in the other, each waits for its own: half of the former is more
     settings = Settings(limits={"loader-starved": {"ms": reading / 2e6, "share": 0}})
     # WHEN the remedy of the first is tried
     finding, shown = verified(outcome, "loader-starved", settings)
-    # THEN its epoch is as long as the program says at most, and without its loads it is shorter by what these took
+    # THEN the finding is about its batches alone, and its epoch is shorter by about what its loads took without them
+    assert [one.values["batches"] for one in finding.evidence if "batches" in one.values] == [30]
     loads = sum(row["duration"] for row in outcome.select(op="numpy.load"))
     assert shown.from_memory_ns is not None and len(outcome.select(op="numpy.load")) == 60 * 20
-    assert shown.plain_ns <= reading * 1.01
-    assert 0.9 * loads <= shown.plain_ns - shown.from_memory_ns <= 1.01 * loads
+    assert loads / 2 <= shown.plain_ns - shown.from_memory_ns <= loads * 1.5
     assert "with all batches from memory: no remedy of I/O saves more than" in verified_text(shown)
     assert finding.recoverable.bound == "upper"
 
