@@ -22,7 +22,7 @@ from tests.surroundings.listed import LISTED, CannotHere, Surrounding
 
 RESULTS = Path("build/ci").absolute()
 #: What is run before every commit (tox -e quick).
-QUICK = ["-m", "not slow and not once", "-n", "2", "--dist", "loadfile", "-q"]
+QUICK = ["-m", "not slow and not once", "-n", "4", "--dist", "loadfile", "-q"]
 _README = (
     'cd "$0" && python3 -m venv .venv && .venv/bin/pip install -q ".[test]" && exec .venv/bin/python -m pytest "$@"'
 )
