@@ -77,7 +77,7 @@ LISTED = [
     Surrounding("ids-from-1", "process ids from 1 up", f'exec {_IDS} "$@"', f"{_IDS} true", "namespaces"),
     Surrounding(
         "ids-of-7-digits", "process ids of seven digits",
-        f"""exec {_IDS} sh -c '{_NUMBERS} && exec "$@"' sh "$@" """,
+        f"""exec {_IDS} sh -c '{_NUMBERS} && "$@"; exit $?' sh "$@" """,
         f"{_IDS} sh -c '{_NUMBERS} && [ $(sh -c \"echo \\$\\$\") -gt {_BIG} ]'",
         "namespaces with ids of their own range (Linux 6.14)",
     ),
