@@ -348,6 +348,7 @@ PROCESS_ENTRY = np.dtype(
         ("imports", "<u4"),
         ("import_ticks", "<u8"),
         ("script_since", "<u8"),
+        ("asked_from", "<u4"),
     ],
     align=True,
 )
