@@ -201,7 +201,7 @@ STRING = np.dtype([("heap", HEAP), ("base", "<u4"), ("length", "<u4")], align=Tr
 FRAME = np.dtype([("code", "<u4"), ("line", "<u4")], align=True)
 STACK = np.dtype([("heap", HEAP), ("count", "<u4"), ("truncated", "<u2"), ("submitters", "<u2")], align=True)
 CODE = np.dtype(
-    [("heap", HEAP), ("file", "<u4"), ("function", "<u4"), ("first_line", "<u4"), ("reserved", "<u4")], align=True
+    [("heap", HEAP), ("file", "<u4"), ("function", "<u4"), ("first_line", "<u4"), ("line_table", "<u4")], align=True
 )
 DESC = np.dtype(
     [
@@ -348,6 +348,7 @@ PROCESS_ENTRY = np.dtype(
         ("imports", "<u4"),
         ("import_ticks", "<u8"),
         ("script_since", "<u8"),
+        ("sent", "<u4"),
         ("asked_from", "<u4"),
     ],
     align=True,

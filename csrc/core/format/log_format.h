@@ -303,6 +303,7 @@ struct pt_process { /* at the start of a process chunk; counters follow at PT_CO
     uint32_t imports;      /* atomic: import statements that loaded modules, without those inside others */
     uint64_t import_ticks; /* atomic: time in them */
     uint64_t script_since; /* ticks when the code of __main__ began; 0: not seen */
+    uint32_t sent;         /* newest struct pt_loaded of code that it has pickled for others; 0: none */
     uint32_t asked_from;   /* of what a fork server has forked: the stack that asked for it; 0: not known */
 };
 enum pt_accounts {
