@@ -347,6 +347,8 @@ PROCESS_ENTRY = np.dtype(
         ("imports", "<u4"),
         ("import_ticks", "<u8"),
         ("script_since", "<u8"),
+        ("namespace_inode", "<u8"),
+        ("outer_pid", "<u4"),
     ],
     align=True,
 )

@@ -51,8 +51,11 @@ struct pt_state {
     uint64_t run_id;
     uint32_t owner_pid;
     uint64_t owner_start;
-    uint64_t ring_place; /* atomic: log/ring.c */
-    uint64_t extent;     /* size of the mapping, of which `mapped` may be used */
+    uint64_t log_namespace;   /* st_ino of the pid namespace that the log belongs to */
+    uint64_t namespace_inode; /* of this process; 0: the log's own */
+    uint32_t outer_pid;       /* if it is another: this process's number in the log's; 0: not known */
+    uint64_t ring_place;      /* atomic: log/ring.c */
+    uint64_t extent;          /* size of the mapping, of which `mapped` may be used */
 };
 extern PT_DATA struct pt_state pt __attribute__((aligned(64)));
 /* The stack function returns this for calls of the import machinery, if those are left out. */

@@ -303,6 +303,9 @@ struct pt_process { /* at the start of a process chunk; counters follow at PT_CO
     uint32_t imports;      /* atomic: import statements that loaded modules, without those inside others */
     uint64_t import_ticks; /* atomic: time in them */
     uint64_t script_since; /* ticks when the code of __main__ began; 0: not seen */
+    /* st_ino of /proc/PID/ns/pid where pid and ppid count in another pid namespace than the log's; 0: they do not. */
+    uint64_t namespace_inode;
+    uint32_t outer_pid; /* then, its number in the log's namespace; 0: not known */
 };
 enum pt_accounts {
     PT_ACCOUNT_BEGIN = 1,

@@ -156,7 +156,7 @@ static void wait_for_others(int milliseconds)
 void pt_run_ends(int milliseconds)
 {
     struct keyboard keyboard;
-    if (pt.owner_pid != pt.pid)
+    if (pt.owner_pid != pt.pid || pt.namespace_inode)
         return;
     pt.gate = 1;
     ignore_keyboard(&keyboard);

@@ -25,7 +25,8 @@
 /* Whether this process began the run, perhaps before an exec.  The pid alone is no proof, since pids are reused. */
 bool pt_is_owner(void)
 {
-    return pt.owner_pid == pt.pid && (!pt.owner_start || pt.owner_start == pt_process_start_time(0));
+    return pt.owner_pid == pt.pid && !pt.namespace_inode &&
+           (!pt.owner_start || pt.owner_start == pt_process_start_time(0));
 }
 
 /* The entry that a joining process descends from: its own, from before an exec, or that of its nearest ancestor in
@@ -47,7 +48,7 @@ void pt_process_end(struct pt_process *p, uint32_t kind, int status)
 {
     if (!p)
         return;
-    bool itself = (uint32_t)pt_sys6(SYS_getpid, 0, 0, 0, 0, 0, 0) == p->pid;
+    bool itself = (uint32_t)pt_sys6(SYS_getpid, 0, 0, 0, 0, 0, 0) == p->pid && p->namespace_inode == pt.namespace_inode;
     if (itself && p == pt.process && p != &pt_unlisted_process) {
         bool all = kind != PT_END_EXEC ||
                    p->start != PT_START_FORK; /* fork, then exec: it has used no mapping of its parent */
@@ -117,6 +118,7 @@ void pt_enter_forked_child(void)
         return;
     }
     pt_spare_forked();
+    pt_namespace_forked(parent);
     pt_process_enter(PT_START_FORK, pt_self ? pt_self->forking : 0, pid, parent, &pt.process, &pt.process_id);
     struct pt_process *p = pt.process;
     pt.counters = p == &pt_unlisted_process ? (struct pt_counter *)(pt.base + PT_OVERFLOW_OFFSET)

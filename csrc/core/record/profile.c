@@ -70,10 +70,15 @@ static int64_t output_place(const struct pt_call *c, int64_t moved)
 static void follow(const struct pt_call *c, int error)
 {
     const struct pt_record *r = c->record;
+    bool stream = pt_op_row(c->op)->layer == PT_STDIO; /* how far it moves the position is not seen */
     switch (pt_op_row(c->op)->shape) {
     case PT_SHAPE_SEEK:
         if (!error)
-            pt_position_set((int)r->aux, pt_op_row(c->op)->layer == PT_POSIX ? r->offset : -1);
+            pt_position_set((int)r->aux, stream ? -1 : r->offset);
+        break;
+    case PT_SHAPE_FD:
+        if (stream)
+            pt_position_set((int)r->aux, -1);
         break;
     default: break;
     }

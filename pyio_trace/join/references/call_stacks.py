@@ -3,8 +3,10 @@
 The site of an operation is the innermost line of the program's own code, which
 is what a person can change.  If the thread's stack has none and the thread works
 for another, the site is the innermost such line in the stacks that submitted the
-work.  Failing that, it is a line of the standard library or of an installed
-package.  It is never a line of pyio_trace.
+work.  Failing that, it is the innermost line of an installed package on the
+thread's own stack: what its threads do with the standard library is its doing.
+Only if there is none, it is a line of the standard library.  It is never a line
+of pyio_trace.
 
 A forked process begins within the stack of its parent.  The frames that were on
 it then, and have not gone on to another line since, say nothing about what the
@@ -29,6 +31,7 @@ from pyio_trace.log.sorting import find
 _LIBRARY = re.compile(
     r"/lib(?:64)?/(?:python|pypy)\d+(?:\.\d+)?t?/|/(?:site|dist)-packages/|^<frozen |^<__array_function__"
 )
+_INSTALLED = re.compile(r"/(?:site|dist)-packages/")
 _IMPORT = re.compile(r"^<frozen (?:importlib|zipimport)|/python\d+\.\d+t?/importlib/|/python\d+\.\d+t?/zipimport\.py$")
 _PACKAGE = Path(__file__).resolve().parents[2]
 _PYIO_TRACE = re.compile(
@@ -63,6 +66,7 @@ class _Code(NamedTuple):
     file: str
     function: str
     library: bool
+    installed: bool
     pyio_trace: bool
     importing: bool
     foreign: bool
@@ -209,7 +213,7 @@ class Stacks:
             line = next(filter(None, (self._submitting_frame(one, fork) for one in submitters)), None)
             submitted = line is not None
         if line is None:
-            line = next((frame for frame in frames if not self._code(frame[0]).pyio_trace), None)
+            line = self._librarys_frame(frames)
         site = "" if line is None else self._frame(*line)
         if not site or (site not in sites and not self._heap.room_for("sites", len(site))):
             return -1, False
@@ -229,6 +233,12 @@ class Stacks:
             if not code.library and not (code.file == "<string>" and at and self._starts(frames[at - 1])):
                 return frame
         return None
+
+    def _librarys_frame(self, frames: list[Frame]) -> Frame | None:
+        """The innermost frame of an installed package, else of the standard library; not of pyio_trace."""
+        codes = ((frame, self._code(frame[0])) for frame in frames)
+        others = [(frame, code) for frame, code in codes if not code.pyio_trace]
+        return next((frame for frame, code in others if code.installed), others[0][0] if others else None)
 
     def _starts(self, frame: Frame) -> bool:
         """Whether multiprocessing's code for a new interpreter runs there."""
@@ -271,7 +281,13 @@ class Stacks:
             found = self._heap.code(identity)
             file, function = ("?", "?") if found is None else (self._text(found[0]), self._text(found[1]))
             self._codes[identity] = _Code(
-                file, function, in_library(file), in_pyio_trace(file), in_import_machinery(file), is_foreign(file)
+                file,
+                function,
+                in_library(file),
+                _INSTALLED.search(file) is not None,
+                in_pyio_trace(file),
+                in_import_machinery(file),
+                is_foreign(file),
             )
         return self._codes[identity]
 

@@ -165,8 +165,9 @@ class FirstPass:
                 self.spans.summed = True
             return _BlockFindings(op_counts, completing, _NONE, _NONE, [], *bytes_in(block, self._words), nested)
         durations = distinct(records["offset"][(block.flags & layout.COALESCED) != 0])
-        if present & Trait.MOVES_POSITION:
-            events = events + transfers_and_seeks(block, traits, slots, self._slots)
+        settles = self._words.settles_stream if op_counts[self._words.settles_stream].any() else None
+        if present & Trait.MOVES_POSITION or settles is not None:
+            events = events + transfers_and_seeks(block, traits, slots, self._slots, settles)
         if self._lost_until:
             events = events + self._openings(block)
         moved, wide_rows = bytes_in(block, self._words)
