@@ -127,7 +127,7 @@ static inline void pt_begin(struct pt_call *c, struct pt_thread *t, unsigned op,
     __atomic_store_n(&r->flags, (uint8_t)(c->flags | PT_BEGUN), __ATOMIC_RELEASE);
 }
 
-/* Completes the record.  now: ticks; moved: bytes, or -1 where there are none. */
+/* Completes the record.  now: ticks; moved: bytes, or -1 where there are none.  A C stream may move a part and fail. */
 static inline void pt_end_at(struct pt_call *c, uint64_t now, int64_t moved, int error)
 {
     uint64_t ticks = now - c->begin;
@@ -144,6 +144,8 @@ static inline void pt_end_at(struct pt_call *c, uint64_t now, int64_t moved, int
     if (PT_UNLIKELY(error)) {
         flags |= PT_FAILED;
         r->result = (uint32_t)error;
+        if (moved > 0) /* it moved a part before: an EXT record has the bytes */
+            flags |= PT_WIDE;
     } else if (PT_UNLIKELY(moved >= (int64_t)PT_NO_BYTES)) {
         flags |= PT_WIDE;
         r->result = PT_NO_BYTES;

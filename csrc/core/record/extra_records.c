@@ -12,8 +12,8 @@ PT_COLD void pt_end_wide(struct pt_call *c, int64_t moved, int error)
     e->op = PT_OP_EXT;
     e->parent = pt_id_of(c->record);
     e->offset = c->size == PT_SIZE_NONE ? -1 : (int64_t)c->size;
-    e->begin = error ? (uint64_t)error : (uint64_t)moved;
-    __atomic_store_n(&e->flags, PT_DONE, __ATOMIC_RELEASE);
+    e->begin = error && moved < 0 ? 0 : (uint64_t)moved;
+    __atomic_store_n(&e->flags, (uint8_t)(error ? PT_DONE | PT_FAILED : PT_DONE), __ATOMIC_RELEASE);
 }
 
 /* The processor time of a span's thread in it. */

@@ -125,7 +125,10 @@ class FirstPass:
         self.cpu = Completions(records[shape == layout.SHAPE_CPU])
 
     def _bytes_of(self, rows: list[WideRow]) -> list[ProcessBytes]:
-        _, results, known = self.wide.of(np.array([row.id for row in rows], np.int64))
+        ids = np.array([row.id for row in rows], np.int64)
+        _, results, known = self.wide.of(ids)
+        failed = np.array([row.failed for row in rows], np.bool_)
+        results = np.where(failed, self.wide.moved_by_failed(ids), results)
         return [
             ProcessBytes(
                 row.process,

@@ -280,7 +280,7 @@ class OperationColumns:
             moved[rows], null[rows] = results, ~known | ~self._done[rows] | (results < 0)
         if self._any_flags & layout.FAILED:
             rows = np.flatnonzero(self._failed)
-            moved[rows] = 0
+            moved[rows] = self._tables.scan.wide.moved_by_failed(self._block.ids[rows])
             null[rows] = (self._traits[rows] & (Trait.READS | Trait.WRITES)) == 0
         if self._sums is not None:
             moved = _int64(self._sums["moved"])
