@@ -77,7 +77,7 @@ OPERATIONS: tuple[Column, ...] = (
 
 #: Further columns, which operations() and batches() give only by name.
 INTERNAL: tuple[Column, ...] = (
-    Column("imported", "bool", False, "issued by Python's import machinery, or by an interpreter that starts"),
+    Column("imported", "bool", False, "issued by an import, or by an interpreter that starts"),
     Column("in_transfer", "bool", False, "a request around it in its process moves bytes", later=True),
     Column("in_import", "bool", False, "made while a module of a library is imported, by whichever code", later=True),
 )
