@@ -1,4 +1,4 @@
-"""What the import machinery does for a program that calls it is the program's I/O; what it does for an import is not."""
+"""What the import machinery does for a program that calls it is the program's I/O; what an import does is not."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
 from pyio_trace.analysis.tables.groups import by_file
 from tests.support.programs import Outcome, Row, Runner, succeeded
 

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from pyio_trace import events
-from pyio_trace.join.references.call_stacks import is_in_import
 from pyio_trace.join.pack.packer import pack
+from pyio_trace.join.references.call_stacks import is_in_import
 from pyio_trace.join.sources.opening import open_log
 from pyio_trace.log import layout
 from tests.support.logwriter import LogWriter
