@@ -7,7 +7,6 @@
 
 #include "files/file_call.h"
 #include "python/byte_size.h"
-#include "python/exception.h"
 
 #include <string.h>
 
@@ -81,7 +80,7 @@ static int file_init(PyObject *self, PyObject *args, PyObject *kwargs)
         if (flags & NAMELESS) /* tempfile's opener made a nameless file: the path is its folder's */
             c.record->desc = pt_desc_path(desc);
     }
-    pt_end(&c, fd, result == 0 ? 0 : pt_exception_errno());
+    pt_end_raising(&c, fd, pt_file_error(result != 0));
     return result;
 }
 
@@ -134,7 +133,7 @@ static PyObject *mmap_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
     struct pt_enclosing before = pt_span_enter(t, &c);
     PyObject *result = original_mmap_new(type, args, kwargs);
     pt_span_leave(t, before);
-    pt_end(&c, -1, result ? 0 : pt_exception_errno());
+    pt_end_raising(&c, -1, pt_file_error(!result));
     return result;
 }
 
@@ -172,7 +171,7 @@ static PyObject *mmap_item(PyObject *self, Py_ssize_t number)
     pt_file_begin(&c, self, PT_KIND_MAPPED, PT_OP_A_MMAP_ITERATE, 1, true);
     PyObject *result = original_mmap_item(self, number);
     if (c.thread)
-        pt_file_end(&c, result != NULL, result == NULL);
+        pt_file_end(&c, result != NULL, false); /* an IndexError is the end */
     return result;
 }
 

@@ -10,6 +10,8 @@ from pyio_trace.log.sorting import find
 
 #: Stands for a file offset that is not known.
 UNKNOWN = np.iinfo(np.int64).min
+#: The errno of an operation that raised an exception without one.
+RAISED = -1
 #: The latest tick a forged record may claim, so that a duration can be added to it.
 LAST_TICK = 1 << 61
 
@@ -38,6 +40,13 @@ def is_done(records: NDArray[np.void]) -> NDArray[np.bool_]:
     """Which operations returned without an error."""
     done: NDArray[np.bool_] = (records["flags"] & (layout.STATE_MASK | layout.FAILED)) == layout.DONE
     return done
+
+
+def has_raised(records: NDArray[np.void]) -> NDArray[np.bool_]:
+    """Which operations ended with an exception that has no errno."""
+    failed = (records["flags"] & (layout.STATE_MASK | layout.FAILED)) == layout.DONE | layout.FAILED
+    raised: NDArray[np.bool_] = failed & (records["result"] == 0)
+    return raised
 
 
 class WideValues:
