@@ -70,7 +70,8 @@ class Trait:
     SHAPE_COMMAND,
     SHAPE_WAIT,
     SHAPE_CPU,
-) = range(16)
+    SHAPE_RAISED,
+) = range(17)
 
 CHUNK_MAGIC = 0x4B4E484349595021
 #: How many process chunks find room on a full disk.

@@ -11,8 +11,8 @@
 #define PT_EMPTY 0u
 #define PT_BEGUN 1u
 #define PT_DONE 2u
-#define PT_FAILED 0x04u /* result is an errno */
-#define PT_WIDE 0x08u   /* size or result did not fit; an EXT record has both */
+#define PT_FAILED 0x04u /* result is an errno; 0: an exception without one, see PT_SHAPE_RAISED */
+#define PT_WIDE 0x08u   /* size or result did not fit, or it failed after a part; an EXT record has both */
 #define PT_COALESCED \
     0x10u /* several similar calls; aux: how many; offset: ticks from first begin to last end; duration: sum */
 #define PT_LINK_SHIFT 5 /* 3 bits: enum pt_link */

@@ -82,6 +82,11 @@ def summarize_with(
     return _SummaryMaker(log, table, sums, times, details, top).summary(), results
 
 
+def _error_name(number: int) -> str:
+    """How an error is called; -1: an exception without a number."""
+    return "exception" if number < 0 else errno_names.errorcode.get(number, str(number))
+
+
 class _SummaryMaker:
     """Reads the figures from the results of the reducers."""
 
@@ -313,9 +318,7 @@ class _SummaryMaker:
 
     def _errors(self) -> list[figures.Failure]:
         rows = [
-            figures.Failure(
-                LAYERS[layer], self._op_names[op], number, errno_names.errorcode.get(number, str(number)), calls
-            )
+            figures.Failure(LAYERS[layer], self._op_names[op], number, _error_name(number), calls)
             for (op, layer, number), calls in self._sums.op_errors.items()
         ]
         return sorted(rows, key=lambda row: (-row.count, row.op, row.errno))

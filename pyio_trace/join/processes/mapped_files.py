@@ -86,7 +86,8 @@ def read_mappings(log: LiveLog, heap: Heap, processes: list[Process]) -> list[di
         for raw in _listed(heap, int(entry["mappings"]), visited):
             if raw[3] not in names:
                 names[raw[3]] = _path(heap, paths, raw[3])
-            _add(found, process, names[raw[3]], raw)
+            if not _is_unused(raw, int(entry["end_kind"])):
+                _add(found, process, names[raw[3]], raw)
         unlisted = int(entry["mappings_unlisted"])
         if unlisted:
             key = (None, "", False)
@@ -106,6 +107,15 @@ def _listed(heap: Heap, identity: int, visited: set[int]) -> Iterator[tuple[int,
         visited.add(identity)
         yield raw
         identity = raw[2]
+
+
+def _is_unused(raw: tuple[int, ...], end_kind: int) -> bool:
+    """Whether a mapping was inherited and not used, as far as is known of a process that has ended so."""
+    if not raw[6] & layout.MAPPING_INHERITED:
+        return False
+    if raw[7] == layout.NOT_MEASURED:
+        return end_kind in (layout.END_EXIT, layout.END_EXEC, layout.END_STOPPED)
+    return raw[7] != layout.MEASURING_SKIPPED and not raw[10] and not raw[12]
 
 
 def _path(heap: Heap, paths: Paths, desc: int) -> str | None:

@@ -32,7 +32,14 @@ _LIBRARY = re.compile(
     r"/lib(?:64)?/(?:python|pypy)\d+(?:\.\d+)?t?/|/(?:site|dist)-packages/|^<frozen |^<__array_function__"
 )
 _INSTALLED = re.compile(r"/(?:site|dist)-packages/")
-_IMPORT = re.compile(r"^<frozen (?:importlib|zipimport)|/python\d+\.\d+t?/importlib/|/python\d+\.\d+t?/zipimport\.py$")
+_MACHINERY = re.compile("<frozen (?:importlib|zipimport|site)")
+#: What imports, or searches for a module, if it is called from outside the machinery; csrc/ext/frames/frames.c has the
+#: same list.  Other functions (get_data, set_data, get_source) work for their caller.
+_BEGIN_IMPORT = frozenset((
+    "_find_and_load", "_gcd_import", "__import__", "_handle_fromlist", "_load", "_load_unlocked", "_exec",
+    "exec_module", "load_module", "create_module", "module_from_spec", "_find_spec", "find_spec", "find_module",
+    "path_hook_for_FileFinder", "_path_importer_cache", "_path_hooks",
+))  # fmt: skip
 _PACKAGE = Path(__file__).resolve().parents[2]
 _PYIO_TRACE = re.compile(
     "^(?:{})/|/(?:site|dist)-packages/pyio_trace(?:_plugins)?/|/_pyio_trace_start\\.py$"
@@ -68,7 +75,8 @@ class _Code(NamedTuple):
     library: bool
     installed: bool
     pyio_trace: bool
-    importing: bool
+    machinery: bool
+    begins_import: bool
     foreign: bool
 
 
@@ -84,7 +92,12 @@ def in_library(file: str) -> bool:
 
 def in_import_machinery(file: str) -> bool:
     """Whether a source file is part of Python's import machinery."""
-    return _IMPORT.search(file) is not None
+    return _MACHINERY.match(file) is not None
+
+
+def begins_import(file: str, function: str) -> bool:
+    """Whether a function is one of the import machinery that imports if it is called from outside."""
+    return in_import_machinery(file) and function.rpartition(".")[2] in _BEGIN_IMPORT
 
 
 def is_foreign(file: str) -> bool:
@@ -94,8 +107,15 @@ def is_foreign(file: str) -> bool:
 
 def is_in_import(stack: str) -> bool:
     """Whether the innermost import of a folded stack was still loading foreign code when the call was made."""
-    at = stack.rfind(_IMPORTING)
-    return at >= 0 and all(map(is_foreign, stack[at:].split(";")))
+    if _IMPORTING not in stack:
+        return False
+    for site in reversed(stack.split(";")):
+        file, _, rest = site.partition(">:")
+        if file.startswith(_IMPORTING) and begins_import(file + ">", rest.partition(":")[2]):
+            return True
+        if not is_foreign(site):
+            return False
+    return False
 
 
 class _CutStacks:
@@ -192,13 +212,29 @@ class Stacks:
                 line = self._line(own, submitters, cut.frames, sites)
                 cut.found[identity] = (len(own), *line, self._is_in_import(own))
         line = self._line(frames, submitters, [], sites)
-        return *line, self._is_in_import(frames), self._code(frames[0][0]).importing
+        return *line, self._is_in_import(frames), self._is_import(frames)
+
+    def _is_import(self, frames: list[Frame]) -> bool:
+        """Whether the import machinery made the call, on behalf of an import or of the interpreter's start.
+
+        Its frames are then innermost, but for helpers such as os.path.  See is_import() in csrc/ext/frames/frames.c.
+        """
+        outermost = None
+        for identity, _ in frames:
+            code = self._code(identity)
+            if code.machinery:
+                outermost = code
+            elif outermost is not None:
+                return outermost.begins_import or code.file.startswith("<frozen runpy")
+            elif not code.file.startswith("<frozen "):
+                return False
+        return outermost is not None
 
     def _is_in_import(self, frames: list[Frame]) -> bool:
         """Whether there is no code of the program within the innermost import; see is_in_import()."""
         for identity, _ in frames:
             code = self._code(identity)
-            if code.file.startswith(_IMPORTING):
+            if code.begins_import and code.file.startswith(_IMPORTING):
                 return True
             if not code.foreign:
                 return False
@@ -281,14 +317,9 @@ class Stacks:
             found = self._heap.code(identity)
             file, function = ("?", "?") if found is None else (self._text(found[0]), self._text(found[1]))
             self._codes[identity] = _Code(
-                file,
-                function,
-                in_library(file),
-                _INSTALLED.search(file) is not None,
-                in_pyio_trace(file),
-                in_import_machinery(file),
-                is_foreign(file),
-            )
+                file, function, in_library(file), _INSTALLED.search(file) is not None, in_pyio_trace(file),
+                in_import_machinery(file), begins_import(file, function), is_foreign(file),
+            )  # fmt: skip
         return self._codes[identity]
 
     def _text(self, identity: int) -> str:
