@@ -86,6 +86,7 @@ FAILED = 0x04
 WIDE = 0x08
 COALESCED = 0x10
 LINK_SHIFT = 5
+LINK_STARTED = 5  # PT_LINK_STARTED: Link.CONTEXT, of a thread that was started in the span, until the span ends
 NO_BYTES = 0xFFFFFFFF
 
 HEAP_STRING, HEAP_STACK, HEAP_CODE, HEAP_DESC, HEAP_MAPPING, HEAP_PROFILE, HEAP_LOADED = range(1, 8)
@@ -350,6 +351,7 @@ PROCESS_ENTRY = np.dtype(
         ("script_since", "<u8"),
         ("namespace_inode", "<u8"),
         ("outer_pid", "<u4"),
+        ("asked_from", "<u4"),
     ],
     align=True,
 )

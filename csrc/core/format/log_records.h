@@ -23,6 +23,8 @@ enum pt_link {
     PT_LINK_DESCRIPTOR = 3,
     PT_LINK_INFERRED = 4
 };
+/* Besides, in records: PT_LINK_CONTEXT, of a thread that was started in the span, until the span ends. */
+#define PT_LINK_STARTED 5u
 
 #define PT_SEEK_DISTANCE 256u   /* set in the size of an lseek relative to the end, unless it went to the end itself */
 #define PT_NO_BYTES 0xffffffffu /* the operation has no size, or no result */

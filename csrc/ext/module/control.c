@@ -167,6 +167,18 @@ PyObject *pt_module_name_process(PyObject *module, PyObject *args)
     Py_RETURN_NONE;
 }
 
+/* asked_from(stack): this process was forked by a server, for the program that was in this stack */
+PyObject *pt_module_asked_from(PyObject *module, PyObject *stack)
+{
+    (void)module;
+    unsigned long id = PyLong_AsUnsignedLong(stack);
+    if (PyErr_Occurred())
+        return NULL;
+    if (!(pt.gate & PT_GATE_OFF) && pt.process_id)
+        pt.process->asked_from = (uint32_t)id;
+    Py_RETURN_NONE;
+}
+
 /* pause(on): while on, nothing of this process is recorded */
 PyObject *pt_module_pause(PyObject *module, PyObject *on)
 {

@@ -11,6 +11,7 @@ PyObject *pt_module_stop(PyObject *module, PyObject *unused);
 PyObject *pt_module_finish_with(PyObject *module, PyObject *args);
 PyObject *pt_module_note(PyObject *module, PyObject *text);
 PyObject *pt_module_name_process(PyObject *module, PyObject *args);
+PyObject *pt_module_asked_from(PyObject *module, PyObject *stack);
 PyObject *pt_module_pause(PyObject *module, PyObject *on);
 PyObject *pt_module_set_mode(PyObject *module, PyObject *number);
 PyObject *pt_module_dump(PyObject *module, PyObject *path);

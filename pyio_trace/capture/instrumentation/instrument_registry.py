@@ -14,8 +14,10 @@ submitter's stack, and restore them (csrc/ext/context/work_items.c; asyncio.to_t
 run_in_executor use the same object).  One C function starts a thread, one
 method of Python's runs each step of an asyncio task, and another takes callbacks
 from other threads (call_soon_threadsafe, which run_coroutine_threadsafe calls):
-these are watched in place (csrc/ext/watch/hand_over.c).  uvloop runs its
-callbacks between two calls of its C code (context/uvloop.c).
+these are watched in place (csrc/ext/watch/hand_over.c), and so is Context.run(),
+by which trio, anyio and others run tasks and what their threads are given.
+uvloop runs its callbacks between two calls of its C code, and asyncio the first
+step of an eager task (context/uvloop.c).
 """
 
 import os
@@ -43,9 +45,9 @@ UNSUPPORTED, BROKEN = "version not supported", "broken"
 #: Modules whose calls carry the span to other threads and tasks: what the doctor calls them.
 CARRIERS = {
     "concurrent.futures.thread": "ThreadPoolExecutor", "threading": "threads", "asyncio.events": "asyncio tasks",
-    "asyncio.base_events": "asyncio callbacks", "uvloop.loop": "uvloop tasks",
+    "asyncio.base_events": "asyncio callbacks", "uvloop.loop": "uvloop tasks", "contextvars": "trio tasks, contexts",
 }  # fmt: skip
-_STARTS, _STEPS, _SUBMITS = 1, 2, 4  # enum pt_role in csrc/ext/watch/target.h
+_STARTS, _STEPS, _SUBMITS, _ENTERS = 1, 2, 4, 7  # enum pt_role in csrc/ext/watch/target.h
 
 _states: "dict[str, tuple[str, str]]" = {}  # by name: one of the states above, and the reason
 _disarm: "list[tuple[str, Callable[[], object]]]" = []
@@ -271,8 +273,13 @@ def _carry(module: "ModuleType") -> None:
             _hands_over(name, getattr(module, function, None), _STARTS)
     elif name == "asyncio.events":
         _hands_over(name, module.Handle.__dict__["_run"], _STEPS)
+        eager = sys.modules.get("_asyncio")  # from 3.12 on, its eager tasks enter their contexts by themselves
+        if native.core is not None and eager is not None and sys.version_info >= (3, 12):
+            native.core.watch_context_switches(eager)
     elif name == "asyncio.base_events":
         _hands_over(name, module.BaseEventLoop.__dict__["call_soon_threadsafe"], _SUBMITS)
+    elif name == "contextvars":
+        _hands_over(name, module.Context.__dict__["run"], _ENTERS)
     elif native.core is not None and native.core.watch_context_switches(module):  # uvloop.loop
         _hands_over(name, module.Loop.__dict__.get("call_soon_threadsafe"), _SUBMITS)
         _carrying.add(name)

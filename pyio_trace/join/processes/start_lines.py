@@ -3,7 +3,9 @@
 A process entry names the operation that started the process (fork, vfork,
 posix_spawn, execve, system, popen).  In a Python process that operation has a
 stack.  In a program that is not Python, such as a shell, it has none; the line
-is then the one that started that program.
+is then the one that started that program.  What multiprocessing's fork server has
+forked names the stack that asked the server for it
+(capture/instruments/multiprocessing.py).
 """
 
 from __future__ import annotations
@@ -21,7 +23,8 @@ from pyio_trace.log.sorting import distinct
 
 def add_lines(processes: list[Process], log: LiveLog, heap: Heap, slots: HeapSlots, words: Vocabulary) -> None:
     """Fills in site and call_stack of each process, where they are known."""
-    ids = [stack_of_start(log, words, process.started_by) for process in processes]
+    asked = log.processes()["asked_from"].tolist()
+    ids = [asked[process.index] or stack_of_start(log, words, process.started_by) for process in processes]
     used = distinct(np.array([identity for identity in ids if identity], np.int64))
     stacks = Stacks(heap, slots, used)
     at = slots.of(np.array(ids, np.uint32))

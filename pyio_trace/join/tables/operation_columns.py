@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pyio_trace import enums, events
-from pyio_trace.enums import Role
+from pyio_trace.enums import Link, Role
 from pyio_trace.join.base.arrow_arrays import of_codes, of_numbers
 from pyio_trace.join.base.records import RAISED, UNKNOWN, duration_ticks, ids_in
 from pyio_trace.join.base.roles import HANDED_OVER, LOCK_COMMANDS, WAITED_FOR
@@ -175,6 +175,7 @@ class OperationColumns:
         number = self._flags >> layout.LINK_SHIFT
         if self._found is not None:
             number[self._found.rows] = self._found.links
+        number[number == layout.LINK_STARTED] = Link.CONTEXT  # of sums
         return of_codes(np.where(number < len(enums.LINKS), number, 0), self._tables.dictionary("link"))
 
     def time(self) -> pa.Array:
