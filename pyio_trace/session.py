@@ -20,7 +20,7 @@ from pyio_trace.config import (
     isolated,
     load,
 )
-from pyio_trace.errors import CaptureError, ConfigError, say
+from pyio_trace.errors import CaptureError, ConfigError
 from pyio_trace.output import log_paths
 from pyio_trace.values import MODES, did_you_mean
 
@@ -129,7 +129,7 @@ class Trace(Run):
             self.path = result.path
             if not self._config.quiet:
                 for line in messages_about(result, self._final, live):
-                    say(line)
+                    native.say(line)
 
     def __enter__(self) -> Self:
         return self.start()

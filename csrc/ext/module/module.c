@@ -43,6 +43,8 @@ static PyMethodDef methods[] = {
     {"finish_with", pt_module_finish_with, METH_VARARGS,
      "finish_with(argv, quiet): the command to run when the run's first process has ended"},
     {"note", pt_module_note, METH_O, "note(text): why something is off, for the process table"},
+    {"say", pt_module_say, METH_O,
+     "say(text): a line on stderr, or a note where that is another file than at the start"},
     {"name_process", pt_module_name_process, METH_VARARGS,
      "name_process(kind, name): what the process table calls this process"},
     {"pause", pt_module_pause, METH_O, "pause(on): while on, record nothing"},
