@@ -259,7 +259,7 @@ struct pt_process { /* at the start of a process chunk; counters follow at PT_CO
     uint64_t begin;      /* ticks */
     uint64_t end;        /* ticks; 0: still running, or the end was not seen */
     uint32_t end_kind;   /* enum pt_end */
-    int32_t end_status;  /* exit status or signal number */
+    int32_t end_status;  /* exit status or signal number; after an exec see log/process_table.h */
     uint64_t start_time; /* field 22 of /proc/PID/stat: detects a reused pid */
     /* 1: it traces itself.  2: it did until it became another program.  0: only its parent entered it. */
     uint32_t followed;

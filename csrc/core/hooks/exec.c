@@ -1,5 +1,6 @@
 /* Hooks of the calls by which a process becomes another program. */
 #include "hooks/hooks.h"
+#include "base/messages.h"
 #include "log/file.h"
 #include "process/process.h"
 
@@ -34,7 +35,7 @@ static void exec_begins_at(struct exec_call *e, int dirfd, const char *path, cha
         e->exec_by_before = t->process->exec_by;
         t->process->exec_by = e->call.record ? pt_id_of(e->call.record) : 0;
         t->process->awaited = pt_preloads_us(env);
-        pt_process_end(t->process, PT_END_EXEC, 0);
+        pt_process_end(t->process, PT_END_EXEC, pt_stderr_is_kept() ? 0 : PT_EXEC_OTHER_STDERR);
     } else if (!t->borrowed_memory) {
         pt_spare_end_slow(t->process, false);
     }

@@ -5,6 +5,7 @@
 #include "base/state.h"
 
 extern struct pt_process pt_unlisted_process; /* used when the table is full */
+#define PT_EXEC_OTHER_STDERR 1 /* end_status: before the exec, the number of stderr was that of another file */
 bool pt_process_enter(uint32_t start, uint32_t started_by, uint32_t pid, uint32_t parent, struct pt_process **process,
                       uint32_t *process_id);
 struct pt_process *pt_process_at(uint32_t id);    /* NULL: no entry can be there */

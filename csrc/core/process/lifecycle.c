@@ -4,6 +4,7 @@
  * hook (state/vfork_children.c).  How a process ended is written by itself (exit, _exit) or by the parent that waited
  * for it. */
 #include "state/kernel_accounting.h"
+#include "base/messages.h"
 #include "base/proc.h"
 #include "base/sys.h"
 #include "log/file.h"
@@ -213,6 +214,15 @@ void pt_process_setup_once(void)
     pt_finish_setup_once();
 }
 
+/* A program that had already begun has become this one.  If it gave the number of stderr to another file, that file is
+ * no stderr of ours.  What a forked child does to its descriptors before its first exec is how it starts that program. */
+static void take_over(const struct pt_process *from)
+{
+    if (from->end_kind == PT_END_EXEC && from->end_status == PT_EXEC_OTHER_STDERR &&
+        (from->start == PT_START_TOP || from->start == PT_START_JOINED))
+        pt_stderr_give_up();
+}
+
 /* Enters this process when tracing starts. */
 void pt_process_begin(const struct pt_options *o)
 {
@@ -220,6 +230,8 @@ void pt_process_begin(const struct pt_options *o)
     struct pt_process *from = pt.owns_run ? NULL : entry_it_came_from();
     uint32_t started_by = 0;
     bool same = from && from->pid == pt.pid; /* an exec, or a spawn that already has an entry */
+    if (same)
+        take_over(from);
     if (same)
         started_by = from->exec_by;
     else if (from)
