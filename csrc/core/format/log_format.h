@@ -306,8 +306,8 @@ struct pt_process { /* at the start of a process chunk; counters follow at PT_CO
     uint64_t script_since; /* ticks when the code of __main__ began; 0: not seen */
     /* st_ino of /proc/PID/ns/pid where pid and ppid count in another pid namespace than the log's; 0: they do not. */
     uint64_t namespace_inode;
-    uint32_t outer_pid; /* then, its number in the log's namespace; 0: not known */
-    uint32_t asked_from;   /* of what a fork server has forked: the stack that asked for it; 0: not known */
+    uint32_t outer_pid;  /* then, its number in the log's namespace; 0: not known */
+    uint32_t asked_from; /* of what a fork server has forked: the stack that asked for it; 0: not known */
 };
 enum pt_accounts {
     PT_ACCOUNT_BEGIN = 1,
