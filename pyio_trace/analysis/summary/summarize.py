@@ -254,7 +254,12 @@ class _SummaryMaker:
         present[0] = False  # operations without a file
         self._files_count = int(present.sum())
         worst = _worst(time, present, self._top)
-        names = {i: _at(self._paths, int(self._sums.file_path[i])) or "(name not known)" for i in worst}
+        used = np.array([int(self._sums.file_path[i]) for i in worst], np.int64)
+        renamed = self._details.renamed.present(self._sums.files.identities()[worst], used, self._log)
+        names = {
+            i: renamed.get(place) or _at(self._paths, int(path)) or "(name not known)"
+            for place, (i, path) in enumerate(zip(worst, used, strict=True))
+        }
         before = {one["to"]: one["path"] for one in self._log.renames()}
         after = {path: to for to, path in before.items()}
         names = {i: after.get(name, name) for i, name in names.items()}

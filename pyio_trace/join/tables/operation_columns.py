@@ -221,7 +221,7 @@ class OperationColumns:
         return of_codes(self._tables.files.path.take(self._slots), self._tables.dictionary("path"))
 
     def file(self) -> pa.Array:
-        file = self._tables.files.file.take(self._slots)
+        file = self._tables.files.at(self._slots, self._records["begin"])
         opened = self._rows_of(layout.SHAPE_OPEN)
         if len(opened):
             new = self._tables.files.file.take(self._tables.slots.of(ids_in(self._records["offset"][opened])))
