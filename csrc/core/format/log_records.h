@@ -196,7 +196,9 @@ enum pt_mapping_flag {
     PT_MAPPING_POPULATED = 2,
     PT_MAPPING_SAMPLED = 4,
     PT_MAPPING_PARTLY = 8,
-    PT_MAPPING_INHERITED = 16
+    PT_MAPPING_INHERITED = 16,
+    PT_MAPPING_SYNCED = 32,       /* `written` includes what was synced */
+    PT_MAPPING_SYNCED_OTHERS = 64 /* ... some of it perhaps made dirty by a relative */
 };
 enum pt_measured { PT_NOT_MEASURED = 0, PT_MEASURED_AT_MUNMAP = 1, PT_MEASURED_AT_END = 2, PT_MEASURING_SKIPPED = 3 };
 

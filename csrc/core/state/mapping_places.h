@@ -5,6 +5,8 @@
 #include "state/kernel_accounting.h"
 #include "state/mappings.h"
 
+#define PT_MAPPING_SHARES 16u
+
 struct pt_mapping_place {
     uintptr_t address; /* atomic; 0: never used, 1: free again */
     uint32_t desc;
@@ -14,10 +16,11 @@ struct pt_mapping_place {
     uint32_t protection;
     uint32_t record;
     uint64_t length, offset;
-    struct pt_resident gone; /* of pages that are gone (MADV_DONTNEED, mremap) */
-    uint64_t dirty_before;   /* of the file, at the time of mmap */
-    uint64_t synced;         /* bytes that msync has made clean */
-    uint64_t dirty;          /* while areas are examined */
+    struct pt_resident gone;                   /* of pages that are gone (MADV_DONTNEED, mremap) */
+    uint64_t dirty_before;                     /* of the file, at the time of mmap */
+    uint64_t synced;                           /* bytes that msync has made clean */
+    uint64_t dirty;                            /* while areas are examined */
+    uint64_t dirty_at_fork[PT_MAPPING_SHARES]; /* of each share of an inherited mapping: bytes dirty in the file */
 };
 
 /* Another thread may be checking whether the place is free. */

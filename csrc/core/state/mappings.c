@@ -1,12 +1,13 @@
 /* The files that this process has mapped, and what is measured of each.
  *
- * Each mapping has an object in the log
- * (struct pt_mapping), which is completed when the mapping goes or the process ends.  An incomplete one was mapped
- * when its process was killed.  state/mapping_places.c finds a mapping by an address. */
+ * Each mapping has an object in the log (struct pt_mapping), which is completed when the mapping goes or the process
+ * ends.  An incomplete one was mapped when its process was killed.  state/mapping_places.c finds a mapping by an
+ * address. */
 #include "state/kernel_accounting.h"
 #include "state/mapping_places.h"
 #include "log/chunks.h"
 #include "log/ids.h"
+#include "state/descriptors.h"
 
 #include <string.h>
 #include <sys/mman.h>
@@ -18,6 +19,7 @@
 #define MOST_LISTED 65536u         /* objects of one process in the log: 5 MiB */
 #define LISTED_AT_FORK 64u         /* inherited mappings of a child that are listed at once */
 #define ALLOWANCE_AT_END 100000000 /* ns of measuring when the process ends */
+#define FDS_TRIED 256              /* where a descriptor of a mapped file is looked for */
 #define TRANSPORT (1u << 31)       /* a flag beside those of the log: see is_transport() */
 
 static uint32_t listed; /* objects of this process */
@@ -142,6 +144,69 @@ static void adopt(struct pt_mapping_place *m)
     list_object(m, pt.process, pt.process_id);
 }
 
+static bool writes_file(const struct pt_mapping_place *m)
+{
+    return m->flags & PT_MAPPING_SHARED && m->protection & PROT_WRITE;
+}
+
+/* A descriptor of the mapped file, of the same open file; -1: none is known. */
+static int descriptor_of(const struct pt_mapping_place *m)
+{
+    const struct pt_desc *d = pt_desc_at(m->desc);
+    for (int fd = 0; d && fd < FDS_TRIED; fd++) {
+        pt_fd_entry e = pt_fd_peek(fd);
+        uint32_t id = e & PT_FD_EXCLUDED ? 0 : pt_entry_id(e);
+        const struct pt_desc *one = id ? pt_desc_at(id) : NULL;
+        if (id && (id == m->desc || (one && one->root == d->root)))
+            return fd;
+    }
+    return -1;
+}
+
+static uint64_t share_of(const struct pt_mapping_place *m)
+{
+    uint64_t pages = (m->length + PT_PAGE - 1) / PT_PAGE;
+    return (pages + PT_MAPPING_SHARES - 1) / PT_MAPPING_SHARES * PT_PAGE;
+}
+
+/* A child's page tables are empty at first, but the kernel says of each page that it maps whether anybody has made it
+ * dirty.  So what is dirty at the fork is noted, share by share: a child often writes a share of its own. */
+static void note_dirt_at_fork(struct pt_mapping_place *m)
+{
+    uint64_t share = share_of(m);
+    m->dirty_before = 0;
+    memset(m->dirty_at_fork, 0, sizeof m->dirty_at_fork);
+    int fd = writes_file(m) && pt_measuring_affordable(PT_MEASURING_ALLOWANCE) ? descriptor_of(m) : -1;
+    if (fd < 0)
+        return;
+    int64_t since = pt_now_ns();
+    if (pt_dirty_cached_slow(fd, m->offset, m->length))
+        for (uint32_t i = 0; i < PT_MAPPING_SHARES && i * share < m->length; i++)
+            m->dirty_at_fork[i] = pt_dirty_cached_slow(fd, m->offset + i * share, share);
+    pt_measuring_took(since);
+}
+
+static bool any_dirt_at_fork(const struct pt_mapping_place *m)
+{
+    uint64_t any = 0;
+    for (uint32_t i = 0; i < PT_MAPPING_SHARES; i++)
+        any |= m->dirty_at_fork[i];
+    return any;
+}
+
+/* Of what was dirty at the fork, at most as much as this process has in its page tables. */
+static uint64_t others_dirt(const struct pt_mapping_place *m)
+{
+    uint64_t share = share_of(m), sum = 0;
+    for (uint32_t i = 0; i < PT_MAPPING_SHARES && i * share < m->length; i++) {
+        struct pt_resident now;
+        uint64_t left = m->length - i * share;
+        if (m->dirty_at_fork[i] && pt_resident_slow(pt_place_address(m) + i * share, left < share ? left : share, &now))
+            sum += m->dirty_at_fork[i] < now.touched ? m->dirty_at_fork[i] : now.touched;
+    }
+    return sum;
+}
+
 /* In a forked child.  If it is killed, its list must say what it has inherited.  A process may have mapped thousands of
  * files: of the others only those get an object that are measured. */
 void pt_mappings_forked(void)
@@ -151,13 +216,9 @@ void pt_mappings_forked(void)
     for (struct pt_mapping_place *m = NULL; left && (m = pt_place_next(m));)
         if (measurable(m)) {
             adopt(m);
+            note_dirt_at_fork(m);
             left--;
         }
-}
-
-static bool writes_file(const struct pt_mapping_place *m)
-{
-    return m->flags & PT_MAPPING_SHARED && m->protection & PROT_WRITE;
 }
 
 /* An area may cover a part of a mapping, or several mappings: each gets its own size at most. */
@@ -202,11 +263,13 @@ static void complete(struct pt_mapping_place *m, uint32_t how)
         return;
     struct pt_mapping *o = pt_at(m->object);
     /* Pages that were dirty before are not attributed to this mapping. */
-    uint64_t written = m->dirty > m->dirty_before ? m->dirty - m->dirty_before : 0;
+    uint64_t before = m->dirty_before + (m->dirty ? others_dirt(m) : 0);
+    uint64_t written = m->dirty > before ? m->dirty - before : 0;
     o->touched = m->gone.touched + now.touched;
     o->at_least = m->gone.at_least + now.at_least;
     o->written = m->synced + (writes_file(m) ? written : 0);
-    o->flags = m->flags | (m->gone.sampled || now.sampled ? PT_MAPPING_SAMPLED : 0);
+    o->flags =
+        m->flags | (m->synced ? PT_MAPPING_SYNCED : 0) | (m->gone.sampled || now.sampled ? PT_MAPPING_SAMPLED : 0);
     __atomic_store_n(&o->measured, known ? how : PT_MEASURING_SKIPPED, __ATOMIC_RELEASE);
 }
 
@@ -276,6 +339,10 @@ void pt_mapping_after_sync(struct pt_mapping_place *m, uint64_t dirty_before)
     uint64_t foreign = cleaned < m->dirty_before ? cleaned : m->dirty_before;
     m->synced += cleaned - foreign;
     m->dirty_before -= foreign;
+    if (cleaned && any_dirt_at_fork(m)) { /* of relatives, who see it no more: it counts here, if not there */
+        m->flags |= PT_MAPPING_SYNCED_OTHERS;
+        memset(m->dirty_at_fork, 0, sizeof m->dirty_at_fork);
+    }
     pt_measuring_took(since);
 }
 
