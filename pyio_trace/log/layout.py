@@ -203,7 +203,7 @@ STRING = np.dtype([("heap", HEAP), ("base", "<u4"), ("length", "<u4")], align=Tr
 FRAME = np.dtype([("code", "<u4"), ("line", "<u4")], align=True)
 STACK = np.dtype([("heap", HEAP), ("count", "<u4"), ("truncated", "<u2"), ("submitters", "<u2")], align=True)
 CODE = np.dtype(
-    [("heap", HEAP), ("file", "<u4"), ("function", "<u4"), ("first_line", "<u4"), ("reserved", "<u4")], align=True
+    [("heap", HEAP), ("file", "<u4"), ("function", "<u4"), ("first_line", "<u4"), ("line_table", "<u4")], align=True
 )
 DESC = np.dtype(
     [
@@ -352,6 +352,7 @@ PROCESS_ENTRY = np.dtype(
         ("script_since", "<u8"),
         ("namespace_inode", "<u8"),
         ("outer_pid", "<u4"),
+        ("sent", "<u4"),
         ("asked_from", "<u4"),
     ],
     align=True,

@@ -307,6 +307,7 @@ struct pt_process { /* at the start of a process chunk; counters follow at PT_CO
     /* st_ino of /proc/PID/ns/pid where pid and ppid count in another pid namespace than the log's; 0: they do not. */
     uint64_t namespace_inode;
     uint32_t outer_pid;  /* then, its number in the log's namespace; 0: not known */
+    uint32_t sent;       /* newest struct pt_loaded of code that it has pickled for others; 0: none */
     uint32_t asked_from; /* of what a fork server has forked: the stack that asked for it; 0: not known */
 };
 enum pt_accounts {

@@ -86,7 +86,7 @@ struct pt_code {
     uint32_t file;     /* string */
     uint32_t function; /* string: the qualified name */
     uint32_t first_line;
-    uint32_t reserved;
+    uint32_t line_table; /* hash of its line table; 0: not known */
 };
 
 enum pt_desc_kind {
@@ -127,10 +127,10 @@ struct pt_desc { /* a descriptor number of one process, from open or dup to clos
  * LOST: positions of this description are unknown. */
 enum pt_gap { PT_GAP_NONE = 0, PT_GAP_RESUMED = 1, PT_GAP_LOST = 2 };
 
-struct pt_loaded { /* a library that was patched in a process */
+struct pt_loaded { /* a library that was patched in a process, or code that it has sent to others */
     struct pt_heap heap;
     uint32_t previous; /* next older one of the process */
-    uint32_t path;     /* string */
+    uint32_t path;     /* string; of code that was sent: its id */
 };
 
 /* Sums over operations of the same process, thread, operation, file, stack,

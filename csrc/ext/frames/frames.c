@@ -91,6 +91,14 @@ static uint32_t string_of(PyObject *text)
     return wide_string_of(text);
 }
 
+static uint32_t line_table_hash(const PyCodeObject *code)
+{
+    const PyObject *table = code->co_linetable;
+    if (!table || !PyBytes_Check(table))
+        return 0;
+    return (uint32_t)pt_hash_bytes(((const PyBytesObject *)table)->ob_sval, (size_t)Py_SIZE(table), 0x4c54) | 1;
+}
+
 static uint32_t code_id(PyCodeObject *code)
 {
     uint64_t hash = frame_value(code, code) ^ 0x434f4445ull;
@@ -106,10 +114,34 @@ static uint32_t code_id(PyCodeObject *code)
     c->file = file;
     c->function = function;
     c->first_line = (uint32_t)code->co_firstlineno;
+    c->line_table = line_table_hash(code);
     pt_heap_publish(c, PT_HEAP_CODE);
     id = pt_id_of(c);
     pt_intern_add(hash, id);
     return id;
+}
+
+#define MOST_SENT 4096u
+
+void pt_frames_note_sent(PyObject *object)
+{
+    static uint32_t noted_by, noted;
+    if (!PyCode_Check(object) || !pt.process_id)
+        return;
+    PyCodeObject *code = (PyCodeObject *)object;
+    noted = noted_by == pt.process_id ? noted : 0;
+    noted_by = pt.process_id;
+    uint64_t hash = (frame_value(code, code) ^ 0x53454e54ull ^ (uint64_t)pt.process_id << 32) | 1;
+    uint32_t id = noted < MOST_SENT && !pt_intern_find(hash) ? code_id(code) : 0;
+    struct pt_loaded *o = id ? pt_heap_alloc_slow(sizeof *o) : NULL;
+    if (!o)
+        return;
+    o->path = id;
+    o->previous = pt.process->sent;
+    pt_heap_publish(o, PT_HEAP_LOADED);
+    pt.process->sent = pt_id_of(o);
+    pt_intern_add(hash, id);
+    noted++;
 }
 
 static bool starts_with(PyObject *text, const char *start)

@@ -1,9 +1,10 @@
 /* Watched functions that hand context over: starting a thread, running an event loop's handle, and giving a callback to
- * the loop of another thread.  None is an operation of its own. */
+ * the loop of another thread.  Besides, pickling code for another process.  None is an operation of its own. */
 #include "watch/hand_over.h"
 
 #include "context/context.h"
 #include "context/work_items.h"
+#include "frames/frames.h"
 
 #include "core.h"
 
@@ -166,6 +167,8 @@ PyObject *pt_hand_over(enum pt_role role, const struct pt_invocation *call)
         return run_handle(t, call);
     if (t && role == PT_ROLE_SCHEDULES)
         return schedule(t, call);
+    if (t && role == PT_ROLE_SENDS_CODE && pt_positional(call))
+        pt_frames_note_sent(call->args[0]);
     if (t && role == PT_ROLE_RUNS_IN_CONTEXT)
         return run_in_context(t, call);
     if (t && role == PT_ROLE_STARTS_THREAD && t->parent)

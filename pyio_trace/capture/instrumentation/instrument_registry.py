@@ -47,7 +47,9 @@ CARRIERS = {
     "concurrent.futures.thread": "ThreadPoolExecutor", "threading": "threads", "asyncio.events": "asyncio tasks",
     "asyncio.base_events": "asyncio callbacks", "uvloop.loop": "uvloop tasks", "contextvars": "trio tasks, contexts",
 }  # fmt: skip
-_STARTS, _STEPS, _SUBMITS, _ENTERS = 1, 2, 4, 7  # enum pt_role in csrc/ext/watch/target.h
+_STARTS, _STEPS, _SUBMITS, _ENTERS, _SENDS = 1, 2, 4, 7, 8  # enum pt_role in csrc/ext/watch/target.h
+#: Copies of cloudpickle.  From 3.1.2 on, the code that it sends is of no file; the sender notes which one it was.
+_CLOUDPICKLE = tuple(f"{package}cloudpickle.cloudpickle" for package in ("", "joblib.externals.", "pyspark.", "ray."))
 
 _states: "dict[str, tuple[str, str]]" = {}  # by name: one of the states above, and the reason
 _disarm: "list[tuple[str, Callable[[], object]]]" = []
@@ -74,6 +76,8 @@ def start(chosen: str, known: "dict[str, str]") -> None:
         import_hooks.watch(name, _armer(name, where))
     for name in CARRIERS:
         import_hooks.watch(name, _carry)
+    for name in _CLOUDPICKLE:
+        import_hooks.watch(name, _note_sent_code)
     import_hooks.time_imports()
 
 
@@ -283,6 +287,12 @@ def _carry(module: "ModuleType") -> None:
     elif native.core is not None and native.core.watch_context_switches(module):  # uvloop.loop
         _hands_over(name, module.Loop.__dict__.get("call_soon_threadsafe"), _SUBMITS)
         _carrying.add(name)
+
+
+def _note_sent_code(module: "ModuleType") -> None:
+    reduce = getattr(module, "_code_reduce", None)
+    if reduce is not None and native.core is not None:
+        native.core.watch(reduce, "", role=_SENDS)
 
 
 def _carry_in_executor(module: "ModuleType") -> None:

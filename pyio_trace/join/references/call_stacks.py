@@ -25,6 +25,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from pyio_trace.join.references.sent_code import DYNAMIC, SentCode
 from pyio_trace.log.heap import Heap, HeapSlots
 from pyio_trace.log.sorting import find
 
@@ -139,9 +140,11 @@ class Stacks:
     changes values of site, submitted, in_import or stack to those of forked processes.
     """
 
-    def __init__(self, heap: Heap, slots: HeapSlots, used: NDArray[np.int64], forks: Sequence[int] = ()) -> None:
+    def __init__(
+        self, heap: Heap, slots: HeapSlots, used: NDArray[np.int64], sent: SentCode, forks: Sequence[int] = ()
+    ) -> None:
         """forks: ids of the stacks at which processes were forked."""
-        self._heap = heap
+        self._heap, self._sent = heap, sent
         self._cut = [_CutStacks((heap.frames(identity) or ([], False))[0]) for identity in forks]
         self._used = used.tolist()
         self._at = slots.of(used.astype(np.uint32))
@@ -316,6 +319,8 @@ class Stacks:
         if identity not in self._codes:
             found = self._heap.code(identity)
             file, function = ("?", "?") if found is None else (self._text(found[0]), self._text(found[1]))
+            origin = self._sent.file_of(identity, function) if file == DYNAMIC else 0
+            file = self._text(origin) if origin else file
             self._codes[identity] = _Code(
                 file, function, in_library(file), _INSTALLED.search(file) is not None, in_pyio_trace(file),
                 in_import_machinery(file), begins_import(file, function), is_foreign(file),

@@ -32,6 +32,7 @@ from pyio_trace.join.references.call_stacks import Stacks
 from pyio_trace.join.references.commands import Commands
 from pyio_trace.join.references.file_table import Files
 from pyio_trace.join.references.log_parts import LogParts
+from pyio_trace.join.references.sent_code import SentCode
 from pyio_trace.join.tables.detail_column import Details, outputs_of
 from pyio_trace.join.tables.first_pass import FirstPass
 from pyio_trace.light_dataclass import dataclass
@@ -108,7 +109,7 @@ class LogTables:
 
     @cached_property
     def stacks(self) -> Stacks:
-        return Stacks(self.heap, self.slots, self.scan.stacks, self._forks[0])
+        return Stacks(self.heap, self.slots, self.scan.stacks, SentCode(self.log, self.heap), self._forks[0])
 
     @cached_property
     def _forks(self) -> tuple[list[int], NDArray[np.int8]]:
