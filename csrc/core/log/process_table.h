@@ -12,6 +12,7 @@ struct pt_process *pt_process_at(uint32_t id); /* NULL: no entry can be there */
 struct pt_process *pt_process_find(uint32_t pid);
 struct pt_process *pt_process_started_by(uint32_t record);
 bool pt_process_exists(const struct pt_process *p); /* is there a process with its id now? */
+void pt_process_describe_like(struct pt_process *p, const struct pt_process *other); /* its program is the same */
 bool pt_process_has_ended(const struct pt_process *p);
 bool pt_process_others_live(void);
 bool pt_process_others_awaited(void);
