@@ -9,6 +9,7 @@
 
 #include <errno.h>
 #include <signal.h>
+#include <string.h>
 
 struct pt_process pt_unlisted_process;
 
@@ -106,6 +107,15 @@ bool pt_process_enter(uint32_t start, uint32_t started_by, uint32_t pid, uint32_
     *process = p;
     *process_id = id;
     return true;
+}
+
+void pt_process_describe_like(struct pt_process *p, const struct pt_process *other)
+{
+    if (p == &pt_unlisted_process || other == &pt_unlisted_process)
+        return;
+    memcpy(p->executable, other->executable, sizeof p->executable);
+    p->argv_length = other->argv_length;
+    memcpy(p->argv, other->argv, sizeof p->argv);
 }
 
 bool pt_process_has_ended(const struct pt_process *p)

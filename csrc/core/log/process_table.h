@@ -14,6 +14,7 @@ bool pt_process_is_us(const struct pt_process *p);
 void pt_namespace_forked(uint32_t parent); /* finds out the namespace of a forked child; parent: its id in the log */
 struct pt_process *pt_process_started_by(uint32_t record);
 bool pt_process_exists(const struct pt_process *p); /* is there a process with its id now? */
+void pt_process_describe_like(struct pt_process *p, const struct pt_process *other); /* its program is the same */
 bool pt_process_has_ended(const struct pt_process *p);
 bool pt_process_others_live(void);
 bool pt_process_others_awaited(void);

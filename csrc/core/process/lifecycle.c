@@ -132,14 +132,12 @@ void pt_enter_forked_child(void)
         p->loaded = from->loaded;
         p->stack_state = from->stack_state;
         p->blind = from->blind;
-        p->argv_length = from->argv_length;
         p->global_rank = from->global_rank; /* but not the name, which is its parent's own */
         p->local_rank = from->local_rank;
         p->world_size = from->world_size;
         memcpy(p->version, from->version, sizeof p->version);
         memcpy(p->note, from->note, sizeof p->note);
-        memcpy(p->executable, from->executable, sizeof p->executable);
-        memcpy(p->argv, from->argv, sizeof p->argv);
+        pt_process_describe_like(p, from);
     }
     pt_threads_after_fork();
 }
