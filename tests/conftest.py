@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from tests.support import frameworks, sanitizers, surroundings
+from tests.support import frameworks, pythons, sanitizers, surroundings
 from tests.support.outcomes import Outcomes
 from tests.support.programs import Runner
 
@@ -45,8 +45,10 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
     return report
 
 
+@pytest.hookimpl(tryfirst=True)  # before pytest chooses by marks
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     for item in items:
+        pythons.mark(item)
         if missing := frameworks.missing(item):
             item.add_marker(pytest.mark.skip(reason=missing))
     if config.getoption("--sanitized"):

@@ -70,7 +70,8 @@ class Trait:
     SHAPE_COMMAND,
     SHAPE_WAIT,
     SHAPE_CPU,
-) = range(16)
+    SHAPE_RAISED,
+) = range(17)
 
 CHUNK_MAGIC = 0x4B4E484349595021
 #: How many process chunks find room on a full disk.
@@ -90,6 +91,7 @@ NO_BYTES = 0xFFFFFFFF
 
 HEAP_STRING, HEAP_STACK, HEAP_CODE, HEAP_DESC, HEAP_MAPPING, HEAP_PROFILE, HEAP_LOADED = range(1, 8)
 MAPPING_SHARED, MAPPING_POPULATED, MAPPING_SAMPLED, MAPPING_PARTLY, MAPPING_INHERITED = 1, 2, 4, 8, 16
+MAPPING_SYNCED, MAPPING_SYNCED_OTHERS = 32, 64
 NOT_MEASURED, MEASURED_AT_MUNMAP, MEASURED_AT_END, MEASURING_SKIPPED = range(4)
 GAP_NONE, GAP_RESUMED, GAP_LOST = 0, 1, 2
 PROFILE_SIZE = 112
@@ -348,6 +350,8 @@ PROCESS_ENTRY = np.dtype(
         ("imports", "<u4"),
         ("import_ticks", "<u8"),
         ("script_since", "<u8"),
+        ("namespace_inode", "<u8"),
+        ("outer_pid", "<u4"),
         ("sent", "<u4"),
         ("asked_from", "<u4"),
     ],

@@ -66,6 +66,20 @@ def test_the_site_is_the_submitters_where_the_thread_has_none(tmp_path: Path) ->
     assert site_of(tmp_path, [THREAD], [LIBRARY], [THREAD])[:2] == (THREAD, False)
 
 
+def test_a_package_before_the_standard_library(tmp_path: Path) -> None:
+    # GIVEN a thread of a package, which uses the standard library WHEN nobody has a line of the program's
+    # THEN the site is the package's innermost line, whatever is beneath or above it; else the standard library's
+    standard, other = "/usr/lib/python3.12/pathlib.py", "/venv/lib/python3.12/site-packages/fsspec/local.py"
+    frozen = ("<frozen os>", "makedirs")
+    assert site_of(tmp_path, [standard, LIBRARY, THREAD])[:2] == (LIBRARY, False)
+    assert site_of(tmp_path, [standard, other, standard, LIBRARY, THREAD])[:2] == (other, False)
+    assert site_of(tmp_path, [frozen, (LIBRARY, "f")])[:2] == (LIBRARY, False)
+    assert site_of(tmp_path, [OURS[0], standard, LIBRARY, THREAD])[:2] == (LIBRARY, False)
+    assert site_of(tmp_path, [standard, OURS[0], THREAD])[:2] == (standard, False)
+    # AND a line of the program's comes first, also of the one who submitted the work
+    assert site_of(tmp_path, [standard, LIBRARY, THREAD], [THREAD, OWN])[:2] == (OWN, True)
+
+
 def test_submitters_of_a_damaged_log_are_not_believed(tmp_path: Path) -> None:
     # GIVEN a stack that names submitters which are not there, and more of them than it has room for WHEN it is read
     writer = LogWriter()

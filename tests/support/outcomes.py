@@ -2,7 +2,7 @@
 
 {"counts": {"passed": N, "failed": N, "skipped": N},
  "failed": {NODEID: {"text": the failure, "load": the machine's load average of the last minute}},
- "seconds": {FILE: of its tests}}
+ "seconds": {NODEID: of its phases}}
 
 The file is there only once the session has ended by itself: one that died leaves none.
 """
@@ -29,7 +29,7 @@ class Outcomes:
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """A phase of a test: it has failed if any of its three did."""
-        self.seconds[report.nodeid.partition("::")[0]] += report.duration
+        self.seconds[report.nodeid] += report.duration
         if report.failed:
             self._fail(report)
         elif report.skipped or report.when == "call":

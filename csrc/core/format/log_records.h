@@ -11,8 +11,8 @@
 #define PT_EMPTY 0u
 #define PT_BEGUN 1u
 #define PT_DONE 2u
-#define PT_FAILED 0x04u /* result is an errno */
-#define PT_WIDE 0x08u   /* size or result did not fit; an EXT record has both */
+#define PT_FAILED 0x04u /* result is an errno; 0: an exception without one, see PT_SHAPE_RAISED */
+#define PT_WIDE 0x08u   /* size or result did not fit, or it failed after a part; an EXT record has both */
 #define PT_COALESCED \
     0x10u /* several similar calls; aux: how many; offset: ticks from first begin to last end; duration: sum */
 #define PT_LINK_SHIFT 5 /* 3 bits: enum pt_link */
@@ -196,7 +196,9 @@ enum pt_mapping_flag {
     PT_MAPPING_POPULATED = 2,
     PT_MAPPING_SAMPLED = 4,
     PT_MAPPING_PARTLY = 8,
-    PT_MAPPING_INHERITED = 16
+    PT_MAPPING_INHERITED = 16,
+    PT_MAPPING_SYNCED = 32,       /* `written` includes what was synced */
+    PT_MAPPING_SYNCED_OTHERS = 64 /* ... some of it perhaps made dirty by a relative */
 };
 enum pt_measured { PT_NOT_MEASURED = 0, PT_MEASURED_AT_MUNMAP = 1, PT_MEASURED_AT_END = 2, PT_MEASURING_SKIPPED = 3 };
 

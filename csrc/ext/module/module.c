@@ -46,6 +46,8 @@ static PyMethodDef methods[] = {
     {"asked_from", pt_module_asked_from, METH_O,
      "asked_from(stack): the stack, of another process, that asked a server for this process"},
     {"stack", pt_module_stack, METH_NOARGS, "stack(): the id of the current stack in the log; 0: none"},
+    {"say", pt_module_say, METH_O,
+     "say(text): a line on stderr, or a note where that is another file than at the start"},
     {"name_process", pt_module_name_process, METH_VARARGS,
      "name_process(kind, name): what the process table calls this process"},
     {"pause", pt_module_pause, METH_O, "pause(on): while on, record nothing"},

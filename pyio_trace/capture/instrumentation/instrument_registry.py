@@ -25,7 +25,7 @@ import sys
 
 from pyio_trace import native
 from pyio_trace.capture.instrumentation import import_hooks
-from pyio_trace.errors import ConfigError, say
+from pyio_trace.errors import ConfigError
 from pyio_trace.values import did_you_mean
 
 TYPE_CHECKING = False
@@ -97,7 +97,7 @@ def stop() -> None:
         except BaseException as problem:
             if _came_from_outside(problem):
                 raise
-            say(f"the instrument {name} could not be undone: {type(problem).__name__}: {problem}")
+            native.say(f"the instrument {name} could not be undone: {type(problem).__name__}: {problem}")
     _states.clear()
 
 

@@ -35,7 +35,7 @@ from pyio_trace.log.layout import Trait
 from pyio_trace.log.live import LiveLog
 from pyio_trace.log.sorting import distinct
 
-_COMPLETING = (layout.SHAPE_EXT, layout.SHAPE_OUTPUT, layout.SHAPE_CPU)
+_COMPLETING = (layout.SHAPE_EXT, layout.SHAPE_OUTPUT, layout.SHAPE_CPU, layout.SHAPE_RAISED)
 _NONE = np.empty(0, np.int64)
 _KINDS = ("objects", "stacks", "span_names", "span_details", "second_paths")
 
@@ -133,9 +133,15 @@ class FirstPass:
         self.wide = WideValues(records[shape == layout.SHAPE_EXT])
         self.targets = Completions(records[shape == layout.SHAPE_OUTPUT])
         self.cpu = Completions(records[shape == layout.SHAPE_CPU])
+        raised = records[shape == layout.SHAPE_RAISED]
+        self.raised = Completions(raised)
+        self.exceptions = distinct(raised["offset"])
 
     def _bytes_of(self, rows: list[WideRow]) -> list[ProcessBytes]:
-        _, results, known = self.wide.of(np.array([row.id for row in rows], np.int64))
+        ids = np.array([row.id for row in rows], np.int64)
+        _, results, known = self.wide.of(ids)
+        failed = np.array([row.failed for row in rows], np.bool_)
+        results = np.where(failed, self.wide.moved_by_failed(ids), results)
         return [
             ProcessBytes(
                 row.process,
@@ -175,8 +181,9 @@ class FirstPass:
                 self.spans.summed = True
             return _BlockFindings(op_counts, completing, _NONE, _NONE, [], *bytes_in(block, self._words), nested)
         durations = distinct(records["offset"][(block.flags & layout.COALESCED) != 0])
-        if present & Trait.MOVES_POSITION:
-            events = events + transfers_and_seeks(block, traits, slots, self._slots)
+        settles = self._words.settles_stream if op_counts[self._words.settles_stream].any() else None
+        if present & Trait.MOVES_POSITION or settles is not None:
+            events = events + transfers_and_seeks(block, traits, slots, self._slots, settles)
         if self._lost_until:
             events = events + self._openings(block)
         moved, wide_rows = bytes_in(block, self._words)
