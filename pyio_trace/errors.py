@@ -59,7 +59,7 @@ def printable(text: str) -> str:
 
 
 def say(text: str) -> None:
-    """Write a line to the traced program's stderr, bypassing its buffers."""
+    """Write a line to stderr, bypassing its buffers.  In a traced program use native.say()."""
     try:
         os.write(2, f"pyio-trace: {printable(text)}\n".encode(errors="backslashreplace"))
     except OSError:

@@ -52,7 +52,7 @@ OPERATIONS: tuple[Column, ...] = (
     Column("file_offset", "int64", True, "bytes from the start of the file; null: none, or unknown"),
     Column("bytes_requested", "int64", True, "bytes that the call was to move; null: none"),
     Column("bytes_moved", "int64", True, "bytes that the call moved; null: it moves none, or is in flight"),
-    Column("errno", "int32", False, "0, or the error number"),
+    Column("errno", "int32", False, "0, or the error number; -1: an exception without one"),
     Column("site", "dictionary", True, "innermost Python line outside libraries, file:line:function"),
     Column("call_stack", "dictionary", True, "the whole stack, outermost frame first, separated by ;"),
     Column("calls", "int32", False, "how many like calls this row stands for"),
@@ -77,7 +77,7 @@ OPERATIONS: tuple[Column, ...] = (
 
 #: Further columns, which operations() and batches() give only by name.
 INTERNAL: tuple[Column, ...] = (
-    Column("imported", "bool", False, "issued by Python's import machinery, or by an interpreter that starts"),
+    Column("imported", "bool", False, "issued by an import, or by an interpreter that starts"),
     Column("in_transfer", "bool", False, "a request around it in its process moves bytes", later=True),
     Column("in_import", "bool", False, "made while a module of a library is imported, by whichever code", later=True),
 )

@@ -20,7 +20,7 @@ from pyio_trace.config import (
     isolated,
     load,
 )
-from pyio_trace.errors import CaptureError, ConfigError, say
+from pyio_trace.errors import CaptureError, ConfigError, PyioTraceError
 from pyio_trace.output import log_paths
 from pyio_trace.values import MODES, did_you_mean
 
@@ -104,6 +104,7 @@ class Trace(Run):
     def start(self) -> Self:
         """Start tracing.  If it raises ConfigError or CaptureError, nothing has changed."""
         live, final = log_paths(self._config.output, self._script, check_live=False)
+        _import_for_the_end(final)
         started = tracer.start(self._config, live, final, create=True)
         self._live, self._final, self.path = started.live, started.final, started.live
         if native.core is not None:
@@ -121,7 +122,7 @@ class Trace(Run):
         if self._live is None:
             return
         live, self._live = self._live, None
-        tracer.stop()
+        tracer.stop()  # first of all: whatever else fails, the program is as it was
         if self._final is not None and self._owner == os.getpid():
             from pyio_trace.join.pack.end_of_run import EndedLog, Identity, finish_log, messages_about
 
@@ -129,7 +130,7 @@ class Trace(Run):
             self.path = result.path
             if not self._config.quiet:
                 for line in messages_about(result, self._final, live):
-                    say(line)
+                    native.say(line)
 
     def __enter__(self) -> Self:
         return self.start()
@@ -137,7 +138,32 @@ class Trace(Run):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.stop()
+        """Stop tracing.  Never raises: if the log cannot be packed, one line says so, and the live log stays."""
+        live = self._live
+        try:
+            self.stop()
+        except Exception as problem:
+            from pyio_trace.capture.instrumentation.exception_origin import came_from_outside
+
+            if came_from_outside(problem):  # a signal handler of the program has raised it
+                raise
+            if not self._config.quiet:
+                said = str(problem) if isinstance(problem, PyioTraceError) else f"{type(problem).__name__}: {problem}"
+                lost = isinstance(problem, PyioTraceError) and problem.slug == "log-lost"
+                native.say(said if lost else f"{said}; the live log stays: {live}")
+
+
+def _import_for_the_end(final: str | None) -> None:
+    """Import what stop() needs: by then the program may be unable to import or open anything."""
+    from pyio_trace.capture.instrumentation import exception_origin  # noqa: F401
+
+    if final is not None:
+        try:
+            import pyarrow._parquet  # noqa: F401
+
+            from pyio_trace.join.pack import end_of_run  # noqa: F401
+        except ImportError:
+            pass  # the end says so
 
 
 def trace(

@@ -13,6 +13,7 @@
 #include "base/clock.h"
 #include "base/hash.h"
 #include "base/memory.h"
+#include "base/messages.h"
 #include "base/options.h"
 #include "base/state.h"
 #include "base/sys.h"

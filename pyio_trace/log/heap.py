@@ -154,8 +154,16 @@ class Heap:
             return None
         return found[2], found[3]
 
+    def code_key(self, identity: int) -> tuple[int, int]:
+        """A code object's first line, and the hash of its line table (0: not known)."""
+        found = self._object(identity, layout.HEAP_CODE)
+        if found is None or found[1] < layout.CODE.itemsize:
+            return 0, 0
+        first_line, line_table = struct.unpack_from("<2I", self._view, found[0] + 16)
+        return first_line, line_table
+
     def loaded(self, identity: int) -> tuple[int, int] | None:
-        """An entry of the list of loaded libraries: (id of the entry before it, string id of the path)."""
+        """An entry of a list of loaded libraries or of sent code: (id of the entry before, id of the path or code)."""
         found = self._object(identity, layout.HEAP_LOADED)
         return None if found is None else (found[2], found[3])
 

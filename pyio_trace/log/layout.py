@@ -70,7 +70,8 @@ class Trait:
     SHAPE_COMMAND,
     SHAPE_WAIT,
     SHAPE_CPU,
-) = range(16)
+    SHAPE_RAISED,
+) = range(17)
 
 CHUNK_MAGIC = 0x4B4E484349595021
 #: How many process chunks find room on a full disk.
@@ -85,10 +86,12 @@ FAILED = 0x04
 WIDE = 0x08
 COALESCED = 0x10
 LINK_SHIFT = 5
+LINK_STARTED = 5  # PT_LINK_STARTED: Link.CONTEXT, of a thread that was started in the span, until the span ends
 NO_BYTES = 0xFFFFFFFF
 
 HEAP_STRING, HEAP_STACK, HEAP_CODE, HEAP_DESC, HEAP_MAPPING, HEAP_PROFILE, HEAP_LOADED = range(1, 8)
 MAPPING_SHARED, MAPPING_POPULATED, MAPPING_SAMPLED, MAPPING_PARTLY, MAPPING_INHERITED = 1, 2, 4, 8, 16
+MAPPING_SYNCED, MAPPING_SYNCED_OTHERS = 32, 64
 NOT_MEASURED, MEASURED_AT_MUNMAP, MEASURED_AT_END, MEASURING_SKIPPED = range(4)
 GAP_NONE, GAP_RESUMED, GAP_LOST = 0, 1, 2
 PROFILE_SIZE = 112
@@ -200,7 +203,7 @@ STRING = np.dtype([("heap", HEAP), ("base", "<u4"), ("length", "<u4")], align=Tr
 FRAME = np.dtype([("code", "<u4"), ("line", "<u4")], align=True)
 STACK = np.dtype([("heap", HEAP), ("count", "<u4"), ("truncated", "<u2"), ("submitters", "<u2")], align=True)
 CODE = np.dtype(
-    [("heap", HEAP), ("file", "<u4"), ("function", "<u4"), ("first_line", "<u4"), ("reserved", "<u4")], align=True
+    [("heap", HEAP), ("file", "<u4"), ("function", "<u4"), ("first_line", "<u4"), ("line_table", "<u4")], align=True
 )
 DESC = np.dtype(
     [
@@ -347,6 +350,10 @@ PROCESS_ENTRY = np.dtype(
         ("imports", "<u4"),
         ("import_ticks", "<u8"),
         ("script_since", "<u8"),
+        ("namespace_inode", "<u8"),
+        ("outer_pid", "<u4"),
+        ("sent", "<u4"),
+        ("asked_from", "<u4"),
     ],
     align=True,
 )

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from pyio_trace.analysis.reducer import found, scan
 from pyio_trace.analysis.scan.filters import Filter, check, restrict
 from pyio_trace.analysis.scan.prefetch import read_ahead
 from pyio_trace.analysis.summary.summarize import summarize
@@ -16,6 +17,7 @@ from pyio_trace.errors import ConfigError
 from pyio_trace.join.sources.facade import Log
 from pyio_trace.join.sources.opening import open_log
 from tests.support.logwriter import LogWriter
+from tests.support.programs import Runner, succeeded
 from tests.support.smallrun import START, small_run
 
 
@@ -122,3 +124,47 @@ def test_reading_ahead_hands_errors_on_and_stops() -> None:
     assert next(ahead) == 0
     ahead.close()  # leaves no thread behind that waits for ever
     assert list(read_ahead(iter(()))) == []
+
+
+RENAMES = """
+import ctypes, os
+here = os.open(".", os.O_RDONLY)
+for size in (100, 200, 300):  # a log is rotated
+    if os.path.exists("log.1"): os.rename("log.1", "log.2")
+    if os.path.exists("log"): os.rename("log", "log.1")
+    with open("log", "wb", 0) as file: file.write(b"x" * size)
+with open("old", "wb", 0) as file:  # written under a name that it has no longer
+    os.rename("old", "new")
+    file.write(b"x" * 400)
+for n in range(2):  # and back
+    with open("there", "wb", 0) as file: file.write(b"x" * 250)
+    os.rename("there", "back"); os.rename("back", "there")
+nameless = os.open(".", os.O_TMPFILE | os.O_RDWR)
+os.write(nameless, b"x" * 600)
+os.link(f"/proc/self/fd/{nameless}", "named", dst_dir_fd=here)
+os.write(nameless, b"x" * 100)
+os.close(nameless)
+second = os.open(".", os.O_TMPFILE | os.O_RDWR)
+os.write(second, b"x" * 800)
+if ctypes.CDLL(None).linkat(second, b"", -100, b"empty", 0x1000):  # AT_FDCWD, AT_EMPTY_PATH: not allowed to everybody
+    os.link(f"/proc/self/fd/{second}", "empty", dst_dir_fd=here)
+os.link("log", "other")  # has both names
+"""
+
+
+@pytest.mark.parametrize("name", ["run.pyio", "run.parquet"])
+def test_a_file_is_called_by_the_name_it_was_renamed_to(program: Runner, name: str) -> None:
+    # GIVEN files that were renamed, or first had no name WHEN they are listed, by each way there is
+    log = succeeded(program.traced(RENAMES, log=name)).log
+    (view,) = scan(log, [found()["by_file"]()])
+    ways = [
+        [(row["path"], row["written"]) for row in by_file(log).to_pylist()],
+        [(file.path, file.written) for file in summarize(log, top=99).files],
+        [(row.key, row.written_bytes) for row in view.rows],
+    ]
+    # THEN each has the name that it had in the end
+    folder = str(program.folder)
+    for way in ways:
+        assert {Path(path).name: size for path, size in way if size and path.startswith(folder)} == {
+            "log.2": 100, "log.1": 200, "log": 300, "new": 400, "there": 500, "named": 700, "empty": 800,
+        }  # fmt: skip

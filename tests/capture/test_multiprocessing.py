@@ -60,6 +60,51 @@ def test_pool(program: Runner, data: Path, method: str, end: str) -> None:
     assert outcome.stderr == ""
 
 
+LINES = """\
+import multiprocessing, os, sys
+from concurrent.futures import ProcessPoolExecutor
+
+def own(pipe):
+    pipe.send(os.getpid())
+
+def pid(_):
+    return os.getpid()
+
+class Worker(multiprocessing.get_context("METHOD").Process):
+    def run(self):
+        own(self._args[0])
+
+if __name__ == "__main__":
+    context = multiprocessing.get_context("METHOD")
+    ours, theirs = context.Pipe()
+    process = context.Process(target=own, args=[theirs])
+    process.start()  # process
+    print("process", ours.recv())
+    process.join()
+    process = Worker(args=[theirs])
+    process.start()  # subclass
+    print("subclass", ours.recv())
+    process.join()
+    with context.Pool(1) as pool:  # pool
+        print("pool", *pool.map(pid, [0]))
+    with ProcessPoolExecutor(1, mp_context=context) as pool:
+        print("executor", pool.submit(pid, 0).result())  # executor
+"""
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_lines_that_started_processes(program: Runner, method: str) -> None:
+    # GIVEN processes started by start(), of a subclass too, by a pool and by an executor
+    text = LINES.replace("METHOD", method)
+    # WHEN it is run traced THEN each comes from the line of the program that asked for it, also of a fork server
+    outcome = succeeded(program.traced(text))
+    for name, pid in (line.split() for line in outcome.stdout.splitlines()):
+        (line,) = [number for number, line in enumerate(text.splitlines(), 1) if line.endswith(f"# {name}")]
+        entry = outcome.process(int(pid))
+        assert entry["site"].endswith(f"program.py:{line}:<module>"), name
+        assert f"program.py:{line}:<module>" in entry["call_stack"], name
+
+
 def test_pool_that_inherits_a_descriptor(program: Runner, data: Path) -> None:
     # GIVEN a pool of forked workers that read through a descriptor of their parent's, by place and in turn
     text = """\

@@ -377,3 +377,60 @@ assert state() == before
 """
     )
     assert succeeded(program.bare(text, env=BOUND)).stdout.split() == ["no-such-folder", "unwritable-log", "log-exists"]
+
+
+#: What a program does to itself inside a block that ends all the same.
+TAKEN = {
+    "imports and files, by an audit hook": "locked = True",
+    "descriptors": "resource.setrlimit(resource.RLIMIT_NOFILE, (3, 64))",
+    "the import path": "sys.path[:] = []; sys.path_importer_cache.clear(); sys.meta_path[:] = []",
+}
+
+
+@pytest.mark.parametrize("log", ["run.pyio", "run.parquet"])
+@pytest.mark.parametrize("taken", TAKEN)
+def test_what_the_end_needs_is_taken(program: Runner, tmp_path: Path, taken: str, log: str) -> None:
+    # GIVEN a block in which nothing can be imported or opened any more
+    text = f"""\
+import os, resource, sys, pyio_trace
+locked = False
+def hook(event, arguments):
+    if locked and (event in ("import", "open") or event.startswith("os.listdir")): raise PermissionError(event)
+sys.addaudithook(hook)
+before = dict(os.environ)
+with pyio_trace.trace({log!r}) as run:
+    os.mkdir("made")
+    {TAKEN[taken]}
+print({{**os.environ}} == before, pyio_trace.current_run(), os.path.basename(run.path))
+"""
+    # WHEN it ends THEN nothing is raised, the program is as it was, and the log is there
+    outcome = succeeded(program.bare(text))
+    assert outcome.stdout.startswith("True None run.")
+    left = with_log(outcome, tmp_path / outcome.stdout.split()[-1])
+    assert left.select(op="mkdir", path=tmp_path / "made")
+    # AND one line says so where it could not be packed
+    if left.path.name != log:
+        line, end = outcome.stderr.split("\n")
+        assert line.startswith("pyio-trace: ") and line.endswith(f"; the live log stays: {left.path}") and not end
+    else:
+        assert outcome.stderr == ""
+
+
+def test_an_end_that_ctrl_c_interrupts(program: Runner) -> None:
+    # GIVEN a step of the end that Ctrl-C interrupts WHEN the block ends THEN it is raised, and all is as it was
+    text = """\
+import os, pyio_trace
+from pyio_trace.capture.instrumentation import instrument_registry
+before = dict(os.environ)
+stop = instrument_registry.stop
+def interrupted():
+    instrument_registry.stop = stop
+    stop()
+    raise KeyboardInterrupt
+try:
+    with pyio_trace.trace("run.pyio"):
+        instrument_registry.stop = interrupted
+except KeyboardInterrupt:
+    print({**os.environ} == before, pyio_trace.current_run())
+"""
+    assert succeeded(program.bare(text)).stdout == "True None\n"

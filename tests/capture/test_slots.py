@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+import pyio_trace
 from tests.support.programs import Runner, succeeded
 
 #: Reads a file of its name at each SIGUSR1, through its own slots; it has no function that others can call.
@@ -62,3 +63,57 @@ def test_a_librarys_own_calls(program: Runner, data: Path, more: str, flags: lis
     # THEN each of its calls has a row
     ops = [(row["op"], row["bytes_moved"]) for row in outcome.select(path=data)]
     assert ops == [("open", None), ("pread", 10), ("close", None)]
+
+
+#: Another tool takes over the slots of the module mmap, as a memory profiler does.
+TAKEN = """
+import ctypes, mmap, os, sys
+import pyio_trace
+from pyio_trace import native
+
+library, held = sys.argv[1], sys.argv[2] == "stays"
+fd = os.open("mapped", os.O_RDWR | os.O_CREAT)
+os.ftruncate(fd, 4096)
+
+def maps(times):
+    for _ in range(times):
+        mmap.mmap(fd, 4096).close()
+
+def put(slots):
+    for slot, value in slots.items():
+        ctypes.CDLL(None).mprotect(ctypes.c_void_p(slot & -4096), 4096, 3)
+        ctypes.c_void_p.from_address(slot).value = value
+
+maps(1)
+ranges = [line.split()[0].split("-") for line in open("/proc/self/maps") if line.rstrip().endswith(mmap.__file__)]
+low, high = int(ranges[0][0], 16), int(ranges[-1][1], 16)
+before = native.core.got_snapshot()
+with pyio_trace.trace("taken.pyio"):
+    during = native.core.got_snapshot()
+    ours = {at: value for at, value in during.items() if low <= at < high and value != before[at]}
+    maps(2)
+    put({at: id(maps) if held else before[at] for at in ours})
+    ctypes.CDLL(library).pyio_trace_test_function  # a library is loaded, and a name looked up
+    if held:
+        put(ours)
+    maps(3)
+print(len(ours))
+"""
+
+
+@pytest.mark.parametrize("end", ["left", "stays"])
+def test_slots_that_another_tool_takes_over(program: Runner, end: str) -> None:
+    # GIVEN a tool that puts its own function into slots that lead to us, or libc's back; then a library is loaded
+    compiler = shutil.which("gcc") or pytest.skip("needs gcc")
+    source, library = program.folder / "late.c", program.folder / "late.so"
+    source.write_text("int pyio_trace_test_function(void) { return 1; }")
+    subprocess.run([compiler, "-shared", "-fPIC", "-o", library, source], check=True)
+    # WHEN a part of the program is traced
+    done = succeeded(program.bare(TAKEN, library, end))
+    if done.stdout.strip() == "0":
+        pytest.skip("this Python has no module mmap of its own")
+    # THEN the slots lead to us again, or what is the tool's is left alone, and the log says so
+    log = pyio_trace.open(program.folder / "taken.pyio")
+    ops = [row["op"] for row in log.operations().to_pylist() if row["path"] == str(program.folder / "mapped")]
+    assert ops.count("mmap") == 5
+    assert log.losses().get("unpatched") == (1 if end == "stays" else None)

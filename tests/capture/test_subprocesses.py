@@ -260,7 +260,7 @@ def test_programs_that_cannot_be_started(program: Runner) -> None:
     for words, more in (
         (["/nonexistent"], {}), (["/nonexistent"], {"env": {}}), (["no-such-program"], {"env": clean}),
         (["/bin/true"], {"cwd": "/nonexistent"}), (["/etc/passwd"], {"env": {}}),
-        (["no-such-program"], {"env": {}, "close_fds": False}),
+        (["no-such-program"], {"env": {}, "close_fds": False}), (["/nonexistent"], {"preexec_fn": os.getpid}),
     ):
         try:
             subprocess.run(words, **more)
@@ -275,10 +275,14 @@ def test_programs_that_cannot_be_started(program: Runner) -> None:
     """
     # WHEN it is run traced THEN there is no child that was not followed, since there was none
     outcome = succeeded(program.traced(text))
-    assert outcome.stdout == "7\n" * 3 + "failed\n" * 12
+    assert outcome.stdout == "7\n" * 3 + "failed\n" * 13
     assert outcome.log.losses() == {}
     children = [entry for entry in outcome.processes if entry["pid"] != outcome.pid]
     assert {(entry["followed"], entry["ended"]) for entry in children} <= {(True, "exit 7"), (True, "exit 255")}
+    # ... each child was what its parent is until it ended
+    own = outcome.process(outcome.pid)
+    assert len(children) >= 3
+    assert {(entry["executable"], *entry["argv"]) for entry in children} == {(own["executable"], *own["argv"])}
     # ... and one that is found in the last folder of PATH counts once
     text = "import subprocess; subprocess.run(['true'], env={'PATH': '/nowhere:/usr/bin:/bin'}, check=True)"
     assert succeeded(program.traced(text, log="again.pyio")).log.losses()["unfollowed"] == 1

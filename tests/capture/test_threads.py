@@ -393,7 +393,7 @@ def test_context_of_what_was_imported_before_tracing_began(program: Runner, loop
             with pyio_trace.span("thread"):
                 thread = threading.Thread(target=touch, args=("thread",))
                 thread.start()
-            thread.join()
+                thread.join()
             with ThreadPoolExecutor(1) as pool:
                 with pyio_trace.span("pool"):
                     future = pool.submit(touch, "pool")

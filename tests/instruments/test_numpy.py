@@ -88,7 +88,7 @@ def test_arrays_files_and_system_calls_agree(program: Runner, tmp_path: Path) ->
         ("numpy.loadtxt", "text.txt", 8000, [10, 100]), ("numpy.genfromtxt", "text.txt", 8000, [10, 100]),
         ("numpy.fromregex", "text.txt", 8000, [1000]),
         ("numpy.memmap", "raw.bin", None, [300, 100]), ("memmap.flush", "raw.bin", None, None),
-        ("numpy.load", "plain.npy", whole, [300, 100]), ("numpy.memmap", "plain.npy", None, [300, 100]),
+        ("numpy.load", "plain.npy", None, [300, 100]), ("numpy.memmap", "plain.npy", None, [300, 100]),  # both mapped
         ("numpy.save", None, whole, [300, 100]), ("numpy.load", None, whole, [300, 100]),
         ("numpy.load", "absent.npy", 0, None), ("numpy.load", "text.txt", None, None),
     ]  # fmt: skip

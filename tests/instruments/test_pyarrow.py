@@ -173,6 +173,35 @@ facts["read"] = ({read}).nbytes
     assert truth[str(path)][0] >= facts["size"] * 0.99
 
 
+def test_what_is_mapped_was_not_read(program: Runner) -> None:
+    # GIVEN tables in Arrow's own format, whose files are mapped: of 640,000 B only the metadata is looked at
+    data = folder(program)
+    text = (
+        TABLE
+        + """
+import pyarrow.feather as feather
+feather.write_feather(table, "t.feather", compression="uncompressed")
+with pa.ipc.new_file("t.ipc", table.schema) as writer, pa.ipc.new_stream("t.stream", table.schema) as stream:
+    writer.write_table(table); stream.write_table(table)
+before = pa.total_allocated_bytes()
+mapped = [feather.read_table("t.feather", memory_map=True), feather.read_table(pa.memory_map("t.feather")),
+          pa.ipc.open_file(pa.memory_map("t.ipc")).read_all(), pa.ipc.open_stream(pa.memory_map("t.stream")).read_all()]
+assert pa.total_allocated_bytes() - before < 100_000
+"""
+    )
+    outcome = succeeded(program.traced(text, data))
+    # THEN no call says that it moved the table, and all have its shape and file
+    reads = ("pyarrow.feather.read_table", "RecordBatchFileReader.read_all", "RecordBatchReader.read_all")
+    rows = [row for row in outcome.select(op=reads) if not any(up["op"] in reads for up in outcome.parents(row))]
+    names = ["t.feather", "t.feather", "t.ipc", "t.stream"]
+    assert [(Path(row["path"]).name, row["bytes_moved"], detail(row)["rows"]) for row in rows] == [
+        (name, None, 20000) for name in names
+    ]
+    # AND neither is more read
+    assert sum(row["bytes_moved"] for row in outcome.select(layer="posix", op=("read", "pread"))
+               if Path(row["path"]).name in names) < 100_000  # fmt: skip
+
+
 DATASET = (
     TABLE
     + """
@@ -340,7 +369,7 @@ def test_files_and_filesystems(program: Runner) -> None:
         "NativeFile.read": [("raw", 100), ("raw", 1024), ("raw", 1024)],
         "NativeFile.read_at": [("raw", 50)],
         "NativeFile.readinto": [("raw", 0)],
-        "NativeFile.read_buffer": [("raw", 10)],
+        "NativeFile.read_buffer": [("raw", None)],  # mapped
         "FileSystem.create_dir": [("folder", None)],
         "FileSystem.delete_dir": [("folder", None)],
         "FileSystem.copy_file": [("raw", None)],

@@ -38,7 +38,7 @@ def test_two_openings(
     # GIVEN an inode opened as A at 10, what became of names, and a second opening of the same inode
     path, ticks = second
     found = generations(
-        np.array([1, 1, 2]), np.array([A, path, A]), np.array([10, ticks, 70]),
+        np.array([1, 1, 2]), np.array([A, path, A]), np.array([10, ticks, 70]), np.zeros(3, np.bool_),
         np.array(changed, np.int64).reshape(-1, 3), np.array(linked, np.int64),
     )  # fmt: skip
     # THEN it is of another file or it is not; other inodes have nothing to do with it
@@ -47,7 +47,7 @@ def test_two_openings(
 
 def test_openings_in_any_order() -> None:
     found = generations(
-        np.array([7, 7, 7, 7]), np.array([C, A, B, A]), np.array([30, 10, 20, 11]),
+        np.array([7, 7, 7, 7]), np.array([C, A, B, A]), np.array([30, 10, 20, 11]), np.zeros(4, np.bool_),
         np.array([[B, 25, GONE], [A, 15, GONE]]), np.zeros(0, np.int64),
     )  # fmt: skip
     assert found.tolist() == [2, 0, 1, 0]
@@ -55,7 +55,53 @@ def test_openings_in_any_order() -> None:
 
 def test_nothing_is_opened() -> None:
     empty = np.zeros(0, np.int64)
-    assert generations(empty, empty, empty, np.array([[A, 1, GONE]]), empty).tolist() == []
+    assert generations(empty, empty, empty, empty != 0, np.array([[A, 1, GONE]]), empty).tolist() == []
+
+
+def test_an_opening_that_made_its_file() -> None:
+    # GIVEN an inode that was opened three times, the last two with O_EXCL, each with a copy of its descriptor
+    nothing = np.zeros(0, np.int64)
+    found = generations(
+        np.array([7, 7, 7, 7, 7, 7]), np.array([A, A, B, B, A, A]), np.array([10, 10, 20, 20, 30, 30]),
+        np.array([False, False, True, True, True, True]), nothing.reshape(-1, 3), nothing,
+    )  # fmt: skip
+    # THEN a file begins at each of these, not at the copies
+    assert found.tolist() == [0, 0, 1, 1, 2, 2]
+
+
+def test_files_without_a_name_one_after_the_other(program: Runner, tmp_path: Path) -> None:
+    # GIVEN files that never have a name, each with a copy of its descriptor, closed before the next is made; and files
+    # that are made anew under a name that another program removed
+    text = """\
+    import ctypes, os, subprocess, sys, tempfile
+    c = ctypes.CDLL(None)
+    c.tmpfile.restype = ctypes.c_void_p
+    c.fwrite.argtypes = [ctypes.c_char_p, ctypes.c_size_t, ctypes.c_size_t, ctypes.c_void_p]
+    c.fclose.argtypes = [ctypes.c_void_p]
+    for n in range(1, 6):
+        with tempfile.TemporaryFile(dir=".") as file:
+            file.write(b"x" * 1000 * n)
+            file.flush()
+            again = os.dup(file.fileno())
+            os.pwrite(again, b"y" * 100 * n, 0)
+            os.close(again)
+    for n in range(1, 4):
+        stream = c.tmpfile()
+        c.fwrite(b"z" * 1000 * n, 1000, n, stream)
+        c.fclose(stream)
+    for n in range(1, 4):
+        file = os.open("named", os.O_CREAT | os.O_EXCL | os.O_WRONLY)
+        os.write(file, b"w" * n)
+        os.close(file)
+        subprocess.run([sys.executable, "-c", "import os; os.unlink('named')"], env={}, check=True)
+    """
+    outcome = succeeded(program.traced(text))
+    # WHEN they are looked at THEN each is a file of its own
+    written = {}
+    for row in outcome.select(op=("write", "pwrite", "fwrite"), layer=("posix", "stdio")):
+        if row["bytes_moved"] and (str(tmp_path) in row["path"] or row["op"] == "fwrite"):
+            written[row["file"]] = written.get(row["file"], 0) + row["bytes_moved"]
+    assert sorted(written.values()) == [1, 2, 3, 1000, 1100, 2000, 2200, 3000, 3300, 4400, 5500]
 
 
 def test_temporary_files_one_after_the_other(program: Runner, tmp_path: Path) -> None:
@@ -82,3 +128,43 @@ def test_temporary_files_one_after_the_other(program: Runner, tmp_path: Path) ->
     assert len(set.union(*files)) == 100
     assert len({row["file"] for row in outcome.select(path=tmp_path / "stays")}) == 1
     assert int(outcome.stdout) <= 100
+
+
+ROTATES = """
+import os
+for size in (100, 200, 300):
+    if os.path.exists("log"):
+        if os.path.exists("log.1"): os.rename("log.1", "log.2")
+        os.rename("log", "log.1")
+    fd = os.open("log", os.O_CREAT | os.O_WRONLY, 0o600); os.write(fd, b"x" * size); os.close(fd)
+for name in ("log", "log.1", "log.2"): os.stat(name)
+os.unlink("log.2")
+os.rename("log", "log.2")
+os.link("log.2", "linked")
+os.symlink("linked", "pointer")
+os.truncate("linked", 1)
+os.unlink("log.2")
+"""
+
+
+def test_a_name_that_changes_hands(program: Runner, tmp_path: Path) -> None:
+    # GIVEN files that are told apart by their sizes, and whose names change hands WHEN they are called by name
+    outcome = succeeded(program.traced(ROTATES))
+    rows = [row for row in outcome.select(layer="posix") if Path(row["path"] or "/").parent == tmp_path]
+    size = {row["file"]: row["bytes_moved"] for row in rows if row["op"] == "write"}
+    assert sorted(size.values()) == [100, 200, 300]
+    calls = [(row["op"], Path(row["path"]).name, size.get(row["file"])) for row in rows if row["errno"] == 0]
+    # THEN each call is of the file that had the name then
+    last = calls.index(("stat", "log", 300)) + 1 if ("stat", "log", 300) in calls else len(calls)
+    assert [call for call in calls if call[0] == "rename"] == [
+        ("rename", "log", 100), ("rename", "log.1", 100), ("rename", "log", 200), ("rename", "log", 300),
+    ]  # fmt: skip
+    assert calls[last:] == [
+        ("stat", "log.1", 200), ("stat", "log.2", 100), ("unlink", "log.2", 100), ("rename", "log", 300),
+        ("link", "log.2", 300), ("symlink", "linked", 300), ("truncate", "linked", 300), ("unlink", "log.2", 300),
+    ]  # fmt: skip
+    assert [call for call in calls if call[0] == "stat"][:3] == [
+        ("stat", "log", 100),
+        ("stat", "log", 200),
+        ("stat", "log.1", 100),
+    ]

@@ -98,6 +98,33 @@ def test_the_span_that_opened_the_descriptor(writer: LogWriter, tmp_path: Path) 
     assert found[own] == ("thread", inner, None)
 
 
+def test_threads_that_outlive_the_span_they_were_started_in(writer: LogWriter, tmp_path: Path) -> None:
+    # GIVEN reads of threads that were started in a span within another, of a task that was made there, and of another
+    # process: while both spans are open, when the inner one has ended, and after both
+    process, other = writer.process(100), writer.process(200, start=layout.START_FORK)
+    main, pool, child = writer.thread(process, 100), writer.thread(process, 101), writer.thread(other, 200)
+    desc = writer.desc(3, writer.string("/data"), dev=1, ino=2)
+    outer = span(main, 1_000, 5_000, op="SPAN_USER")
+    inner = span(main, 2_000, 3_000, parent=outer, op="SPAN_USER")
+    times, started, handed = (2_500, 3_000, 5_000), layout.LINK_STARTED, 2
+    threads = [read(pool, time, desc, parent=inner, link=started) for time in times]
+    tasks = [read(pool, time, desc, parent=inner, link=handed) for time in times]
+    children = [read(child, time, desc, parent=inner, link=started) for time in times]
+    name = writer.string("own")
+    own = pool.record("SPAN_USER", begin=5_100, duration=100, aux=name, offset=0, parent=inner, link=started)
+    within = read(pool, 5_150, desc, parent=own, link=1)
+    # WHEN the log is read
+    found = answers(writer, tmp_path)
+    # THEN the threads are in what is still open, and what was handed over is in the span that did so
+    in_inner, in_outer, in_none = ("context", inner, None), ("context", outer, None), ("none", None, None)
+    assert [found[row] for row in threads] == [in_inner, in_outer, in_none]
+    assert [found[row] for row in tasks] == [found[row] for row in children] == [in_inner] * 3
+    assert (found[own], found[within]) == (in_none, ("thread", own, None))
+    # THEN what encloses a row is what its parents are
+    rows = {row["id"]: row["task_id"] for row in open_log(tmp_path / "run.pyio").operations(ALL).to_pylist()}
+    assert [rows[row] for row in (*threads, within)] == [inner, outer, None, own]
+
+
 def test_what_was_inferred_leads_no_further(writer: LogWriter, tmp_path: Path) -> None:
     # GIVEN an open on a pool thread that only its file leads to a span, and a read after another declared it too
     process = writer.process(100)

@@ -11,6 +11,7 @@ import pytest
 
 from pyio_trace import events
 from pyio_trace.join.pack.packer import pack
+from pyio_trace.join.references.call_stacks import is_in_import
 from pyio_trace.join.sources.opening import open_log
 from pyio_trace.log import layout
 from tests.support.logwriter import LogWriter
@@ -182,7 +183,7 @@ def test_names_that_are_no_utf8(writer: LogWriter, tmp_path: Path) -> None:
 
 def test_sites_and_imports(writer: LogWriter, tmp_path: Path) -> None:
     thread = writer.thread(writer.process(100), 100)
-    frozen = writer.code("<frozen importlib._bootstrap_external>", "get_data")
+    frozen = writer.code("<frozen importlib._bootstrap_external>", "SourceLoader.exec_module")
     library = writer.code("/v/lib/python3.12/site-packages/np/io.py", "load")
     own, typed = writer.code("/home/a;b.py", "f"), writer.code("<string>", "<module>")
     for number, frames in enumerate([[(frozen, 1), (own, 2)], [(library, 3)], [(library, 4), (typed, 5)]]):
@@ -208,7 +209,8 @@ def test_sites_and_imports(writer: LogWriter, tmp_path: Path) -> None:
 )
 def test_in_import(writer: LogWriter, tmp_path: Path, frames: list[str], expected: bool) -> None:
     # GIVEN an operation with a stack, innermost file first
-    codes = [(writer.code(file, "f"), line) for line, file in enumerate(frames)]
+    name = {True: "_find_and_load", False: "f"}
+    codes = [(writer.code(file, name[file.startswith("<frozen")]), line) for line, file in enumerate(frames)]
     thread = writer.thread(writer.process(100), 100)
     thread.record("STAT", begin=2_000, desc=writer.string("/x"), stack=writer.stack(*codes))
     # WHEN it is read THEN it belongs to an import if nothing of the program's own is within the innermost one
@@ -216,6 +218,35 @@ def test_in_import(writer: LogWriter, tmp_path: Path, frames: list[str], expecte
     pack(live, tmp_path / "run.parquet")
     for log in (live, tmp_path / "run.parquet"):
         assert open_log(log).operations(["in_import"])["in_import"].to_pylist() == [expected]
+
+
+LOADER, BOOTSTRAP = "<frozen importlib._bootstrap_external>", "<frozen importlib._bootstrap>"
+
+
+@pytest.mark.parametrize(
+    ("frames", "imported", "in_import"),
+    [
+        ([(LOADER, "FileLoader.get_data"), ("/home/a.py", "f")], False, False),
+        ([("<frozen os>", "f"), (LOADER, "SourceFileLoader.set_data"), ("/home/a.py", "f")], False, False),
+        ([(LOADER, "FileLoader.get_data"), (BOOTSTRAP, "_find_and_load"), ("/home/a.py", "f")], True, True),
+        ([(LOADER, "SourceLoader.get_code"), ("<frozen runpy>", "_get_module_details")], True, False),
+        ([("/usr/lib/python3.12/importlib/metadata/__init__.py", "read_text"), ("/home/a.py", "f")], False, False),
+        ([(LOADER, "FileLoader.get_data"), ("/usr/lib/python3.12/json/x.py", "f"), (BOOTSTRAP, "_find_and_load")],
+         False, True),
+        ([("<frozen site>", "main"), (BOOTSTRAP, "_find_and_load")], True, True),
+    ],
+)  # fmt: skip
+def test_machinery_that_works_for_its_caller(
+    writer: LogWriter, tmp_path: Path, frames: list[tuple[str, str]], imported: bool, in_import: bool
+) -> None:
+    # GIVEN an operation of the import machinery, innermost frame first
+    codes = [(writer.code(*frame), line) for line, frame in enumerate(frames)]
+    thread = writer.thread(writer.process(100), 100)
+    thread.record("STAT", begin=2_000, desc=writer.string("/x"), stack=writer.stack(*codes))
+    # WHEN it is read THEN it is an import only if the machinery was called to import
+    [row] = rows_of(writer, tmp_path, "imported", "in_import", "call_stack")
+    assert (row["imported"], row["in_import"]) == (imported, in_import)
+    assert is_in_import(row["call_stack"]) == in_import
 
 
 def test_ticks_of_a_counter_become_nanoseconds(tmp_path: Path) -> None:

@@ -66,6 +66,20 @@ def test_the_site_is_the_submitters_where_the_thread_has_none(tmp_path: Path) ->
     assert site_of(tmp_path, [THREAD], [LIBRARY], [THREAD])[:2] == (THREAD, False)
 
 
+def test_a_package_before_the_standard_library(tmp_path: Path) -> None:
+    # GIVEN a thread of a package, which uses the standard library WHEN nobody has a line of the program's
+    # THEN the site is the package's innermost line, whatever is beneath or above it; else the standard library's
+    standard, other = "/usr/lib/python3.12/pathlib.py", "/venv/lib/python3.12/site-packages/fsspec/local.py"
+    frozen = ("<frozen os>", "makedirs")
+    assert site_of(tmp_path, [standard, LIBRARY, THREAD])[:2] == (LIBRARY, False)
+    assert site_of(tmp_path, [standard, other, standard, LIBRARY, THREAD])[:2] == (other, False)
+    assert site_of(tmp_path, [frozen, (LIBRARY, "f")])[:2] == (LIBRARY, False)
+    assert site_of(tmp_path, [OURS[0], standard, LIBRARY, THREAD])[:2] == (LIBRARY, False)
+    assert site_of(tmp_path, [standard, OURS[0], THREAD])[:2] == (standard, False)
+    # AND a line of the program's comes first, also of the one who submitted the work
+    assert site_of(tmp_path, [standard, LIBRARY, THREAD], [THREAD, OWN])[:2] == (OWN, True)
+
+
 def test_submitters_of_a_damaged_log_are_not_believed(tmp_path: Path) -> None:
     # GIVEN a stack that names submitters which are not there, and more of them than it has room for WHEN it is read
     writer = LogWriter()
@@ -128,3 +142,26 @@ def test_the_command_that_starts_an_interpreter_is_no_line(tmp_path: Path) -> No
         starter = f"/usr/lib/python3.12/multiprocessing/{name}.py"
         assert site_of(tmp_path, [(library, "load"), (starter, function), (text, "<module>")])[0] == library
     assert site_of(tmp_path, [(library, "load"), (text, "<module>")])[0] == text
+
+
+def test_code_that_arrived_without_its_file(tmp_path: Path) -> None:
+    # GIVEN code that arrived without its file in one process and was sent by others: once, twice from one file, from
+    # two files, with another line table or first line, without one, and by nobody
+    writer = LogWriter()
+    first, second, worker = (writer.process(100 + n, begin=1_500) for n in range(3))
+    sent = 0
+    for name, table, line in (("once", 1, 5), ("twice", 1, 5), ("both", 1, 5), ("table", 2, 5), ("line", 1, 6)):
+        sent = writer.sent(first, writer.code(OWN, name, line, table), sent)
+    sent = writer.sent(second, writer.code(OWN, "twice", 5, 1))
+    sent = writer.sent(second, writer.code("/home/user/other.py", "both", 5, 1), sent)
+    writer.sent(second, writer.code(OWN, "unknown", 5, 0), sent)
+    thread = writer.thread(worker, 102)
+    names = ("once", "twice", "both", "table", "line", "nobody", "unknown")
+    for name in names:
+        code = writer.code("<dynamic-code>", name, 5, 0 if name == "unknown" else 1)
+        thread.record("STAT", begin=2_000, desc=writer.string("/x"), stack=writer.stack((code, 7)))
+    path = tmp_path / "run.pyio"
+    path.write_bytes(writer.bytes())
+    # WHEN the log is read THEN the file is known where there is one only
+    found = {row["site"] for row in open_log(path).operations().to_pylist()}
+    assert found == {f"{OWN if name in ('once', 'twice') else '<dynamic-code>'}:7:{name}" for name in names}

@@ -71,7 +71,7 @@ def test_without_in_import(tmp_path: Path) -> None:
     # a stack
     writer = LogWriter()
     thread = writer.thread(writer.process(100), 100)
-    frozen, own = writer.code("<frozen importlib._bootstrap>", "f"), writer.code("/a.py", "g")
+    frozen, own = writer.code("<frozen importlib._bootstrap>", "_find_and_load"), writer.code("/a.py", "g")
     for number, stack in enumerate([writer.stack((frozen, 1), (own, 2)), writer.stack((own, 2)), 0]):
         thread.record("STAT", begin=2_000 + number, desc=writer.string("/x"), stack=stack)
     pack(writer.save(tmp_path / "run.pyio"), tmp_path / "run.parquet")

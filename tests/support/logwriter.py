@@ -208,12 +208,20 @@ class LogWriter:
             self._strings[raw, base] = at >> layout.ID_SHIFT
         return self._strings[raw, base]
 
-    def code(self, file: str, function: str, first_line: int = 1) -> int:
+    def code(self, file: str, function: str, first_line: int = 1, line_table: int = 0) -> int:
         """A code object; returns its id."""
         file_id, function_id = self.string(file), self.string(function)
         at = self.allocate(layout.CODE.itemsize)
         head = (layout.HEAP_CODE, layout.CODE.itemsize)
-        self.put(at, np.array((head, file_id, function_id, first_line, 0), layout.CODE))
+        self.put(at, np.array((head, file_id, function_id, first_line, line_table), layout.CODE))
+        return at >> layout.ID_SHIFT
+
+    def sent(self, process: int, code: int, previous: int = 0) -> int:
+        """Code that a process has sent to others, as the newest of its list; returns the entry's id."""
+        at = self.allocate(16)
+        self.put(at, np.array((layout.HEAP_LOADED, 16, previous, code), "<u4"))
+        field = layout.PROCESS_ENTRY.fields["sent"][1]  # type: ignore[index]
+        self.put((process << layout.ID_SHIFT) + field, np.array(at >> layout.ID_SHIFT, "<u4"))
         return at >> layout.ID_SHIFT
 
     def stack(self, *frames: tuple[int, int], truncated: int = 0, submitters: tuple[int, ...] = ()) -> int:

@@ -26,7 +26,7 @@ def small_run(path: Path) -> Path:
                            blind=1, note=b"no stacks: unknown Python")  # fmt: skip
     code = writer.code("/home/u/train.py", "main")
     ten, twenty = writer.stack((code, 10)), writer.stack((code, 20))
-    loader = writer.stack((writer.code("<frozen importlib._bootstrap_external>", "get_data"), 1), (code, 1))
+    loader = writer.stack((writer.code("<frozen importlib._bootstrap>", "_find_and_load"), 1), (code, 1))
     data, out = writer.desc(3, "/d/in.bin", kind=1, dev=1, ino=11), writer.desc(4, "/d/out.bin", kind=1, dev=1, ino=12)
     fifo = writer.desc(5, "/d/fifo", kind=3, dev=1, ino=13)
 

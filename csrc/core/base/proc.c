@@ -6,6 +6,14 @@
 #include <stdio.h>
 #include <string.h>
 
+static uint64_t number_at(const char *p)
+{
+    uint64_t value = 0;
+    for (; p && *p >= '0' && *p <= '9'; p++)
+        value = value * 10 + (uint64_t)(*p - '0');
+    return value;
+}
+
 /* A field of /proc/PID/stat, by its number in proc(5); 0: unreadable. pid 0: this process. */
 static uint64_t stat_field(uint32_t pid, int wanted)
 {
@@ -21,10 +29,7 @@ static uint64_t stat_field(uint32_t pid, int wanted)
     char *p = strrchr(text, ')'); /* the name before it may contain anything */
     for (int field = 2; p && field < wanted; field++)
         p = strchr(p + 1, ' ');
-    uint64_t value = 0;
-    for (p = p ? p + 1 : NULL; p && *p >= '0' && *p <= '9'; p++)
-        value = value * 10 + (uint64_t)(*p - '0');
-    return value;
+    return number_at(p ? p + 1 : NULL);
 }
 
 /* The start time of a process, which tells whether its id was reused; 0: unreadable. pid 0: this process. */
@@ -37,4 +42,24 @@ uint64_t pt_process_start_time(uint32_t pid)
 uint32_t pt_process_parent(uint32_t pid)
 {
     return (uint32_t)stat_field(pid, 4);
+}
+
+/* The number in the link's text after a mark: "pid:[4026531836]", or "4711" after "". */
+static uint64_t number_in_link(const char *path, const char *mark)
+{
+    char text[64];
+    long n = pt_sys(SYS_readlinkat, AT_FDCWD, path, text, sizeof text - 1);
+    text[n > 0 ? n : 0] = 0;
+    const char *at = strstr(text, mark);
+    return number_at(at ? at + strlen(mark) : NULL);
+}
+
+uint64_t pt_pid_namespace(void)
+{
+    return number_in_link("/proc/self/ns/pid", "pid:[");
+}
+
+uint32_t pt_pid_in_proc(void)
+{
+    return (uint32_t)number_in_link("/proc/self", "");
 }

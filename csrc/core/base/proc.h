@@ -7,5 +7,9 @@
 uint64_t pt_process_start_time(uint32_t pid);
 /* 0: unreadable. */
 uint32_t pt_process_parent(uint32_t pid);
+/* st_ino of the pid namespace of this process; 0: unreadable. */
+uint64_t pt_pid_namespace(void);
+/* The number of this process in the namespace that /proc belongs to; 0: unreadable. */
+uint32_t pt_pid_in_proc(void);
 
 #endif

@@ -38,21 +38,25 @@ struct pt_state {
     struct pt_chunk *sums[2]; /* atomic: for entries without and with pt_profile_data */
     char path[4096];
     const char *const *finish; /* argv of the command to run at the end of the run; NULL: none */
-    bool finish_quiet;         /* print nothing if it fails */
-    bool preloaded;            /* started by the constructor (control/preload.c); Python may still take over */
-    uint32_t left_out_kinds;   /* bits of enum pt_desc_kind: kinds that are only counted */
-    uint32_t mode;             /* enum pt_mode, of this process */
-    uint64_t ring;             /* size of the ring in bytes */
-    uint64_t min_ticks;        /* shorter calls are left out */
-    uint64_t min_size;         /* bytes; smaller transfers are left out */
+    char *const *finish_environment;
+    bool finish_quiet;       /* print nothing if it fails */
+    bool preloaded;          /* started by the constructor (control/preload.c); Python may still take over */
+    uint32_t left_out_kinds; /* bits of enum pt_desc_kind: kinds that are only counted */
+    uint32_t mode;           /* enum pt_mode, of this process */
+    uint64_t ring;           /* size of the ring in bytes */
+    uint64_t min_ticks;      /* shorter calls are left out */
+    uint64_t min_size;       /* bytes; smaller transfers are left out */
     /* Control values, copied once from the log's header (pt_log_read_control).  Any process that maps the log can
      * write to the header, even one that has dropped its privileges. */
     uint64_t budget;
     uint64_t run_id;
     uint32_t owner_pid;
     uint64_t owner_start;
-    uint64_t ring_place; /* atomic: log/ring.c */
-    uint64_t extent;     /* size of the mapping, of which `mapped` may be used */
+    uint64_t log_namespace;   /* st_ino of the pid namespace that the log belongs to */
+    uint64_t namespace_inode; /* of this process; 0: the log's own */
+    uint32_t outer_pid;       /* if it is another: this process's number in the log's; 0: not known */
+    uint64_t ring_place;      /* atomic: log/ring.c */
+    uint64_t extent;          /* size of the mapping, of which `mapped` may be used */
 };
 extern PT_DATA struct pt_state pt __attribute__((aligned(64)));
 /* The stack function returns this for calls of the import machinery, if those are left out. */

@@ -20,6 +20,9 @@
 #if !defined(SYS_io_uring_setup)
 #define SYS_io_uring_setup 425
 #endif
+#if !defined(SYS_close_range)
+#define SYS_close_range 436
+#endif
 #if !defined(SYS_clone3)
 #define SYS_clone3 435
 #endif

@@ -72,6 +72,8 @@ struct pt_thread {
     uint32_t suppress;             /* nesting of suppress() */
     uint32_t forking;              /* record of the fork or vfork under way */
     uint32_t epoch;                /* pt.epoch when its chunk was claimed */
+    uint32_t handed;               /* the span that its current work was handed, or has kept between steps */
+    bool pool_work;                /* that work is a work item of a pool, which has its submitter's span */
     uint32_t in_use;               /* atomic */
     struct pt_own_fds *own_fds;    /* the descriptors that a vfork child created; Owned; NULL for others */
     struct pt_thread *vfork_child; /* Owned; created by the first vfork */

@@ -2,7 +2,7 @@
  *
  * LD_PRELOAD brings this library into every program that a traced one starts.  It interposes no symbol.  Its only
  * constructor runs after all objects are relocated and before main, joins the run's log and patches their slots.  It
- * does nothing if the library was merely loaded by the Python extension, if the environment names no run, or if the
+ * only notes what stderr is if the library was merely loaded by the Python extension, if the environment names no run, or if the
  * program has more rights than whoever started it.
  *
  * Python children start here too, so that one without our .pth (-S, another installation, a frozen program) has its
@@ -11,6 +11,7 @@
  * environment here, as LD_PRELOAD itself does. */
 #include "process/process.h"
 #include "base/memory.h"
+#include "base/messages.h"
 #include "base/sys.h"
 #include "control/start_stop.h"
 #include "log/file.h"
@@ -166,10 +167,9 @@ static void warn(int error, const char *executable)
 {
     if (error == -ESTALE || error == -ENOENT || is_python()) /* the start of Python reports it */
         return;
-    char text[640];
-    int n = snprintf(text, sizeof text, "pyio-trace: not tracing %s: its run's log cannot be joined (%s)\n", executable,
-                     pt_log_refusal(error));
-    pt_sys(SYS_write, 2, text, n < (int)sizeof text ? n : (int)sizeof text - 1);
+    const char *const words[] = {"not tracing ", executable, ": its run's log cannot be joined (",
+                                 pt_log_refusal(error), ")"};
+    pt_say(words, 5);
 }
 
 /* These are our own variables, in the canonical spelling of Config.to_environment. */
@@ -220,6 +220,7 @@ static void start(const char *path, const char *argv, uint32_t length)
 __attribute__((constructor)) static void preloaded(void)
 {
     int saved = errno;
+    pt_stderr_keep();
     const char *path = is_privileged() ? "" : variable("PYIO_TRACE_LOG");
     if (*path && strcmp(variable("PYIO_TRACE_FOLLOW"), "all") == 0 && switched_on(variable("PYIO_TRACE")) &&
         is_preloaded() && !is_foreign_libc()) {

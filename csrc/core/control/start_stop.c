@@ -174,6 +174,7 @@ void pt_stop(void)
 
 void pt_finish_with(const char *const *argv, bool quiet)
 {
+    pt.finish_environment = pt_finisher_environment(argv);
     pt.finish = argv;
     pt.finish_quiet = quiet;
 }

@@ -141,7 +141,8 @@ enum pt_shape {
     PT_SHAPE_COMMAND = 13,
     PT_SHAPE_WAIT = 14, /* size: options; result: id of the child that was waited for, 0: none */
     PT_SHAPE_CPU =
-        15 /* parent, begin: of the span that it completes; offset: ns of processor time of the span's thread in it */
+        15, /* parent, begin: of the span that it completes; offset: ns of processor time of the span's thread in it */
+    PT_SHAPE_RAISED = 16 /* parent, begin: of the record that it completes; offset: string, type of the exception */
 };
 
 /* The kind of a span: a span is an operation above POSIX, inside which others happen. */
@@ -258,7 +259,7 @@ struct pt_process { /* at the start of a process chunk; counters follow at PT_CO
     uint64_t begin;      /* ticks */
     uint64_t end;        /* ticks; 0: still running, or the end was not seen */
     uint32_t end_kind;   /* enum pt_end */
-    int32_t end_status;  /* exit status or signal number */
+    int32_t end_status;  /* exit status or signal number; after an exec see log/process_table.h */
     uint64_t start_time; /* field 22 of /proc/PID/stat: detects a reused pid */
     /* 1: it traces itself.  2: it did until it became another program.  0: only its parent entered it. */
     uint32_t followed;
@@ -303,6 +304,11 @@ struct pt_process { /* at the start of a process chunk; counters follow at PT_CO
     uint32_t imports;      /* atomic: import statements that loaded modules, without those inside others */
     uint64_t import_ticks; /* atomic: time in them */
     uint64_t script_since; /* ticks when the code of __main__ began; 0: not seen */
+    /* st_ino of /proc/PID/ns/pid where pid and ppid count in another pid namespace than the log's; 0: they do not. */
+    uint64_t namespace_inode;
+    uint32_t outer_pid;  /* then, its number in the log's namespace; 0: not known */
+    uint32_t sent;       /* newest struct pt_loaded of code that it has pickled for others; 0: none */
+    uint32_t asked_from; /* of what a fork server has forked: the stack that asked for it; 0: not known */
 };
 enum pt_accounts {
     PT_ACCOUNT_BEGIN = 1,

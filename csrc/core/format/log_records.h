@@ -11,8 +11,8 @@
 #define PT_EMPTY 0u
 #define PT_BEGUN 1u
 #define PT_DONE 2u
-#define PT_FAILED 0x04u /* result is an errno */
-#define PT_WIDE 0x08u   /* size or result did not fit; an EXT record has both */
+#define PT_FAILED 0x04u /* result is an errno; 0: an exception without one, see PT_SHAPE_RAISED */
+#define PT_WIDE 0x08u   /* size or result did not fit, or it failed after a part; an EXT record has both */
 #define PT_COALESCED \
     0x10u /* several similar calls; aux: how many; offset: ticks from first begin to last end; duration: sum */
 #define PT_LINK_SHIFT 5 /* 3 bits: enum pt_link */
@@ -23,6 +23,8 @@ enum pt_link {
     PT_LINK_DESCRIPTOR = 3,
     PT_LINK_INFERRED = 4
 };
+/* Besides, in records: PT_LINK_CONTEXT, of a thread that was started in the span, until the span ends. */
+#define PT_LINK_STARTED 5u
 
 #define PT_SEEK_DISTANCE 256u   /* set in the size of an lseek relative to the end, unless it went to the end itself */
 #define PT_NO_BYTES 0xffffffffu /* the operation has no size, or no result */
@@ -84,7 +86,7 @@ struct pt_code {
     uint32_t file;     /* string */
     uint32_t function; /* string: the qualified name */
     uint32_t first_line;
-    uint32_t reserved;
+    uint32_t line_table; /* hash of its line table; 0: not known */
 };
 
 enum pt_desc_kind {
@@ -125,10 +127,10 @@ struct pt_desc { /* a descriptor number of one process, from open or dup to clos
  * LOST: positions of this description are unknown. */
 enum pt_gap { PT_GAP_NONE = 0, PT_GAP_RESUMED = 1, PT_GAP_LOST = 2 };
 
-struct pt_loaded { /* a library that was patched in a process */
+struct pt_loaded { /* a library that was patched in a process, or code that it has sent to others */
     struct pt_heap heap;
     uint32_t previous; /* next older one of the process */
-    uint32_t path;     /* string */
+    uint32_t path;     /* string; of code that was sent: its id */
 };
 
 /* Sums over operations of the same process, thread, operation, file, stack,
@@ -194,7 +196,9 @@ enum pt_mapping_flag {
     PT_MAPPING_POPULATED = 2,
     PT_MAPPING_SAMPLED = 4,
     PT_MAPPING_PARTLY = 8,
-    PT_MAPPING_INHERITED = 16
+    PT_MAPPING_INHERITED = 16,
+    PT_MAPPING_SYNCED = 32,       /* `written` includes what was synced */
+    PT_MAPPING_SYNCED_OTHERS = 64 /* ... some of it perhaps made dirty by a relative */
 };
 enum pt_measured { PT_NOT_MEASURED = 0, PT_MEASURED_AT_MUNMAP = 1, PT_MEASURED_AT_END = 2, PT_MEASURING_SKIPPED = 3 };
 

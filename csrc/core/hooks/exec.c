@@ -1,18 +1,44 @@
 /* Hooks of the calls by which a process becomes another program. */
 #include "hooks/hooks.h"
+#include "base/messages.h"
 #include "log/file.h"
 #include "process/process.h"
 
 #include <fcntl.h>
 #include <stdarg.h>
+#include <string.h>
 #include <unistd.h>
 
 extern char **environ;
+
+/* What a process entry says of its program. */
+struct program {
+    bool kept;
+    uint32_t argv_length;
+    char executable[sizeof((struct pt_process *)0)->executable];
+    char argv[sizeof((struct pt_process *)0)->argv];
+};
+
+static void keep(struct program *kept, const struct pt_process *p)
+{
+    kept->kept = true;
+    memcpy(kept->executable, p->executable, sizeof kept->executable);
+    kept->argv_length = p->argv_length < sizeof kept->argv ? p->argv_length : sizeof kept->argv;
+    memcpy(kept->argv, p->argv, kept->argv_length);
+}
+
+static void restore(struct pt_process *p, const struct program *kept)
+{
+    memcpy(p->executable, kept->executable, sizeof kept->executable);
+    p->argv_length = kept->argv_length;
+    memcpy(p->argv, kept->argv, kept->argv_length);
+}
 
 struct exec_call {
     struct pt_call call;
     bool unfollowed;
     uint32_t followed_before, exec_by_before;
+    struct program before; /* of a child that is described anew */
 };
 
 /* Everything is stored before the call, since a successful exec never returns. */
@@ -26,15 +52,18 @@ static void exec_begins_at(struct exec_call *e, int dirfd, const char *path, cha
     if (e->unfollowed)
         __atomic_fetch_add(&pt.header->unfollowed, 1, __ATOMIC_RELAXED);
     if (t->process_id) {
-        if (t->process->start != PT_START_TOP && t->process->start != PT_START_JOINED)
+        e->before.kept = false;
+        if (t->process->start != PT_START_TOP && t->process->start != PT_START_JOINED) {
+            keep(&e->before, t->process);
             pt_process_describe(t->process, path, argv);
+        }
         e->followed_before = t->process->followed;
         if (t->process->followed)
             t->process->followed = 2;
         e->exec_by_before = t->process->exec_by;
         t->process->exec_by = e->call.record ? pt_id_of(e->call.record) : 0;
         t->process->awaited = pt_preloads_us(env);
-        pt_process_end(t->process, PT_END_EXEC, 0);
+        pt_process_end(t->process, PT_END_EXEC, pt_stderr_is_kept() ? 0 : PT_EXEC_OTHER_STDERR);
     } else if (!t->borrowed_memory) {
         pt_spare_end_slow(t->process, false);
     }
@@ -51,7 +80,10 @@ static int exec_failed(struct exec_call *e, int result)
     struct pt_thread *t = e->call.thread;
     if (t) {
         if (t->process_id) {
+            if (e->before.kept) /* a program that is not there leaves no trace */
+                restore(t->process, &e->before);
             t->process->end = 0;
+            t->process->end_status = 0;
             t->process->followed = e->followed_before; /* it is still the same program */
             t->process->exec_by = e->exec_by_before;
             t->process->awaited = 0;

@@ -1,6 +1,7 @@
 /* Hooks of file mappings.
  *
- * munmap and msync get an address: the table in state/mappings.c tells which file it belongs to.  Anonymous memory is
+ * munmap, msync and the like get an address, which may be within a mapping: the table in state/mappings.c tells which
+ * file it belongs to.  Anonymous memory is
  * not recorded.  Reading and writing through a mapping makes no call at all: the process entry says that there was
  * one (PT_BLIND_MAPPED), and the touched pages are counted before they go. */
 #include "hooks/hooks.h"
@@ -73,7 +74,7 @@ int hook_munmap(void *address, size_t length)
 PT_HOOK_DECLARE(int, msync, void *, size_t, int);
 int hook_msync(void *address, size_t length, int flags)
 {
-    struct pt_mapping_place *m = pt_mapping_lookup(address);
+    struct pt_mapping_place *m = pt_mapping_around(address);
     if (!m)
         return real_msync(address, length, flags);
     uint64_t dirty = flags & MS_SYNC && owner_of_mappings() ? pt_mapping_before_sync(m) : 0;
@@ -89,7 +90,7 @@ int hook_msync(void *address, size_t length, int flags)
 PT_HOOK_DECLARE(int, madvise, void *, size_t, int);
 int hook_madvise(void *address, size_t length, int advice)
 {
-    struct pt_mapping_place *m = pt_mapping_lookup(address);
+    struct pt_mapping_place *m = pt_mapping_around(address);
     if (PT_LIKELY(!m))
         return real_madvise(address, length, advice);
     if (advice == MADV_DONTNEED && owner_of_mappings())
@@ -102,7 +103,7 @@ int hook_madvise(void *address, size_t length, int advice)
 PT_HOOK_DECLARE(int, posix_madvise, void *, size_t, int);
 int hook_posix_madvise(void *address, size_t length, int advice)
 {
-    struct pt_mapping_place *m = pt_mapping_lookup(address);
+    struct pt_mapping_place *m = pt_mapping_around(address);
     if (!m)
         return real_posix_madvise(address, length, advice);
     struct pt_call c;
@@ -117,7 +118,7 @@ void *hook_mremap(void *address, size_t old_length, size_t length, int flags, ..
     va_start(ap, flags);
     void *target = flags & MREMAP_FIXED ? va_arg(ap, void *) : NULL;
     va_end(ap);
-    struct pt_mapping_place *m = pt_mapping_lookup(address);
+    struct pt_mapping_place *m = pt_mapping_around(address);
     if (PT_LIKELY(!m))
         return real_mremap(address, old_length, length, flags, target);
     bool ours = owner_of_mappings() != NULL;
@@ -126,8 +127,12 @@ void *hook_mremap(void *address, size_t old_length, size_t length, int flags, ..
     struct pt_call c;
     begin_mapped(&c, PT_OP_MREMAP, m, length);
     void *at = real_mremap(address, old_length, length, flags, target);
-    if (at != MAP_FAILED && ours)
+    if (at != MAP_FAILED && ours && pt_mapping_is_whole(m, address, old_length)) {
         pt_mapping_moved(m, at, length);
+    } else if (at != MAP_FAILED && ours) {
+        struct pt_moved_part part = {(uintptr_t)address, (uintptr_t)at, old_length, length};
+        pt_mapping_part_moved(m, &part);
+    }
     pt_end_int(&c, at == MAP_FAILED ? -1 : 0);
     return at;
 }

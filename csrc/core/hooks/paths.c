@@ -41,11 +41,27 @@ int hook_link(const char *from, const char *to)
     return pt_end_int(&c, real_link(from, to));
 }
 
+#define EMPTY_PATH 0x1000 /* AT_EMPTY_PATH: the file is the descriptor's own */
+
+/* A file without a name gets one from its descriptor, given as such or as a path in /proc. */
+static void begin_linkat(struct pt_call *c, int dir1, const char *from, int dir2, const char *to, int flags)
+{
+    pt_begin_paths_at(c, PT_OP_LINKAT, dir1, from, dir2, to);
+    if (!c->thread || c->disposition != PT_RECORDED || !from)
+        return;
+    if (flags & EMPTY_PATH && !*from) {
+        pt_fd_entry e = pt_fd_get(c->thread, dir1);
+        c->record->desc = pt_desc_path(pt_entry_id(e));
+    } else if (flags & AT_SYMLINK_FOLLOW) {
+        c->record->desc = pt_name_behind_fd_path(from, c->record->desc);
+    }
+}
+
 PT_HOOK_DECLARE(int, linkat, int, const char *, int, const char *, int);
 int hook_linkat(int dir1, const char *from, int dir2, const char *to, int flags)
 {
     struct pt_call c;
-    pt_begin_paths_at(&c, PT_OP_LINKAT, dir1, from, dir2, to);
+    begin_linkat(&c, dir1, from, dir2, to, flags);
     return pt_end_int(&c, real_linkat(dir1, from, dir2, to, flags));
 }
 

@@ -8,9 +8,9 @@
 
 /* clang-format off */
 
-static int end_scanned(struct pt_series_call *c, FILE *f, int fields)
+static int end_scanned(struct pt_stream_call *c, FILE *f, int fields)
 {
-    pt_series_end(c, -1, fields == EOF ? pt_stream_error(f) : 0);
+    pt_end_tiny(c, f, -1, fields == EOF);
     return fields;
 }
 

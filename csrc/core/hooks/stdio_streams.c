@@ -9,10 +9,11 @@
 
 static uint32_t flags_of(const char *mode)
 {
-    uint32_t update = strchr(mode, '+') ? O_RDWR : 0;
+    size_t length = strcspn(mode, ","); /* the name of a character set follows */
+    uint32_t update = memchr(mode, '+', length) ? O_RDWR : 0, only_new = memchr(mode, 'x', length) ? O_EXCL : 0;
     switch (mode[0]) {
-    case 'w': return O_CREAT | O_TRUNC | (update ? update : O_WRONLY);
-    case 'a': return O_CREAT | O_APPEND | (update ? update : O_WRONLY);
+    case 'w': return O_CREAT | O_TRUNC | only_new | (update ? update : O_WRONLY);
+    case 'a': return O_CREAT | O_APPEND | only_new | (update ? update : O_WRONLY);
     default: return update;
     }
 }

@@ -10,9 +10,9 @@
 
 /* ---- blocks ------------------------------------------------------------------- */
 
-static size_t end_items(struct pt_series_call *c, FILE *f, size_t items, size_t requested, size_t size)
+static size_t end_items(struct pt_stream_call *c, FILE *f, size_t items, size_t requested, size_t size)
 {
-    pt_end_tiny(c, f, (int64_t)(items * size), items < requested);
+    pt_end_tiny(c, f, (int64_t)(items * size), items < requested && size);
     return items;
 }
 
@@ -33,7 +33,7 @@ PT_TINY_HOOK(size_t, fwrite_unlocked, (const void *data, size_t size, size_t cou
 
 static uint64_t room_for(int n) { return n > 0 ? (uint64_t)n - 1 : 0; }
 
-static char *end_line(struct pt_series_call *c, FILE *f, char *line)
+static char *end_line(struct pt_stream_call *c, FILE *f, char *line)
 {
     pt_end_tiny(c, f, line ? (int64_t)strlen(line) : 0, !line);
     return line;
@@ -50,7 +50,7 @@ PT_TINY_HOOK(char *, fgets_unlocked_chk, (char *out, size_t room, int n, FILE *f
 PT_TINY_HOOK(char *, gets, (char *out), (out), FGETS, stdin, PT_SIZE_NONE, end_line)
 PT_TINY_HOOK(char *, gets_chk, (char *out, size_t room), (out, room), FGETS, stdin, PT_SIZE_NONE, end_line)
 
-static ssize_t end_delimited(struct pt_series_call *c, FILE *f, ssize_t n)
+static ssize_t end_delimited(struct pt_stream_call *c, FILE *f, ssize_t n)
 {
     pt_end_tiny(c, f, n < 0 ? 0 : n, n < 0);
     return n;
@@ -65,7 +65,7 @@ PT_TINY_HOOK(ssize_t, getline, (char **line, size_t *room, FILE *f),
 PT_HOOK_DECLARE(char *, fgetln, FILE *, size_t *);
 char *hook_fgetln(FILE *f, size_t *length)
 {
-    struct pt_series_call c;
+    struct pt_stream_call c;
     pt_begin_tiny(&c, PT_OP_GETLINE, f, PT_SIZE_NONE);
     char *line = real_fgetln(f, length);
     pt_end_tiny(&c, f, line ? (int64_t)*length : 0, !line);
@@ -78,7 +78,7 @@ PT_PUT_HOOK(puts, (const char *text), (text), PUTS, stdout, strlen(text) + 1)
 
 /* ---- characters --------------------------------------------------------------------- */
 
-static int end_character(struct pt_series_call *c, FILE *f, int character)
+static int end_character(struct pt_stream_call *c, FILE *f, int character)
 {
     pt_end_tiny(c, f, character == EOF ? 0 : 1, character == EOF);
     return character;
@@ -97,10 +97,10 @@ PT_TINY_HOOK(int, putchar_unlocked, (int character), (character), FPUTC, stdout,
 PT_HOOK_DECLARE(int, getw, FILE *);
 int hook_getw(FILE *f)
 {
-    struct pt_series_call c;
+    struct pt_stream_call c;
     pt_begin_tiny(&c, PT_OP_FREAD, f, sizeof(int));
     int word = real_getw(f);
-    bool ended = word == EOF && (feof_unlocked(f) || ferror_unlocked(f));
+    bool ended = word == EOF && (feof_unlocked(f) || (ferror_unlocked(f) && errno));
     pt_end_tiny(&c, f, ended ? 0 : (int64_t)sizeof(int), ended);
     return word;
 }
@@ -108,7 +108,7 @@ int hook_getw(FILE *f)
 PT_HOOK_DECLARE(int, putw, int, FILE *);
 int hook_putw(int word, FILE *f)
 {
-    struct pt_series_call c;
+    struct pt_stream_call c;
     pt_begin_tiny(&c, PT_OP_FWRITE, f, sizeof(int));
     int result = real_putw(word, f);
     pt_end_tiny(&c, f, result ? 0 : (int64_t)sizeof(int), result != 0);
@@ -122,7 +122,7 @@ int hook_putw(int word, FILE *f)
 PT_HOOK_DECLARE(int, uflow, FILE *);
 int hook_uflow(FILE *f)
 {
-    struct pt_series_call c;
+    struct pt_stream_call c;
     pt_begin_tiny(&c, PT_OP_UFLOW, f, PT_SIZE_NONE);
     int character = real_uflow(f);
     int64_t fetched = character == EOF ? 0 : 1;
@@ -137,7 +137,7 @@ int hook_uflow(FILE *f)
 PT_HOOK_DECLARE(int, overflow, FILE *, int);
 int hook_overflow(FILE *f, int character)
 {
-    struct pt_series_call c;
+    struct pt_stream_call c;
     int64_t left = character == EOF ? 0 : 1;
     pt_begin_tiny(&c, PT_OP_OVERFLOW, f, PT_SIZE_NONE);
 #if defined(__GLIBC__)

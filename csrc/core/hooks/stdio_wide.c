@@ -24,7 +24,7 @@ static uint64_t text_bytes(const wchar_t *text)
 
 /* ---- characters ----------------------------------------------------------------- */
 
-static wint_t end_character(struct pt_series_call *c, FILE *f, wint_t ch)
+static wint_t end_character(struct pt_stream_call *c, FILE *f, wint_t ch)
 {
     pt_end_tiny(c, f, ch == WEOF ? 0 : bytes_of(ch), ch == WEOF);
     return ch;
@@ -41,7 +41,7 @@ PT_TINY_HOOK(wint_t, putwchar_unlocked, (wchar_t ch), (ch), FPUTWC, stdout, PT_S
 
 /* ---- lines ------------------------------------------------------------------------ */
 
-static wchar_t *end_line(struct pt_series_call *c, FILE *f, wchar_t *line)
+static wchar_t *end_line(struct pt_stream_call *c, FILE *f, wchar_t *line)
 {
     pt_end_tiny(c, f, line ? (int64_t)text_bytes(line) : 0, !line);
     return line;

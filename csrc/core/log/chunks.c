@@ -47,6 +47,9 @@ bool pt_log_read_control(const struct pt_header *h)
     pt.run_id = h->run_id;
     pt.owner_pid = h->owner_pid;
     pt.owner_start = h->owner_start;
+    pt.log_namespace = h->namespace_inode;
+    pt.namespace_inode = 0; /* nobody joins a log of another one */
+    pt.outer_pid = 0;
     pt.ring_place = 0;
     pt_spare_read_control(h);
     keep_mapped = PT_FIRST_CHUNK;

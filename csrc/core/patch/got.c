@@ -5,8 +5,10 @@
  * function pointers in its data).  A slot that holds neither the lazy stub nor the address that the name resolves to
  * belongs to another tool and is left alone; that tool calls on through its own object, which is patched.  A library
  * of which a process may have several copies resolves its names itself (struct pt_patched_library).  Every change is
- * written down, and pt_got_restore undoes exactly those. */
+ * written down, and pt_got_restore undoes exactly those.  Slots that were patched are looked at again at each pass, as
+ * another tool may have taken them over or put them back. */
 #include "patch/patch.h"
+#include "base/clock.h"
 #include "base/state.h"
 #include "log/chunks.h"
 #include "log/ids.h"
@@ -124,6 +126,7 @@ static int note_object(struct dl_phdr_info *info, size_t size, void *data)
     (void)size;
     p->loads = info->dlpi_adds;
     p->unloads = info->dlpi_subs;
+    pt_slots_set_unloads(info->dlpi_subs);
     if (info->dlpi_subs != unloads_seen) {
         unloads_seen = info->dlpi_subs;
         done_count = 0;
@@ -210,6 +213,19 @@ static void wait_for_loads(void)
     dladdr(&patching, &unused);
 }
 
+#define MOST_SECONDS_BETWEEN 1
+
+static uint64_t looked_at; /* ticks */
+
+/* A tool that took slots over (a memory profiler) may have left, and put libc's functions back.  What one still holds
+ * may not come to us, which the log says. */
+static void look_again(void)
+{
+    looked_at = pt_ticks();
+    if (pt_slots_look_again() && pt.process_id)
+        __atomic_fetch_or(&pt.process->blind, PT_BLIND_UNPATCHED, __ATOMIC_RELAXED);
+}
+
 enum pass_end { PASS_DONE, PASS_FULL, PASS_STALE };
 
 static enum pass_end one_pass(void)
@@ -225,6 +241,7 @@ static enum pass_end one_pass(void)
         if (library)
             dl_iterate_phdr(look_for_library, &pass);
         dl_iterate_phdr(patch_object, &pass);
+        look_again();
     }
     if (!pass.stale)
         loads_done = pass.loads; /* later loads are for the next pass */
@@ -272,7 +289,7 @@ static int count_loads(struct dl_phdr_info *info, size_t size, void *loads)
     return 1; /* the first object has it */
 }
 
-/* Makes another pass if anything was loaded since the last one. */
+/* Makes another pass if anything was loaded since the last one.  Otherwise, at times, looks at the slots only. */
 void pt_got_patch_new(void)
 {
     unsigned long long loads = 0;
@@ -281,6 +298,8 @@ void pt_got_patch_new(void)
     pthread_mutex_lock(&patching);
     dl_iterate_phdr(count_loads, &loads);
     bool done = loads == loads_done;
+    if (done && pt_ticks() - looked_at > MOST_SECONDS_BETWEEN * 1000000ull * pt_ticks_per_us())
+        look_again();
     pthread_mutex_unlock(&patching);
     if (!done)
         pt_got_patch();

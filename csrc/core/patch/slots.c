@@ -10,10 +10,18 @@ struct patch {
     void **slot;
     void *before;
     void *ours;
+    unsigned long long unloads; /* the loader's count when it was patched */
 };
 static struct patch *patches; /* MAX_PATCHES of them, touched only as used */
 static unsigned patch_count;
 #define MAX_PATCHES (1u << 18)
+
+static unsigned long long unloads_now;
+
+/* The objects that are loaded, for pt_slots_look_again(). */
+#define MOST_OBJECTS 1024u
+static struct pt_object loaded[MOST_OBJECTS];
+static unsigned loaded_count;
 
 bool pt_slots_prepare(void)
 {
@@ -42,7 +50,7 @@ bool pt_slot_point(const struct pt_object *o, void **slot, void *before, void *o
 {
     if (!patches || patch_count == MAX_PATCHES)
         return false;
-    patches[patch_count++] = (struct patch){slot, before, ours};
+    patches[patch_count++] = (struct patch){slot, before, ours, unloads_now};
     store(o, slot, ours);
     return true;
 }
@@ -62,6 +70,88 @@ void pt_slots_restore(const struct pt_object *o)
 void pt_slots_forget(void)
 {
     patch_count = 0;
+}
+
+/* ---- slots that another tool has changed since -------------------------------------- */
+
+void pt_slots_set_unloads(unsigned long long unloads)
+{
+    unloads_now = unloads;
+}
+
+static int add_loaded(struct dl_phdr_info *info, size_t size, void *unused)
+{
+    (void)size;
+    (void)unused;
+    if (loaded_count < MOST_OBJECTS && info->dlpi_subs == unloads_now && pt_object_read(info, &loaded[loaded_count]))
+        loaded_count++;
+    return 0;
+}
+
+static bool lies_in(const struct pt_object *o, const struct patch *p)
+{
+    uintptr_t at = (uintptr_t)p->slot;
+    return at >= o->data && at + sizeof(void *) <= o->data_end;
+}
+
+/* Whether the value is what the tool would have found if we were not there. */
+static bool is_original(const struct patch *p, const void *value)
+{
+    if (value == p->before)
+        return true;
+    for (unsigned i = 0; i < pt_hook_count; i++)
+        if (pt_hooks[i].function == p->ours)
+            return value == pt_hooks[i].address || value == *pt_hooks[i].original;
+    return false;
+}
+
+/* Whether a later patch of the same slot has put it there. */
+static bool is_ours(void *const *slot, const void *value)
+{
+    for (unsigned i = patch_count; i-- > 0;)
+        if (patches[i].slot == slot && patches[i].ours == value)
+            return true;
+    return false;
+}
+
+/* Slots that were patched before an object was unloaded are left out: they may lie in another one by now.  After an
+ * unload every object is patched anew anyway. */
+static unsigned look_again(void)
+{
+    unsigned taken = 0, at = 0;
+    loaded_count = 0;
+    dl_iterate_phdr(add_loaded, NULL);
+    for (unsigned i = 0; i < patch_count && loaded_count; i++) {
+        const struct patch *p = &patches[i];
+        if (p->unloads != unloads_now)
+            continue;
+        for (unsigned tries = 0; tries < loaded_count && !lies_in(&loaded[at], p); tries++)
+            at = (at + 1) % loaded_count; /* an object's slots follow each other */
+        void *value = lies_in(&loaded[at], p) ? __atomic_load_n(p->slot, __ATOMIC_ACQUIRE) : p->ours;
+        if (value == p->ours)
+            continue;
+        if (is_original(p, value))
+            store(&loaded[at], p->slot, p->ours);
+        else
+            taken += !is_ours(p->slot, value);
+    }
+    return taken;
+}
+
+/* The first object is enough: while it is shown, the loader's lock is held, and no object can be unloaded. */
+static int look_at_all(struct dl_phdr_info *info, size_t size, void *taken)
+{
+    (void)info;
+    (void)size;
+    *(unsigned *)taken = look_again();
+    return 1;
+}
+
+unsigned pt_slots_look_again(void)
+{
+    unsigned taken = 0;
+    dl_iterate_phdr(look_at_all, &taken);
+    return taken;
 }
 
 /* ---- what tests compare ------------------------------------------------------------ */

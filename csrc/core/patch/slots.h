@@ -10,4 +10,10 @@ bool pt_slot_point(const struct pt_object *o, void **slot, void *before, void *o
 void pt_slots_restore(const struct pt_object *o); /* those in this object */
 void pt_slots_forget(void);
 
+/* The loader's count of unloaded objects, as of now. */
+void pt_slots_set_unloads(unsigned long long unloads);
+/* Points slots at our functions again into which another tool has put back what they held before.  Returns how many
+ * hold something else: that tool's own functions. */
+unsigned pt_slots_look_again(void);
+
 #endif

@@ -4,7 +4,6 @@
  * packs the log and prints the summary (pyio_trace/cli/commands/finish_command.py), and this process exits with its
  * own status. */
 #include "state/kernel_accounting.h"
-#include "base/memory.h"
 #include "base/sys.h"
 #include "log/chunks.h"
 #include "process/process.h"
@@ -19,71 +18,6 @@
 #include <sys/time.h>
 #include <time.h>
 #include <unistd.h>
-
-extern char **environ;
-
-static bool begins_with_one_of(const char *variable, const char *const *words, unsigned count)
-{
-    for (unsigned i = 0; i < count; i++)
-        if (strncmp(variable, words[i], strlen(words[i])) == 0)
-            return true;
-    return false;
-}
-
-/* A program that ignores its environment (-E, -I) may have been started by somebody with fewer rights.  Its finisher
- * gets only what the loader has already used, and variables for language, time and terminal.  Libraries that only the
- * finisher loads read more: OPENSSL_CONF names objects to load. */
-static bool passes_to_isolated(const char *variable)
-{
-    static const char *const known[] = {"LD_",
-                                        "LANG=",
-                                        "LANGUAGE=",
-                                        "LC_",
-                                        "TZ=",
-                                        "TERM=",
-                                        "COLUMNS=",
-                                        "LINES=",
-                                        "NO_COLOR=",
-                                        "OMP_NUM_THREADS=",
-                                        "OPENBLAS_NUM_THREADS="};
-    return begins_with_one_of(variable, known, sizeof known / sizeof *known);
-}
-
-/* Keeps where Python finds itself and how it encodes.  Other settings of the program's Python (interactive, warnings
- * as errors) are not for the finisher. */
-static bool passes_to_finisher(const char *variable)
-{
-    static const char *const python[] = {
-        "PYTHONPATH=", "PYTHONHOME=",       "PYTHONUSERBASE=",      "PYTHONNOUSERSITE=",
-        "PYTHONUTF8=", "PYTHONIOENCODING=", "PYTHONCOERCECLOCALE=", "PYTHON_COLORS="};
-    if (strncmp(variable, "PYIO_TRACE", 10) == 0)
-        return false;
-    if (strncmp(variable, "PYTHON", 6) != 0)
-        return true;
-    return begins_with_one_of(variable, python, sizeof python / sizeof *python);
-}
-
-/* Switches tracing off instead of unsetting it: a site's sitecustomize may switch it on for everyone, and finishers
- * would start finishers for ever. */
-static char **environment_without_us(const char *const *argv)
-{
-    (void)argv;
-    static char off[] = "PYIO_TRACE=0";
-    bool isolated = argv[0] && argv[1] && strcmp(argv[1], "-I") == 0;
-    size_t n = 0, count = 0;
-    while (environ && environ[n])
-        n++;
-    /* Not malloc: a signal handler that interrupted it may have called _exit. */
-    char **clean = pt_memory((n + 2) * sizeof *clean);
-    if (!clean)
-        return NULL;
-    clean[count++] = off;
-    for (size_t i = 0; i < n; i++)
-        if (isolated ? passes_to_isolated(environ[i]) : passes_to_finisher(environ[i]))
-            clean[count++] = environ[i];
-    clean[count] = NULL;
-    return clean;
-}
 
 /* Closes pipes to helper processes (multiprocessing's forkserver and resource tracker) before the log is packed: they
  * end when their pipe does, as at the process's end. */
@@ -138,7 +72,7 @@ static void run_finisher(const struct keyboard *k)
     if (!argv)
         return;
     pt.finish = NULL;
-    pt_finisher_run(argv, environment_without_us, pt.finish_quiet, &k->heeded);
+    pt_finisher_run(argv, pt.finish_environment, pt.finish_quiet, &k->heeded);
 }
 
 /* Waits two more seconds at most: the lists of processes may be forged, and a walk then takes long. */
@@ -156,7 +90,7 @@ static void wait_for_others(int milliseconds)
 void pt_run_ends(int milliseconds)
 {
     struct keyboard keyboard;
-    if (pt.owner_pid != pt.pid)
+    if (pt.owner_pid != pt.pid || pt.namespace_inode)
         return;
     pt.gate = 1;
     ignore_keyboard(&keyboard);

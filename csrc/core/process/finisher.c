@@ -14,12 +14,12 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/resource.h>
-#include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #define LAST_SIGNAL 64
-#define STDERR_KEPT 3 /* the program's stderr in the finisher; --stderr of cli/commands/finish_command.py */
+#define MOST_CLOSED (1u << 20) /* where they are closed one by one */
+#define STDERR_KEPT 3          /* the program's stderr in the finisher; --stderr of cli/commands/finish_command.py */
 
 typedef struct { /* the kernel's sigaction; the handler is its first word on all architectures */
     void (*handler)(int);
@@ -31,7 +31,7 @@ static const struct {
     int which;
     rlim_t enough;
 } raised[] = {
-    {RLIMIT_NOFILE, 1024},
+    {RLIMIT_NOFILE, RLIM_INFINITY},
     {RLIMIT_FSIZE, RLIM_INFINITY},
     {RLIMIT_CPU, RLIM_INFINITY},
     {RLIMIT_STACK, 8 << 20},
@@ -46,18 +46,35 @@ static void raise_limit(int which, rlim_t enough)
     pt_sys(SYS_prlimit64, 0, which, &limit, 0);
 }
 
+/* Closes the program's files from a number on.  Those that children inherit could leave the finisher none. */
+static void close_from(unsigned first)
+{
+    if (pt_sys(SYS_close_range, first, ~0u, 0) == 0)
+        return;
+    struct rlimit limit = {0, 0}; /* before Linux 5.9, or forbidden */
+    pt_sys(SYS_prlimit64, 0, RLIMIT_NOFILE, 0, &limit);
+    for (unsigned fd = first; fd < limit.rlim_cur && fd < MOST_CLOSED; fd++)
+        pt_sys(SYS_close, fd);
+}
+
+/* Where the finisher writes: to the program's stderr, or if another file has its number, to one in memory. */
+static int heard_at; /* -1: nowhere */
+
 /* Sends what the loader, the interpreter and libraries print on failure to a file in memory: the parent has one line
  * for it, and with -q there must be none.  The finisher itself writes to STDERR_KEPT.  No standard descriptor stays
  * closed: the log would get its number, and prints would go into the log. */
 static void set_streams(void)
 {
-    if (pt_sys(SYS_dup3, STDERR_FILENO, STDERR_KEPT, 0) < 0)
-        pt_sys(SYS_close, STDERR_KEPT); /* stderr is closed: this number is a file of the program */
+    if (heard_at == STDERR_KEPT)
+        pt_sys(SYS_fcntl, STDERR_KEPT, F_SETFD, 0);
+    else if (heard_at < 0 || pt_sys(SYS_dup3, heard_at, STDERR_KEPT, 0) < 0)
+        pt_sys(SYS_close, STDERR_KEPT); /* this number is a file of the program */
     pt_sys(SYS_close, STDERR_FILENO);   /* before the next one is opened: only three may be allowed */
+    close_from(STDERR_KEPT + 1);
     long sink = pt_sys(SYS_memfd_create, "pyio-trace", 0);
     if (sink < 0)
         sink = pt_sys(SYS_openat, AT_FDCWD, "/dev/null", O_RDWR | O_NONBLOCK, 0);
-    for (int fd = 0; sink >= 0 && fd <= STDERR_FILENO; fd++)
+    for (int fd = 0; sink >= 0 && fd <= STDERR_KEPT; fd++)
         if (pt_sys(SYS_fcntl, fd, F_GETFD) < 0)
             pt_sys(SYS_dup3, sink, fd, 0);
 }
@@ -115,7 +132,7 @@ static const int first_raised[] = {RLIMIT_NPROC, RLIMIT_AS, RLIMIT_DATA};
 #define FIRST (sizeof first_raised / sizeof *first_raised)
 
 /* 0, or errno. */
-static int start_unlimited(pid_t *pid, const char *const *argv, pt_environment *environment, const sigset_t *keyboard)
+static int start_unlimited(pid_t *pid, const char *const *argv, char *const *env, const sigset_t *keyboard)
 {
     uint64_t all = ~0ull, mask;
     struct rlimit before[FIRST];
@@ -125,7 +142,6 @@ static int start_unlimited(pid_t *pid, const char *const *argv, pt_environment *
         known[i] = pt_sys(SYS_prlimit64, 0, first_raised[i], 0, &before[i]) == 0;
         raise_limit(first_raised[i], RLIM_INFINITY);
     }
-    char **env = environment(argv);
     *pid = env ? start(argv, env, keyboard) : -1;
     for (unsigned i = 0; i < FIRST; i++)
         if (known[i])
@@ -151,19 +167,9 @@ static void tell(const char *reason, const char *detail)
 {
     char printable[sizeof pt.path];
     const char *path = pt_printable(pt.path, printable);
-    const char *const words[] = {"pyio-trace: the summary could not be made (",
-                                 reason,
-                                 detail,
-                                 "); the live log is ",
-                                 path,
-                                 "; pyio-trace summary ",
-                                 path,
-                                 "\n"};
-    enum { COUNT = sizeof words / sizeof *words };
-    struct iovec parts[COUNT];
-    for (int i = 0; i < COUNT; i++)
-        parts[i] = (struct iovec){.iov_base = (char *)words[i], .iov_len = strlen(words[i])};
-    pt_sys(SYS_writev, STDERR_FILENO, parts, COUNT);
+    const char *const words[] = {"the summary could not be made (", reason, detail, "); the live log is ", path,
+                                 "; pyio-trace summary ",           path};
+    pt_say(words, sizeof words / sizeof *words);
 }
 
 /* strerror() may allocate. */
@@ -189,17 +195,44 @@ static void tell_status(int status)
         tell("it ended with status ", digits(WEXITSTATUS(status), room));
 }
 
-void pt_finisher_run(const char *const *argv, pt_environment *environment, bool quiet, const sigset_t *keyboard)
+static void set_heard_at(bool quiet)
+{
+    if (pt_stderr_is_kept())
+        heard_at = STDERR_FILENO;
+    else
+        heard_at = quiet ? -1 : (int)pt_sys(SYS_memfd_create, "pyio-trace", MFD_CLOEXEC);
+}
+
+/* Keeps what nobody has heard in the process table: the line that begins the text, not a summary. */
+static void note_unheard(void)
+{
+    static const char ours[] = "pyio-trace: ";
+    char text[sizeof pt.process->note + sizeof ours];
+    if (heard_at == STDERR_FILENO && pt_stderr_is_kept())
+        return;
+    long n = heard_at < 0 ? 0 : pt_sys(SYS_pread64, heard_at, text, sizeof text - 1, 0);
+    text[n > 0 ? n : 0] = 0;
+    text[strcspn(text, "\n")] = 0;
+    const char *words = text + sizeof ours - 1;
+    if (strncmp(text, ours, sizeof ours - 1) == 0)
+        pt_note(&words, 1);
+    if (heard_at >= 0)
+        pt_sys(SYS_close, heard_at);
+}
+
+void pt_finisher_run(const char *const *argv, char *const *env, bool quiet, const sigset_t *keyboard)
 {
     const kernel_action usual = {.handler = SIG_DFL};
     kernel_action before; /* while SIGCHLD is ignored, nobody can learn how a child ended */
     bool set = pt_sys(SYS_rt_sigaction, SIGCHLD, &usual, &before, 8) == 0;
     pid_t pid, waited = -1;
-    int status = 0, error = start_unlimited(&pid, argv, environment, keyboard);
+    set_heard_at(quiet);
+    int status = 0, error = start_unlimited(&pid, argv, env, keyboard);
     while (!error && (waited = waitpid(pid, &status, 0)) < 0 && errno == EINTR)
         continue;
     if (set)
         pt_sys(SYS_rt_sigaction, SIGCHLD, &before, 0, 8);
+    note_unheard();
     if (error && !quiet)
         tell_error(error, argv[0]);
     else if (waited > 0 && !quiet)

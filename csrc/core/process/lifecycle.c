@@ -4,6 +4,7 @@
  * hook (state/vfork_children.c).  How a process ended is written by itself (exit, _exit) or by the parent that waited
  * for it. */
 #include "state/kernel_accounting.h"
+#include "base/messages.h"
 #include "base/proc.h"
 #include "base/sys.h"
 #include "log/file.h"
@@ -25,7 +26,8 @@
 /* Whether this process began the run, perhaps before an exec.  The pid alone is no proof, since pids are reused. */
 bool pt_is_owner(void)
 {
-    return pt.owner_pid == pt.pid && (!pt.owner_start || pt.owner_start == pt_process_start_time(0));
+    return pt.owner_pid == pt.pid && !pt.namespace_inode &&
+           (!pt.owner_start || pt.owner_start == pt_process_start_time(0));
 }
 
 /* The entry that a joining process descends from: its own, from before an exec, or that of its nearest ancestor in
@@ -47,7 +49,7 @@ void pt_process_end(struct pt_process *p, uint32_t kind, int status)
 {
     if (!p)
         return;
-    bool itself = (uint32_t)pt_sys6(SYS_getpid, 0, 0, 0, 0, 0, 0) == p->pid;
+    bool itself = (uint32_t)pt_sys6(SYS_getpid, 0, 0, 0, 0, 0, 0) == p->pid && p->namespace_inode == pt.namespace_inode;
     if (itself && p == pt.process && p != &pt_unlisted_process) {
         bool all = kind != PT_END_EXEC ||
                    p->start != PT_START_FORK; /* fork, then exec: it has used no mapping of its parent */
@@ -117,6 +119,7 @@ void pt_enter_forked_child(void)
         return;
     }
     pt_spare_forked();
+    pt_namespace_forked(parent);
     pt_process_enter(PT_START_FORK, pt_self ? pt_self->forking : 0, pid, parent, &pt.process, &pt.process_id);
     struct pt_process *p = pt.process;
     pt.counters = p == &pt_unlisted_process ? (struct pt_counter *)(pt.base + PT_OVERFLOW_OFFSET)
@@ -129,14 +132,12 @@ void pt_enter_forked_child(void)
         p->loaded = from->loaded;
         p->stack_state = from->stack_state;
         p->blind = from->blind;
-        p->argv_length = from->argv_length;
         p->global_rank = from->global_rank; /* but not the name, which is its parent's own */
         p->local_rank = from->local_rank;
         p->world_size = from->world_size;
         memcpy(p->version, from->version, sizeof p->version);
         memcpy(p->note, from->note, sizeof p->note);
-        memcpy(p->executable, from->executable, sizeof p->executable);
-        memcpy(p->argv, from->argv, sizeof p->argv);
+        pt_process_describe_like(p, from);
     }
     pt_threads_after_fork();
 }
@@ -211,6 +212,15 @@ void pt_process_setup_once(void)
     pt_finish_setup_once();
 }
 
+/* A program that had already begun has become this one.  If it gave the number of stderr to another file, that file is
+ * no stderr of ours.  What a forked child does to its descriptors before its first exec is how it starts that program. */
+static void take_over(const struct pt_process *from)
+{
+    if (from->end_kind == PT_END_EXEC && from->end_status == PT_EXEC_OTHER_STDERR &&
+        (from->start == PT_START_TOP || from->start == PT_START_JOINED))
+        pt_stderr_give_up();
+}
+
 /* Enters this process when tracing starts. */
 void pt_process_begin(const struct pt_options *o)
 {
@@ -218,6 +228,8 @@ void pt_process_begin(const struct pt_options *o)
     struct pt_process *from = pt.owns_run ? NULL : entry_it_came_from();
     uint32_t started_by = 0;
     bool same = from && from->pid == pt.pid; /* an exec, or a spawn that already has an entry */
+    if (same)
+        take_over(from);
     if (same)
         started_by = from->exec_by;
     else if (from)

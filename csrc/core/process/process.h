@@ -49,9 +49,9 @@ uint32_t pt_shell_of(const struct pt_process *parent, const struct pt_options *c
 void pt_run_ends(int milliseconds);                      /* end_of_run.c; how long to wait for others that are ending */
 void pt_signals_itself(struct pt_thread *t, int number); /* end_of_run.c */
 void pt_finish_setup_once(void);                         /* end_of_run.c */
-/* Builds the environment of a command; NULL: no memory. */
-typedef char **pt_environment(const char *const *argv);
-/* finisher.c.  quiet: print nothing, whatever happens; keyboard: keyboard signals that the program did not ignore. */
-void pt_finisher_run(const char *const *argv, pt_environment *environment, bool quiet, const sigset_t *keyboard);
+/* finisher_environment.c: a copy of the environment as it is now; NULL: no memory.  Allocates: at the start only. */
+char **pt_finisher_environment(const char *const *argv);
+/* finisher.c.  env: from pt_finisher_environment; quiet: print nothing, whatever happens; keyboard: keyboard signals that the program did not ignore. */
+void pt_finisher_run(const char *const *argv, char *const *env, bool quiet, const sigset_t *keyboard);
 
 #endif

@@ -77,6 +77,7 @@ PT_API void pt_begin_unrecorded(struct pt_call *c, uint32_t desc, uint32_t aux, 
 PT_API void pt_end_unrecorded(struct pt_call *c, uint64_t ticks, int64_t moved, int error);
 PT_API bool pt_drop_small(struct pt_call *c, uint64_t ticks, int64_t moved, int error);
 PT_API void pt_end_wide(struct pt_call *c, int64_t moved, int error);
+PT_API void pt_raised(const struct pt_call *c, const char *type);
 PT_API void pt_span_took(struct pt_thread *t, const struct pt_call *span, int64_t ns);
 uint32_t pt_profile_begin(struct pt_call *c, struct pt_thread *t);
 void pt_profile_end(struct pt_call *c, uint64_t ticks, int64_t moved, int error);
@@ -127,7 +128,9 @@ static inline void pt_begin(struct pt_call *c, struct pt_thread *t, unsigned op,
     __atomic_store_n(&r->flags, (uint8_t)(c->flags | PT_BEGUN), __ATOMIC_RELEASE);
 }
 
-/* Completes the record.  now: ticks; moved: bytes, or -1 where there are none. */
+#define PT_RAISED INT32_MIN /* as an error: an exception that has no errno */
+
+/* Completes the record.  now: ticks; moved: bytes, or -1 where there are none.  A C stream may move a part and fail. */
 static inline void pt_end_at(struct pt_call *c, uint64_t now, int64_t moved, int error)
 {
     uint64_t ticks = now - c->begin;
@@ -143,7 +146,9 @@ static inline void pt_end_at(struct pt_call *c, uint64_t now, int64_t moved, int
     uint8_t flags = c->flags | PT_DONE;
     if (PT_UNLIKELY(error)) {
         flags |= PT_FAILED;
-        r->result = (uint32_t)error;
+        r->result = error == PT_RAISED ? 0 : (uint32_t)error;
+        if (moved > 0) /* it moved a part before: an EXT record has the bytes */
+            flags |= PT_WIDE;
     } else if (PT_UNLIKELY(moved >= (int64_t)PT_NO_BYTES)) {
         flags |= PT_WIDE;
         r->result = PT_NO_BYTES;

@@ -70,10 +70,15 @@ static int64_t output_place(const struct pt_call *c, int64_t moved)
 static void follow(const struct pt_call *c, int error)
 {
     const struct pt_record *r = c->record;
+    bool stream = pt_op_row(c->op)->layer == PT_STDIO; /* how far it moves the position is not seen */
     switch (pt_op_row(c->op)->shape) {
     case PT_SHAPE_SEEK:
         if (!error)
-            pt_position_set((int)r->aux, pt_op_row(c->op)->layer == PT_POSIX ? r->offset : -1);
+            pt_position_set((int)r->aux, stream ? -1 : r->offset);
+        break;
+    case PT_SHAPE_FD:
+        if (stream)
+            pt_position_set((int)r->aux, -1);
         break;
     default: break;
     }
@@ -287,7 +292,7 @@ static inline struct pt_profile *entry_for_result(const struct pt_call *c, struc
     return failed;
 }
 
-/* Returns the bytes moved; -1: the result was none. */
+/* Returns the bytes moved without an error; -1: the result was none. */
 static inline int64_t follow_result(const struct pt_call *c, struct pt_profile *p, int64_t moved, int error)
 {
     if (error)
@@ -312,13 +317,16 @@ static inline void add_call(const struct pt_call *c, struct pt_profile *p, uint6
     raise_to(&p->last, c->begin + ticks);
 }
 
-static inline void add_bytes(const struct pt_call *c, struct pt_profile *p, int64_t moved)
+/* part: bytes moved before an error. */
+static inline void add_bytes(const struct pt_call *c, struct pt_profile *p, int64_t moved, int64_t part)
 {
     if (c->size != PT_SIZE_NONE)
         add(&p->asked, c->size);
     else if (moved > 0) /* no size was given: all there is was asked for */
         add(&p->asked, (uint64_t)moved);
     int64_t at = place_of(c, moved);
+    if (PT_UNLIKELY(part > 0))
+        add(&p->moved, (uint64_t)part);
     if (moved < 0)
         return;
     add(&p->moved, (uint64_t)moved);
@@ -333,8 +341,9 @@ void pt_profile_end(struct pt_call *c, uint64_t ticks, int64_t moved, int error)
     if (c->op != p->op) /* another process wrote over the entry */
         return;
     p = entry_for_result(c, p, error);
+    int64_t part = PT_UNLIKELY(error) ? moved : 0;
     moved = follow_result(c, p, moved, error);
     add_call(c, p, ticks);
     if (moves_bytes(c->op))
-        add_bytes(c, p, moved);
+        add_bytes(c, p, moved, part);
 }

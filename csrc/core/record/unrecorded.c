@@ -113,7 +113,7 @@ static void count(const struct pt_call *c, uint64_t ticks, int64_t moved, int er
     __atomic_fetch_add(&n->ticks, ticks, __ATOMIC_RELAXED);
     if (error)
         __atomic_fetch_add(&n->errors, 1, __ATOMIC_RELAXED);
-    else if (moved > 0 && pt_op_has(c->op, PT_RESULT_IS_BYTES))
+    if (moved > 0 && pt_op_has(c->op, PT_RESULT_IS_BYTES))
         __atomic_fetch_add(&n->bytes, (uint64_t)moved, __ATOMIC_RELAXED);
 }
 
@@ -139,8 +139,8 @@ void pt_count_left_out(struct pt_thread *t, uint32_t kind, int64_t moved)
 void pt_count_unrecorded(const struct pt_call *c, int64_t moved)
 {
     struct pt_thread *t = pt_self;
-    if (!pt_op_has(c->op, PT_KERNEL_COUNTS) || (pt.gate & PT_GATE_OFF) || !t->process_id || t->gate & PT_GATE_VFORK ||
-        t->epoch != pt.epoch)
+    if (moved <= 0 || !pt_op_has(c->op, PT_KERNEL_COUNTS) || (pt.gate & PT_GATE_OFF) || !t->process_id ||
+        t->gate & PT_GATE_VFORK || t->epoch != pt.epoch)
         return;
     if (pt_op_has(c->op, PT_READS))
         __atomic_fetch_add(&t->process->unrecorded_read, (uint64_t)moved, __ATOMIC_RELAXED);
@@ -173,11 +173,9 @@ void pt_end_unrecorded(struct pt_call *c, uint64_t ticks, int64_t moved, int err
     }
     if (c->left_out_as != PT_LEFT_IMPORT ||
         pt_op_row(c->op)->layer != PT_APP) /* the operations beneath it are counted */
-        pt_count_left_out(t, c->left_out_as, error ? 0 : moved);
-    if (error)
-        return;
+        pt_count_left_out(t, c->left_out_as, moved);
     pt_count_unrecorded(c, moved);
-    if (pt_op_has(c->op, PT_MOVES_POSITION))
+    if (!error && pt_op_has(c->op, PT_MOVES_POSITION))
         mark_gap_after(c);
 }
 
@@ -207,12 +205,10 @@ PT_COLD bool pt_drop_small(struct pt_call *c, uint64_t ticks, int64_t moved, int
     c->disposition = PT_LEFT_OUT;
     c->record = &c->scratch;
     c->left_out_as = PT_LEFT_SMALL;
-    pt_count_left_out(c->thread, PT_LEFT_SMALL, error ? 0 : moved);
-    if (!error) {
-        pt_count_unrecorded(c, moved);
-        if (pt_op_has(c->op, PT_MOVES_POSITION))
-            mark_gap(c);
-    }
+    pt_count_left_out(c->thread, PT_LEFT_SMALL, moved);
+    pt_count_unrecorded(c, moved);
+    if (!error && pt_op_has(c->op, PT_MOVES_POSITION))
+        mark_gap(c);
     return true;
 }
 

@@ -79,6 +79,15 @@ PT_COLD struct pt_named pt_name_of_fd_path_slow(const char *path, struct pt_name
     return name;
 }
 
+uint32_t pt_name_behind_fd_path(const char *path, uint32_t name)
+{
+    struct pt_named found = pt_name(path);
+    if (PT_LIKELY(!found.left_out))
+        return name;
+    found = pt_name_of_fd_path_slow(path, found);
+    return found.left_out ? name : found.id;
+}
+
 struct pt_named pt_name_to_open(const char *path)
 {
     struct pt_named name = pt_name(path);

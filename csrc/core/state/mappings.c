@@ -1,12 +1,13 @@
 /* The files that this process has mapped, and what is measured of each.
  *
- * munmap and msync get an address: this table tells which file it belongs to.  Each mapping has an object in the log
- * (struct pt_mapping), which is completed when the mapping goes or the process ends.  An incomplete one was mapped
- * when its process was killed.  Every munmap looks here, so lookups take no lock. */
+ * Each mapping has an object in the log (struct pt_mapping), which is completed when the mapping goes or the process
+ * ends.  An incomplete one was mapped when its process was killed.  state/mapping_places.c finds a mapping by an
+ * address. */
 #include "state/kernel_accounting.h"
-#include "state/mappings.h"
+#include "state/mapping_places.h"
 #include "log/chunks.h"
 #include "log/ids.h"
+#include "state/descriptors.h"
 
 #include <string.h>
 #include <sys/mman.h>
@@ -15,101 +16,19 @@
 #define MAP_SHARED_VALIDATE 3
 #endif
 
-#define PLACES 4096u
 #define MOST_LISTED 65536u         /* objects of one process in the log: 5 MiB */
+#define LISTED_AT_FORK 64u         /* inherited mappings of a child that are listed at once */
 #define ALLOWANCE_AT_END 100000000 /* ns of measuring when the process ends */
+#define FDS_TRIED 256              /* where a descriptor of a mapped file is looked for */
 #define TRANSPORT (1u << 31)       /* a flag beside those of the log: see is_transport() */
 
-struct pt_mapping_place {
-    uintptr_t address; /* atomic; 0: never used, 1: free again */
-    uint32_t desc;
-    uint32_t object;  /* its struct pt_mapping; 0: none (yet, in a forked child) */
-    uint32_t process; /* whose object that is */
-    uint32_t flags;
-    uint32_t protection;
-    uint32_t record;
-    uint64_t length, offset;
-    struct pt_resident gone; /* of pages that are gone (MADV_DONTNEED, mremap) */
-    uint64_t dirty_before;   /* of the file, at the time of mmap */
-    uint64_t synced;         /* bytes that msync has made clean */
-    uint64_t dirty;          /* while areas are examined */
-};
-static struct pt_mapping_place places[PLACES];
-static bool places_used; /* atomic; was any used? A first start need not touch 400 KB */
-static uint32_t place_count;
 static uint32_t listed; /* objects of this process */
-
-/* Another thread may be checking whether the place is free. */
-static uintptr_t address_of(const struct pt_mapping_place *m)
-{
-    return __atomic_load_n(&m->address, __ATOMIC_RELAXED);
-}
-static uint32_t hash(uintptr_t address)
-{
-    return (uint32_t)((address >> 12) * 2654435761u);
-}
-
-static struct pt_mapping_place *record_place(uintptr_t address, const struct pt_mapping_place *what)
-{
-    __atomic_store_n(&places_used, true, __ATOMIC_RELAXED);
-    for (uint32_t i = 0; i < 64; i++) {
-        struct pt_mapping_place *m = &places[(hash(address) + i) % PLACES];
-        uintptr_t old = __atomic_load_n(&m->address, __ATOMIC_RELAXED);
-        if (old > 1 && old != address)
-            continue;
-        if (__atomic_compare_exchange_n(&m->address, &old, address, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) {
-            memcpy(&m->desc, &what->desc, sizeof *m - offsetof(struct pt_mapping_place, desc));
-            if (old != address)
-                __atomic_fetch_add(&place_count, 1, __ATOMIC_RELAXED);
-            return m;
-        }
-    }
-    return NULL;
-}
-
-struct pt_mapping_place *pt_mapping_lookup(const void *address)
-{
-    if (!__atomic_load_n(&place_count, __ATOMIC_RELAXED) || (uintptr_t)address <= 1)
-        return NULL;
-    for (uint32_t i = 0; i < 64; i++) {
-        struct pt_mapping_place *m = &places[(hash((uintptr_t)address) + i) % PLACES];
-        uintptr_t at = __atomic_load_n(&m->address, __ATOMIC_ACQUIRE);
-        if (at == (uintptr_t)address)
-            return m;
-        if (at == 0)
-            return NULL;
-    }
-    return NULL;
-}
-
-uint32_t pt_mapping_desc_of(const struct pt_mapping_place *m)
-{
-    return m->desc;
-}
-
-uint32_t pt_mapping_desc(const void *address)
-{
-    struct pt_mapping_place *m = pt_mapping_lookup(address);
-    return m ? m->desc : 0;
-}
-
-void pt_mapping_forget(struct pt_mapping_place *m)
-{
-    __atomic_store_n(&m->address, 1, __ATOMIC_RELEASE);
-    __atomic_fetch_sub(&place_count, 1, __ATOMIC_RELAXED);
-}
 
 /* Starts a new log: ids of the old one mean nothing there. */
 void pt_mappings_reset(void)
 {
-    memset(places, 0, __atomic_load_n(&places_used, __ATOMIC_RELAXED) ? sizeof places : 0);
-    place_count = 0;
+    pt_places_reset();
     listed = 0;
-}
-
-void pt_mappings_forked(void)
-{
-    listed = 0; /* an inherited mapping gets an object in this process when it is measured */
 }
 
 /* ---- objects in the log ---------------------------------------------------------- */
@@ -171,7 +90,7 @@ void pt_mapping_made(struct pt_thread *t, const struct pt_new_mapping *made)
         if (shared && made->protection & PROT_WRITE)
             m.dirty_before = pt_dirty_cached_slow(made->fd, made->offset, made->length);
     }
-    record_place((uintptr_t)made->address, &m);
+    pt_place_record((uintptr_t)made->address, &m);
 }
 
 void pt_mapping_moved(struct pt_mapping_place *m, void *address, uint64_t length)
@@ -181,7 +100,29 @@ void pt_mapping_moved(struct pt_mapping_place *m, void *address, uint64_t length
     if (moved.object)
         ((struct pt_mapping *)pt_at(moved.object))->length = length;
     pt_mapping_forget(m);
-    record_place((uintptr_t)address, &moved);
+    pt_place_record((uintptr_t)address, &moved);
+}
+
+/* A part of a mapping has become one of its own, or has grown. */
+void pt_mapping_part_moved(struct pt_mapping_place *m, const struct pt_moved_part *part)
+{
+    uint64_t before = part->from - pt_place_address(m), after = before + part->old_length;
+    struct pt_mapping_place own = {.desc = m->desc,
+                                   .flags = m->flags,
+                                   .protection = m->protection,
+                                   .record = m->record,
+                                   .length = part->length,
+                                   .offset = m->offset + before};
+    if (part->to == part->from) {
+        if (after >= m->length)
+            m->length = before + part->length;
+        return;
+    }
+    if (own.desc && pt.process_id && !(own.flags & TRANSPORT))
+        list_object(&own, pt.process, pt.process_id);
+    if (part->old_length && after >= m->length)
+        m->length = before; /* its end has gone; what is missing in the middle stays unnoticed */
+    pt_place_record(part->to, &own);
 }
 
 /* ---- measuring ---------------------------------------------------------------------- */
@@ -208,11 +149,83 @@ static bool writes_file(const struct pt_mapping_place *m)
     return m->flags & PT_MAPPING_SHARED && m->protection & PROT_WRITE;
 }
 
+/* A descriptor of the mapped file, of the same open file; -1: none is known. */
+static int descriptor_of(const struct pt_mapping_place *m)
+{
+    const struct pt_desc *d = pt_desc_at(m->desc);
+    for (int fd = 0; d && fd < FDS_TRIED; fd++) {
+        pt_fd_entry e = pt_fd_peek(fd);
+        uint32_t id = e & PT_FD_EXCLUDED ? 0 : pt_entry_id(e);
+        const struct pt_desc *one = id ? pt_desc_at(id) : NULL;
+        if (id && (id == m->desc || (one && one->root == d->root)))
+            return fd;
+    }
+    return -1;
+}
+
+static uint64_t share_of(const struct pt_mapping_place *m)
+{
+    uint64_t pages = (m->length + PT_PAGE - 1) / PT_PAGE;
+    return (pages + PT_MAPPING_SHARES - 1) / PT_MAPPING_SHARES * PT_PAGE;
+}
+
+/* A child's page tables are empty at first, but the kernel says of each page that it maps whether anybody has made it
+ * dirty.  So what is dirty at the fork is noted, share by share: a child often writes a share of its own. */
+static void note_dirt_at_fork(struct pt_mapping_place *m)
+{
+    uint64_t share = share_of(m);
+    m->dirty_before = 0;
+    memset(m->dirty_at_fork, 0, sizeof m->dirty_at_fork);
+    int fd = writes_file(m) && pt_measuring_affordable(PT_MEASURING_ALLOWANCE) ? descriptor_of(m) : -1;
+    if (fd < 0)
+        return;
+    int64_t since = pt_now_ns();
+    if (pt_dirty_cached_slow(fd, m->offset, m->length))
+        for (uint32_t i = 0; i < PT_MAPPING_SHARES && i * share < m->length; i++)
+            m->dirty_at_fork[i] = pt_dirty_cached_slow(fd, m->offset + i * share, share);
+    pt_measuring_took(since);
+}
+
+static bool any_dirt_at_fork(const struct pt_mapping_place *m)
+{
+    uint64_t any = 0;
+    for (uint32_t i = 0; i < PT_MAPPING_SHARES; i++)
+        any |= m->dirty_at_fork[i];
+    return any;
+}
+
+/* Of what was dirty at the fork, at most as much as this process has in its page tables. */
+static uint64_t others_dirt(const struct pt_mapping_place *m)
+{
+    uint64_t share = share_of(m), sum = 0;
+    for (uint32_t i = 0; i < PT_MAPPING_SHARES && i * share < m->length; i++) {
+        struct pt_resident now;
+        uint64_t left = m->length - i * share;
+        if (m->dirty_at_fork[i] && pt_resident_slow(pt_place_address(m) + i * share, left < share ? left : share, &now))
+            sum += m->dirty_at_fork[i] < now.touched ? m->dirty_at_fork[i] : now.touched;
+    }
+    return sum;
+}
+
+/* In a forked child.  If it is killed, its list must say what it has inherited.  A process may have mapped thousands of
+ * files: of the others only those get an object that are measured. */
+void pt_mappings_forked(void)
+{
+    listed = 0;
+    uint32_t left = LISTED_AT_FORK;
+    for (struct pt_mapping_place *m = NULL; left && (m = pt_place_next(m));)
+        if (measurable(m)) {
+            adopt(m);
+            note_dirt_at_fork(m);
+            left--;
+        }
+}
+
 /* An area may cover a part of a mapping, or several mappings: each gets its own size at most. */
 static void add_dirty(struct pt_mapping_place *m, uintptr_t start, uintptr_t end, uint64_t dirty)
 {
-    uintptr_t from = address_of(m) > start ? address_of(m) : start;
-    uintptr_t to = address_of(m) + m->length < end ? address_of(m) + m->length : end;
+    uintptr_t from = pt_place_address(m) > start ? pt_place_address(m) : start;
+    uintptr_t to = pt_place_address(m) + m->length < end ? pt_place_address(m) + m->length : end;
     if (from < to)
         m->dirty += dirty < to - from ? dirty : to - from;
 }
@@ -225,15 +238,14 @@ static void one_area(uintptr_t start, uintptr_t end, uint64_t dirty, void *data)
 static void any_area(uintptr_t start, uintptr_t end, uint64_t dirty, void *unused)
 {
     (void)unused;
-    for (uint32_t i = 0; dirty && i < PLACES; i++)
-        if (address_of(&places[i]) > 1)
-            add_dirty(&places[i], start, end, dirty);
+    for (struct pt_mapping_place *m = NULL; dirty && (m = pt_place_next(m));)
+        add_dirty(m, start, end, dirty);
 }
 
 static uint64_t dirty_now(struct pt_mapping_place *m)
 {
     m->dirty = 0;
-    pt_dirty_each_slow(address_of(m) + m->length, one_area, m);
+    pt_dirty_each_slow(pt_place_address(m) + m->length, one_area, m);
     return m->dirty;
 }
 
@@ -241,7 +253,7 @@ static uint64_t dirty_now(struct pt_mapping_place *m)
 static void complete(struct pt_mapping_place *m, uint32_t how)
 {
     struct pt_resident now;
-    bool known = pt_resident_slow(address_of(m), m->length, &now);
+    bool known = pt_resident_slow(pt_place_address(m), m->length, &now);
     if (m->process != pt.process_id) {
         if (!known || !now.touched)
             return; /* inherited and unused */
@@ -251,11 +263,13 @@ static void complete(struct pt_mapping_place *m, uint32_t how)
         return;
     struct pt_mapping *o = pt_at(m->object);
     /* Pages that were dirty before are not attributed to this mapping. */
-    uint64_t written = m->dirty > m->dirty_before ? m->dirty - m->dirty_before : 0;
+    uint64_t before = m->dirty_before + (m->dirty ? others_dirt(m) : 0);
+    uint64_t written = m->dirty > before ? m->dirty - before : 0;
     o->touched = m->gone.touched + now.touched;
     o->at_least = m->gone.at_least + now.at_least;
     o->written = m->synced + (writes_file(m) ? written : 0);
-    o->flags = m->flags | (m->gone.sampled || now.sampled ? PT_MAPPING_SAMPLED : 0);
+    o->flags =
+        m->flags | (m->synced ? PT_MAPPING_SYNCED : 0) | (m->gone.sampled || now.sampled ? PT_MAPPING_SAMPLED : 0);
     __atomic_store_n(&o->measured, known ? how : PT_MEASURING_SKIPPED, __ATOMIC_RELEASE);
 }
 
@@ -325,31 +339,33 @@ void pt_mapping_after_sync(struct pt_mapping_place *m, uint64_t dirty_before)
     uint64_t foreign = cleaned < m->dirty_before ? cleaned : m->dirty_before;
     m->synced += cleaned - foreign;
     m->dirty_before -= foreign;
+    if (cleaned && any_dirt_at_fork(m)) { /* of relatives, who see it no more: it counts here, if not there */
+        m->flags |= PT_MAPPING_SYNCED_OTHERS;
+        memset(m->dirty_at_fork, 0, sizeof m->dirty_at_fork);
+    }
     pt_measuring_took(since);
 }
 
 /* The process ends. all: include mappings that were inherited. */
 void pt_mappings_end(bool all)
 {
-    if (!__atomic_load_n(&place_count, __ATOMIC_RELAXED) || !pt.base)
+    if (!pt.base || !pt_place_next(NULL))
         return;
     bool writes = false;
     uintptr_t until = 0;
     int64_t since = pt_now_ns();
-    for (uint32_t i = 0; i < PLACES; i++) {
-        struct pt_mapping_place *m = &places[i];
-        if (address_of(m) <= 1 || !writes_file(m))
+    for (struct pt_mapping_place *m = NULL; (m = pt_place_next(m));) {
+        if (!writes_file(m))
             continue;
         m->dirty = 0;
         writes = true;
-        until = address_of(m) + m->length > until ? address_of(m) + m->length : until;
+        until = pt_place_address(m) + m->length > until ? pt_place_address(m) + m->length : until;
     }
     if (writes)
         pt_dirty_each_slow(until, any_area, NULL);
     pt_measuring_took(since);
-    for (uint32_t i = 0; i < PLACES; i++) {
-        struct pt_mapping_place *m = &places[i];
-        if (address_of(m) <= 1 || !measurable(m) || (!all && m->process != pt.process_id))
+    for (struct pt_mapping_place *m = NULL; (m = pt_place_next(m));) {
+        if (!measurable(m) || (!all && m->flags & PT_MAPPING_INHERITED))
             continue;
         if (!pt_measuring_affordable(ALLOWANCE_AT_END)) {
             skip(m);

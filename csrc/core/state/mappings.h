@@ -5,7 +5,9 @@
 #include "base/state.h"
 
 struct pt_mapping_place;
-struct pt_mapping_place *pt_mapping_lookup(const void *address); /* NULL: no file is mapped there */
+struct pt_mapping_place *pt_mapping_lookup(const void *address); /* the one that begins there; NULL: none */
+struct pt_mapping_place *pt_mapping_around(const void *address); /* the one that has the address in it; NULL: none */
+bool pt_mapping_is_whole(const struct pt_mapping_place *m, const void *address, uint64_t length);
 uint32_t pt_mapping_desc_of(const struct pt_mapping_place *m);
 /* A successful mmap of a file. */
 struct pt_new_mapping {
@@ -16,6 +18,11 @@ struct pt_new_mapping {
 };
 void pt_mapping_made(struct pt_thread *t, const struct pt_new_mapping *made);
 void pt_mapping_moved(struct pt_mapping_place *m, void *address, uint64_t length);
+struct pt_moved_part {
+    uintptr_t from, to;
+    uint64_t old_length, length;
+};
+void pt_mapping_part_moved(struct pt_mapping_place *m, const struct pt_moved_part *part);
 void pt_mapping_dropped(struct pt_mapping_place *m, uintptr_t address, uint64_t length); /* before its pages go */
 uint64_t pt_mapping_before_sync(struct pt_mapping_place *m);
 void pt_mapping_after_sync(struct pt_mapping_place *m, uint64_t dirty_before);

@@ -53,6 +53,8 @@ static struct pt_thread *vfork_child(struct pt_thread *t, uint32_t pid)
         if (child->own_fds)
             child->own_fds->count = 0;
         pt_process_enter(PT_START_VFORK, t->forking, pid, pt.process_id, &child->process, &child->process_id);
+        if (pt.process)
+            pt_process_describe_like(child->process, pt.process);
     }
     t->vfork_seen = true;
     return child;

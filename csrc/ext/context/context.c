@@ -60,9 +60,21 @@ static PyObject *as_bytes(const struct pt_context *context)
     return bytes;
 }
 
+/* A thread that was started in a span hands on that it is in the span only until the span ends. */
+static struct pt_context of_thread(const struct pt_thread *t)
+{
+    return (struct pt_context){.run = pt_run_number(),
+                               .span = t->parent,
+                               .link = t->link == PT_LINK_STARTED ? PT_LINK_STARTED : PT_LINK_CONTEXT,
+                               .thread = t->number,
+                               .in_span = true,
+                               .from = t->from};
+}
+
 PyObject *pt_context_capture(struct pt_thread *t)
 {
-    struct pt_context context = {.run = pt_run_number(), .span = t->parent, .in_span = t->parent, .from = t->from};
+    struct pt_context context = of_thread(t);
+    context.in_span = t->parent;
     uint32_t stack = stack_without_submitters(t);
     if (stack)
         add_submitter(&context.from, stack);
@@ -92,8 +104,8 @@ static void set_submitters(struct pt_thread *t, const struct pt_submitters *from
 void pt_context_apply(struct pt_thread *t, const struct pt_context *context)
 {
     if (context->in_span) {
-        t->parent = context->span;
-        t->link = PT_LINK_CONTEXT;
+        t->parent = t->handed = context->span;
+        t->link = context->link;
     }
     set_submitters(t, &context->from);
 }
@@ -103,6 +115,8 @@ void pt_context_restore(struct pt_thread *t, const struct pt_saved_context *save
     static const struct pt_submitters nobody;
     bool same = saved->run == pt_run_number();
     t->parent = same ? saved->parent : 0;
+    t->handed = same ? saved->handed : 0;
+    t->pool_work = saved->pool_work;
     t->link = saved->link;
     set_submitters(t, same ? &saved->from : &nobody);
 }
@@ -160,15 +174,16 @@ void pt_context_variable_reset(PyObject *token)
     PyErr_Restore(type, value, trace);
 }
 
-static void store_current(const struct pt_thread *t)
+static void store_current(struct pt_thread *t)
 {
-    struct pt_context context = {.run = pt_run_number(), .span = t->parent, .in_span = true, .from = t->from};
+    struct pt_context context = of_thread(t);
+    t->handed = t->parent;
     PyObject *value = as_bytes(&context);
     Py_XDECREF(pt_context_variable_set(value));
     Py_XDECREF(value);
 }
 
-void pt_context_variable_store(PyObject *entered, const struct pt_thread *t)
+void pt_context_variable_store(PyObject *entered, struct pt_thread *t)
 {
     if (PyContext_Enter(entered) == 0) {
         store_current(t);
@@ -189,8 +204,20 @@ void pt_context_handle_ends(void)
 void pt_context_apply_current(struct pt_thread *t)
 {
     struct pt_context context;
-    if (get_current(&context))
+    if (!get_current(&context))
+        return;
+    if (handles_running)
+        pt_context_apply_stored(t, &context);
+    else
         pt_context_apply(t, &context);
+}
+
+void pt_context_apply_stored(struct pt_thread *t, const struct pt_context *stored)
+{
+    bool own = stored->thread == t->number;
+    if (own ? stored->in_span && stored->span == t->handed : t->pool_work)
+        return;
+    pt_context_apply(t, stored);
 }
 
 void pt_context_changed(struct pt_thread *t)

@@ -27,7 +27,9 @@ static inline uint32_t pt_run_number(void)
 struct pt_context {
     uint32_t run;
     uint32_t span;
-    bool in_span; /* the work runs in `span` (0: in no span); false: in the span of the thread that runs it */
+    uint32_t link;   /* enum pt_link, of that span */
+    uint32_t thread; /* pt_thread.number of the thread that made this */
+    bool in_span;    /* the work runs in `span` (0: in no span); false: in the span of the thread that runs it */
     struct pt_submitters from;
 };
 
@@ -42,12 +44,13 @@ void pt_context_apply(struct pt_thread *t, const struct pt_context *context);
 /* ---- saving and restoring a thread's own -------------------------------------------------- */
 
 struct pt_saved_context {
-    uint32_t run, parent, link;
+    uint32_t run, parent, link, handed;
+    bool pool_work;
     struct pt_submitters from;
 };
 static inline struct pt_saved_context pt_context_save(const struct pt_thread *t)
 {
-    return (struct pt_saved_context){pt_run_number(), t->parent, t->link, t->from};
+    return (struct pt_saved_context){pt_run_number(), t->parent, t->link, t->handed, t->pool_work, t->from};
 }
 /* A context that was saved in another run restores to no span and no submitters. */
 void pt_context_restore(struct pt_thread *t, const struct pt_saved_context *saved);
@@ -59,7 +62,7 @@ bool pt_context_variable_ready(void);
 /* Reads the variable in `entered`, a contextvars.Context.  Returns false if it was never set there. */
 bool pt_context_variable_get(PyObject *entered, struct pt_context *context);
 /* Stores the thread's context into `entered`. */
-void pt_context_variable_store(PyObject *entered, const struct pt_thread *t);
+void pt_context_variable_store(PyObject *entered, struct pt_thread *t);
 /* Sets the variable in the current context to `captured`.  Returns the token to reset it by; NULL if that fails. */
 PyObject *pt_context_variable_set(PyObject *captured);
 /* Undoes pt_context_variable_set().  Takes the reference to the token, and keeps the exception that is set. */
@@ -68,8 +71,13 @@ void pt_context_variable_reset(PyObject *token);
 /* Counts the event-loop handles that run on this thread; begin and end come in pairs. */
 void pt_context_handle_begins(void);
 void pt_context_handle_ends(void);
-/* Applies the current context's variable, if it was ever set; else the handle runs in the span of its loop. */
+/* Applies the current context's variable, if it was ever set; else the handle runs in the span of its loop.  A task that
+ * takes its first step within a handle (an eager one) goes on in a span that its maker has opened in that of the
+ * variable. */
 void pt_context_apply_current(struct pt_thread *t);
+/* Applies what the variable had in a context in which the thread will call a function; `stored` from
+ * pt_context_variable_get().  Nothing, where the thread is in that span already, or in a work item of its submitter's. */
+void pt_context_apply_stored(struct pt_thread *t, const struct pt_context *stored);
 /* Call after opening or closing a span.  Within a handle, the context variable follows, so that tasks made from here on
  * inherit the new span. */
 void pt_context_changed(struct pt_thread *t);

@@ -38,8 +38,8 @@ static void after_enter(PyObject *context)
     if (!t)
         return;
     e->before = pt_context_save(t);
-    pt_context_handle_begins();
     pt_context_apply_current(t);
+    pt_context_handle_begins();
     e->applied = t->parent;
 }
 

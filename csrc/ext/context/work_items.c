@@ -12,11 +12,12 @@
 #define ATTRIBUTE "_pyio_trace_context" /* of the work item: what pt_context_capture() returned */
 
 /* Calls `function` in that context, then restores this thread's own. */
-static PyObject *call_in_context(struct pt_thread *t, const struct pt_context *context, PyObject *function,
-                                 PyObject *args, PyObject *kwargs)
+static PyObject *call_in_context(struct pt_thread *t, const struct pt_context *context, bool pool_work,
+                                 PyObject *function, PyObject *args, PyObject *kwargs)
 {
     struct pt_saved_context before = pt_context_save(t);
     pt_context_apply(t, context);
+    t->pool_work = pool_work;
     uint32_t applied = t->parent;
     PyObject *result = PyObject_Call(function, args, kwargs);
     if (t == pt_self) {
@@ -56,7 +57,7 @@ static PyObject *run_work_item(struct pt_frameless *self, PyObject *args, PyObje
         context = (struct pt_context){0};
     context.in_span = true;
     Py_XDECREF(captured);
-    return call_in_context(t, &context, self->parts[0], args, kwargs);
+    return call_in_context(t, &context, true, self->parts[0], args, kwargs);
 }
 
 /* capture_context_in(__init__) -> an __init__ that also captures this thread's context */
@@ -79,9 +80,10 @@ static PyObject *call_bound(struct pt_frameless *self, PyObject *args, PyObject 
 {
     struct pt_thread *t = pt_enter();
     struct pt_context context;
-    PyObject *result = t && pt_context_read(self->parts[1], &context)
-                           ? call_in_context(t, &context, self->parts[0], args, kwargs)
-                           : PyObject_Call(self->parts[0], args, kwargs);
+    bool handed_over = t && pt_context_read(self->parts[1], &context);
+    context.link = PT_LINK_STARTED;
+    PyObject *result = handed_over ? call_in_context(t, &context, false, self->parts[0], args, kwargs)
+                                   : PyObject_Call(self->parts[0], args, kwargs);
     if (result || PyErr_ExceptionMatches(PyExc_SystemExit))
         return result;
 #if PY_VERSION_HEX >= 0x030d0000

@@ -27,7 +27,6 @@
 #include "files/file_call.h"
 
 #include "frames/frames.h"
-#include "python/exception.h"
 
 #define COALESCED_BELOW 4096u /* bytes: larger calls have records of their own */
 
@@ -123,7 +122,7 @@ static void end_first_of_series(struct pt_file_call *c, int64_t moved, int error
         r->offset = (int64_t)(now - c->begin);
         r->size = requested_or_moved(c, moved);
     }
-    pt_end(&c->call, moved < 0 ? 0 : moved, error);
+    pt_end_raising(&c->call, moved < 0 ? 0 : moved, error);
     if (fits && c->call.disposition == PT_RECORDED) { /* pt_end() has not dropped it as too short or too small */
         c->series->record = r;
         c->series->first = c->begin;
@@ -169,7 +168,7 @@ static PT_COLD void end_outside_series(struct pt_file_call *c, uint64_t begin, i
     c->series->record = NULL;
     pt_begin(&c->call, c->thread, c->series->op, desc, fd, -1, requested);
     c->call.begin = c->call.record->begin = begin;
-    pt_end(&c->call, moved, error);
+    pt_end_raising(&c->call, moved, error);
 }
 
 /* opened: something happened inside, and opened the call's span. */
@@ -186,7 +185,7 @@ static PT_COLD void end_timed(struct pt_file_call *c, int64_t moved, bool failed
         if (another)
             return;
     }
-    int error = failed ? pt_exception_errno() : 0;
+    int error = pt_file_error(failed);
     uint64_t begin = c->begin ? c->begin : opened ? series->opened : now;
     if (!series->record || series->record->begin != series->first) { /* tracing stopped, or a ring reused the record */
         series->record = NULL;
@@ -295,9 +294,9 @@ void pt_file_end(struct pt_file_call *c, int64_t moved, bool failed)
         return;
     }
     pt_span_leave(t, c->before);
-    int error = failed ? pt_exception_errno() : 0;
+    int error = pt_file_error(failed);
     if (c->series)
         end_first_of_series(c, moved, error);
     else
-        pt_end(&c->call, moved, error);
+        pt_end_raising(&c->call, moved, error);
 }

@@ -6,6 +6,7 @@
 
 #include "files/layout.h"
 #include "frames/frames.h"
+#include "python/exception.h"
 
 #include "core.h"
 
@@ -39,6 +40,21 @@ void pt_file_begin(struct pt_file_call *c, PyObject *file, enum pt_file_kind kin
                    bool coalesce);
 /* moved: bytes, or -1 for none.  failed: an exception is set. */
 void pt_file_end(struct pt_file_call *c, int64_t moved, bool failed);
+
+/* The error of a call that may have set an exception: its errno, PT_RAISED, or 0. */
+static inline int pt_file_error(bool failed)
+{
+    int error = failed ? pt_exception_errno() : 0;
+    return failed && !error ? PT_RAISED : error;
+}
+
+/* pt_end, with the type of an exception that has no errno. */
+static inline void pt_end_raising(struct pt_call *c, int64_t moved, int error)
+{
+    pt_end(c, moved, error);
+    if (PT_UNLIKELY(error == PT_RAISED))
+        pt_raised(c, ((PyTypeObject *)PyErr_Occurred())->tp_name);
+}
 
 /* Makes a call the thread's innermost span, if it has an id. */
 static inline struct pt_enclosing pt_span_enter(struct pt_thread *t, const struct pt_call *c)

@@ -7,13 +7,25 @@
 #include "files/methods.h"
 
 #include "files/file_call.h"
+#include "files/mmap_search.h"
 #include "python/byte_size.h"
 #include "python/small_int.h"
 
 #include <string.h>
 
 /* What a method's first argument and its result say about bytes; see methods.def. */
-enum byte_count { ARG_SIZE, ARG_DATA, ARG_INTO, RESULT, POSITION, NO_BYTES };
+enum byte_count {
+    ARG_SIZE,
+    ARG_DATA,
+    ARG_INTO,
+    RESULT,
+    POSITION,
+    NO_BYTES,
+    ONE_BYTE,
+    ARG_THIRD,
+    SEARCHED,
+    SEARCHED_BACK
+};
 
 struct method {
     const char *type, *name;
@@ -48,48 +60,73 @@ static struct method methods[METHOD_COUNT] = {
 
 /* ---- bytes requested and moved --------------------------------------------------------- */
 
-static uint64_t requested_by(const struct method *m, PyObject *first)
+/* A call's positional arguments. */
+struct arguments {
+    PyObject *const *at;
+    Py_ssize_t count;
+};
+
+static inline PyObject *argument(struct arguments args, Py_ssize_t number)
 {
-    if (!first || first == Py_None)
-        return PT_REQUESTED_NONE;
-    if (m->byte_count == ARG_DATA || m->byte_count == ARG_INTO)
-        return pt_byte_size(first);
-    if (m->byte_count != ARG_SIZE || !PyLong_CheckExact(first))
-        return PT_REQUESTED_NONE;
+    return number < args.count ? args.at[number] : NULL;
+}
+
+static uint64_t size_given(PyObject *number)
+{
     int64_t small;
-    if (pt_small_int(first, &small))
+    if (!number || !PyLong_CheckExact(number))
+        return PT_REQUESTED_NONE;
+    if (pt_small_int(number, &small))
         return small < 0 ? PT_REQUESTED_NONE : (uint64_t)small;
     int overflow;
-    long n = PyLong_AsLongAndOverflow(first, &overflow);
+    long n = PyLong_AsLongAndOverflow(number, &overflow);
     return n < 0 || overflow ? PT_REQUESTED_NONE : (uint64_t)n;
 }
 
-static int64_t moved_by(const struct method *m, const struct pt_file_call *c, PyObject *result)
+static uint64_t requested_by(const struct method *m, struct arguments args)
+{
+    PyObject *first = argument(args, 0);
+    switch (m->byte_count) {
+    case ARG_SIZE: return size_given(first);
+    case ARG_DATA:
+    case ARG_INTO: return first && first != Py_None ? pt_byte_size(first) : PT_REQUESTED_NONE;
+    case ARG_THIRD: return size_given(argument(args, 2));
+    case ONE_BYTE: return 1;
+    default: return PT_REQUESTED_NONE;
+    }
+}
+
+static int64_t moved_by(const struct method *m, const struct pt_file_call *c, PyObject *self, struct arguments args,
+                        PyObject *result)
 {
     if (!result || m->byte_count == NO_BYTES || m->byte_count == POSITION)
         return -1;
-    if (m->kind == PT_KIND_TEXT && m->byte_count == ARG_DATA)
-        return c->requested == PT_REQUESTED_NONE ? 0 : (int64_t)c->requested; /* the result is in characters */
+    if (m->byte_count == SEARCHED || m->byte_count == SEARCHED_BACK)
+        return pt_mmap_searched(self, args.at, args.count, result, m->byte_count == SEARCHED_BACK);
+    bool as_given = m->byte_count == ONE_BYTE || m->byte_count == ARG_THIRD;
+    if (as_given || (m->kind == PT_KIND_TEXT && m->byte_count == ARG_DATA)) /* there the result is in characters */
+        return c->requested == PT_REQUESTED_NONE ? 0 : (int64_t)c->requested;
     if (PyLong_CheckExact(result))
         return PyLong_AsLongLong(result);
     return result == Py_None ? 0 : (int64_t)pt_byte_size(result);
 }
 
-static void end_call(const struct method *m, struct pt_file_call *c, PyObject *result)
+static void end_call(const struct method *m, struct pt_file_call *c, PyObject *self, struct arguments args,
+                     PyObject *result)
 {
     if (!c->thread)
         return;
     if (m->byte_count == POSITION && result && PyLong_CheckExact(result) && !c->series)
         c->call.record->offset = PyLong_AsLongLong(result);
-    pt_file_end(c, moved_by(m, c, result), result == NULL);
+    pt_file_end(c, moved_by(m, c, self, args, result), result == NULL);
 }
 
-static inline void begin_call(const struct method *m, struct pt_file_call *c, PyObject *self, PyObject *first)
+static inline void begin_call(const struct method *m, struct pt_file_call *c, PyObject *self, struct arguments args)
 {
     c->thread = NULL;
     if (PT_UNLIKELY(pt_file_passes()))
         return;
-    uint64_t requested = requested_by(m, first);
+    uint64_t requested = requested_by(m, args);
     bool whole = m->byte_count == ARG_SIZE && requested == PT_REQUESTED_NONE; /* read() and read(-1) read to the end */
     pt_file_begin(c, self, m->kind, m->op, requested, m->coalesce && !whole);
 }
@@ -97,40 +134,54 @@ static inline void begin_call(const struct method *m, struct pt_file_call *c, Py
 static PyObject *call_one(struct method *m, PyObject *self, PyObject *argument)
 {
     struct pt_file_call c;
-    begin_call(m, &c, self, argument);
+    struct arguments args = {&argument, argument != NULL};
+    begin_call(m, &c, self, args);
     PyObject *result = m->original(self, argument);
-    end_call(m, &c, result);
+    end_call(m, &c, self, args, result);
     return result;
 }
 
-static PyObject *call_fast(struct method *m, PyObject *self, PyObject *const *args, Py_ssize_t n)
+static PyObject *call_tuple(struct method *m, PyObject *self, PyObject *tuple)
 {
     struct pt_file_call c;
-    begin_call(m, &c, self, n > 0 ? args[0] : NULL);
-    PyObject *result =
-        ((PyObject * (*)(PyObject *, PyObject *const *, Py_ssize_t))(void (*)(void))m->original)(self, args, n);
-    end_call(m, &c, result);
+    struct arguments args = {tuple ? ((PyTupleObject *)tuple)->ob_item : NULL, tuple ? PyTuple_GET_SIZE(tuple) : 0};
+    begin_call(m, &c, self, args);
+    PyObject *result = m->original(self, tuple);
+    end_call(m, &c, self, args, result);
     return result;
 }
 
-static PyObject *call_keywords(struct method *m, PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *names)
+static PyObject *call_fast(struct method *m, PyObject *self, PyObject *const *at, Py_ssize_t n)
 {
     struct pt_file_call c;
-    begin_call(m, &c, self, n > 0 ? args[0] : NULL);
+    struct arguments args = {at, n};
+    begin_call(m, &c, self, args);
     PyObject *result =
-        ((PyObject * (*)(PyObject *, PyObject *const *, Py_ssize_t, PyObject *))(void (*)(void))m->original)(self, args,
+        ((PyObject * (*)(PyObject *, PyObject *const *, Py_ssize_t))(void (*)(void))m->original)(self, at, n);
+    end_call(m, &c, self, args, result);
+    return result;
+}
+
+static PyObject *call_keywords(struct method *m, PyObject *self, PyObject *const *at, Py_ssize_t n, PyObject *names)
+{
+    struct pt_file_call c;
+    struct arguments args = {at, n};
+    begin_call(m, &c, self, args);
+    PyObject *result =
+        ((PyObject * (*)(PyObject *, PyObject *const *, Py_ssize_t, PyObject *))(void (*)(void))m->original)(self, at,
                                                                                                              n, names);
-    end_call(m, &c, result);
+    end_call(m, &c, self, args, result);
     return result;
 }
 
-static PyObject *call_method(struct method *m, PyObject *self, PyTypeObject *cls, PyObject *const *args, size_t n,
+static PyObject *call_method(struct method *m, PyObject *self, PyTypeObject *cls, PyObject *const *at, size_t n,
                              PyObject *names)
 {
     struct pt_file_call c;
-    begin_call(m, &c, self, PyVectorcall_NARGS(n) > 0 ? args[0] : NULL);
-    PyObject *result = ((PyCMethod)(void (*)(void))m->original)(self, cls, args, n, names);
-    end_call(m, &c, result);
+    struct arguments args = {at, PyVectorcall_NARGS(n)};
+    begin_call(m, &c, self, args);
+    PyObject *result = ((PyCMethod)(void (*)(void))m->original)(self, cls, at, n, names);
+    end_call(m, &c, self, args, result);
     return result;
 }
 
@@ -139,6 +190,10 @@ static PyObject *call_method(struct method *m, PyObject *self, PyTypeObject *cls
     static PyObject *one_##type##_##name(PyObject *s, PyObject *a)                                                   \
     {                                                                                                                \
         return call_one(&methods[M_##type##_##name], s, a);                                                          \
+    }                                                                                                                \
+    static PyObject *tuple_##type##_##name(PyObject *s, PyObject *a)                                                 \
+    {                                                                                                                \
+        return call_tuple(&methods[M_##type##_##name], s, a);                                                        \
     }                                                                                                                \
     static PyObject *fast_##type##_##name(PyObject *s, PyObject *const *a, Py_ssize_t n)                             \
     {                                                                                                                \
@@ -156,10 +211,11 @@ static PyObject *call_method(struct method *m, PyObject *self, PyTypeObject *cls
 #undef METHOD
 
 static const struct {
-    void *one, *fast, *keywords, *method;
+    void *one, *tuple, *fast, *keywords, *method;
 } entries[METHOD_COUNT] = {
-#define METHOD(type, name, op, kind, byte_count, coalesce) \
-    [M_##type##_##name] = {one_##type##_##name, fast_##type##_##name, keywords_##type##_##name, method_##type##_##name},
+#define METHOD(type, name, op, kind, byte_count, coalesce)                                                             \
+    [M_##type##_##name] = {one_##type##_##name, tuple_##type##_##name, fast_##type##_##name, keywords_##type##_##name, \
+                           method_##type##_##name},
 #include "files/methods.def"
 #undef METHOD
 };
@@ -168,8 +224,8 @@ static void *entry_for(int i, int flags)
 {
     switch (flags & (METH_NOARGS | METH_O | METH_FASTCALL | METH_KEYWORDS | METH_METHOD | METH_VARARGS)) {
     case METH_NOARGS:
-    case METH_O:
-    case METH_VARARGS: return entries[i].one;
+    case METH_O: return entries[i].one;
+    case METH_VARARGS: return entries[i].tuple;
     case METH_FASTCALL: return entries[i].fast;
     case METH_FASTCALL | METH_KEYWORDS: return entries[i].keywords;
     case METH_METHOD | METH_FASTCALL | METH_KEYWORDS: return entries[i].method;

@@ -7,7 +7,6 @@
 
 #include "files/file_call.h"
 #include "python/byte_size.h"
-#include "python/exception.h"
 
 #include <string.h>
 
@@ -16,6 +15,7 @@ static iternextfunc original_text_next, original_reader_next, original_random_ne
 static newfunc original_mmap_new;
 static binaryfunc original_mmap_get;
 static objobjargproc original_mmap_set;
+static ssizeargfunc original_mmap_item;
 
 /* ---- opening --------------------------------------------------------------------- */
 
@@ -80,7 +80,7 @@ static int file_init(PyObject *self, PyObject *args, PyObject *kwargs)
         if (flags & NAMELESS) /* tempfile's opener made a nameless file: the path is its folder's */
             c.record->desc = pt_desc_path(desc);
     }
-    pt_end(&c, fd, result == 0 ? 0 : pt_exception_errno());
+    pt_end_raising(&c, fd, pt_file_error(result != 0));
     return result;
 }
 
@@ -133,7 +133,7 @@ static PyObject *mmap_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
     struct pt_enclosing before = pt_span_enter(t, &c);
     PyObject *result = original_mmap_new(type, args, kwargs);
     pt_span_leave(t, before);
-    pt_end(&c, -1, result ? 0 : pt_exception_errno());
+    pt_end_raising(&c, -1, pt_file_error(!result));
     return result;
 }
 
@@ -162,13 +162,26 @@ static int mmap_set(PyObject *self, PyObject *key, PyObject *value)
     return result;
 }
 
+/* Iteration, `in` and C code ask for items by number. */
+static PyObject *mmap_item(PyObject *self, Py_ssize_t number)
+{
+    if (PT_UNLIKELY(pt_file_passes()))
+        return original_mmap_item(self, number);
+    struct pt_file_call c;
+    pt_file_begin(&c, self, PT_KIND_MAPPED, PT_OP_A_MMAP_ITERATE, 1, true);
+    PyObject *result = original_mmap_item(self, number);
+    if (c.thread)
+        pt_file_end(&c, result != NULL, false); /* an IndexError is the end */
+    return result;
+}
+
 /* ---- installing and undoing, from one table ---------------------------------------------- */
 
 struct slot {
     const char *name;
     PyTypeObject **type;
-    size_t offset; /* of the slot in the type, or in its mapping methods if `mapping` */
-    bool mapping;
+    size_t offset; /* of the slot in the type, or in its methods as a mapping or as a sequence */
+    enum { OF_TYPE, OF_MAPPING, OF_SEQUENCE } of;
     void *ours;
     void *original; /* the function pointer above that keeps the original */
     bool installed;
@@ -176,25 +189,31 @@ struct slot {
 };
 
 static struct slot slots[] = {
-    {"FileIO.__init__", &pt_layout.raw, offsetof(PyTypeObject, tp_init), false, file_init, &original_init, false, NULL},
-    {"TextIOWrapper.__next__", &pt_layout.text, offsetof(PyTypeObject, tp_iternext), false, text_next,
+    {"FileIO.__init__", &pt_layout.raw, offsetof(PyTypeObject, tp_init), OF_TYPE, file_init, &original_init, false,
+     NULL},
+    {"TextIOWrapper.__next__", &pt_layout.text, offsetof(PyTypeObject, tp_iternext), OF_TYPE, text_next,
      &original_text_next, false, NULL},
-    {"BufferedReader.__next__", &pt_layout.reader, offsetof(PyTypeObject, tp_iternext), false, reader_next,
+    {"BufferedReader.__next__", &pt_layout.reader, offsetof(PyTypeObject, tp_iternext), OF_TYPE, reader_next,
      &original_reader_next, false, NULL},
-    {"BufferedRandom.__next__", &pt_layout.random, offsetof(PyTypeObject, tp_iternext), false, random_next,
+    {"BufferedRandom.__next__", &pt_layout.random, offsetof(PyTypeObject, tp_iternext), OF_TYPE, random_next,
      &original_random_next, false, NULL},
-    {"mmap.__new__", &pt_layout.mmap, offsetof(PyTypeObject, tp_new), false, mmap_new, &original_mmap_new, false, NULL},
-    {"mmap.__getitem__", &pt_layout.mmap, offsetof(PyMappingMethods, mp_subscript), true, mmap_get, &original_mmap_get,
-     false, NULL},
-    {"mmap.__setitem__", &pt_layout.mmap, offsetof(PyMappingMethods, mp_ass_subscript), true, mmap_set,
+    {"mmap.__new__", &pt_layout.mmap, offsetof(PyTypeObject, tp_new), OF_TYPE, mmap_new, &original_mmap_new, false,
+     NULL},
+    {"mmap.__getitem__", &pt_layout.mmap, offsetof(PyMappingMethods, mp_subscript), OF_MAPPING, mmap_get,
+     &original_mmap_get, false, NULL},
+    {"mmap.__setitem__", &pt_layout.mmap, offsetof(PyMappingMethods, mp_ass_subscript), OF_MAPPING, mmap_set,
      &original_mmap_set, false, NULL},
+    {"mmap.__iter__", &pt_layout.mmap, offsetof(PySequenceMethods, sq_item), OF_SEQUENCE, mmap_item,
+     &original_mmap_item, false, NULL},
 };
 #define SLOTS (sizeof slots / sizeof *slots)
 
 static void **place_of(const struct slot *s)
 {
     PyTypeObject *type = *s->type;
-    char *base = s->mapping ? (char *)(type ? type->tp_as_mapping : NULL) : (char *)type;
+    char *base = (char *)type;
+    if (type && s->of != OF_TYPE)
+        base = s->of == OF_MAPPING ? (char *)type->tp_as_mapping : (char *)type->tp_as_sequence;
     return base ? (void **)(base + s->offset) : NULL;
 }
 

@@ -91,6 +91,14 @@ static uint32_t string_of(PyObject *text)
     return wide_string_of(text);
 }
 
+static uint32_t line_table_hash(const PyCodeObject *code)
+{
+    const PyObject *table = code->co_linetable;
+    if (!table || !PyBytes_Check(table))
+        return 0;
+    return (uint32_t)pt_hash_bytes(((const PyBytesObject *)table)->ob_sval, (size_t)Py_SIZE(table), 0x4c54) | 1;
+}
+
 static uint32_t code_id(PyCodeObject *code)
 {
     uint64_t hash = frame_value(code, code) ^ 0x434f4445ull;
@@ -106,10 +114,34 @@ static uint32_t code_id(PyCodeObject *code)
     c->file = file;
     c->function = function;
     c->first_line = (uint32_t)code->co_firstlineno;
+    c->line_table = line_table_hash(code);
     pt_heap_publish(c, PT_HEAP_CODE);
     id = pt_id_of(c);
     pt_intern_add(hash, id);
     return id;
+}
+
+#define MOST_SENT 4096u
+
+void pt_frames_note_sent(PyObject *object)
+{
+    static uint32_t noted_by, noted;
+    if (!PyCode_Check(object) || !pt.process_id)
+        return;
+    PyCodeObject *code = (PyCodeObject *)object;
+    noted = noted_by == pt.process_id ? noted : 0;
+    noted_by = pt.process_id;
+    uint64_t hash = (frame_value(code, code) ^ 0x53454e54ull ^ (uint64_t)pt.process_id << 32) | 1;
+    uint32_t id = noted < MOST_SENT && !pt_intern_find(hash) ? code_id(code) : 0;
+    struct pt_loaded *o = id ? pt_heap_alloc_slow(sizeof *o) : NULL;
+    if (!o)
+        return;
+    o->path = id;
+    o->previous = pt.process->sent;
+    pt_heap_publish(o, PT_HEAP_LOADED);
+    pt.process->sent = pt_id_of(o);
+    pt_intern_add(hash, id);
+    noted++;
 }
 
 static bool starts_with(PyObject *text, const char *start)
@@ -119,24 +151,60 @@ static bool starts_with(PyObject *text, const char *start)
            (size_t)PyUnicode_GET_LENGTH(text) >= n && memcmp(PyUnicode_DATA(text), start, n) == 0;
 }
 
-/* Whether the import machinery, or site at the start, makes this operation: its frames are then innermost, but for
- * helpers such as os.path.  A loader that returns a data file (get_data called from outside) is not importing. */
+static bool is_machinery(PyObject *file)
+{
+    return starts_with(file, "<frozen importlib") || starts_with(file, "<frozen zipimport") ||
+           starts_with(file, "<frozen site");
+}
+
+/* Whether a function of the machinery imports, or searches for a module, if it is called from outside.  The reader has
+ * the same list (join/references/call_stacks.py). */
+static bool begins_import(PyObject *name)
+{
+    static const char *const names[] = {
+        "_find_and_load",
+        "_gcd_import",
+        "__import__",
+        "_handle_fromlist",
+        "_load",
+        "_exec",
+        "exec_module",
+        "load_module",
+        "create_module",
+        "module_from_spec",
+        "_find_spec",
+        "find_spec",
+        "find_module",
+        "path_hook_for_FileFinder",
+        "_path_importer_cache",
+        "_path_hooks",
+        "_load_unlocked",
+    };
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (starts_with(name, names[i]) && (size_t)PyUnicode_GET_LENGTH(name) == strlen(names[i]))
+            return true;
+    return false;
+}
+
+/* Whether this operation belongs to an import, or to the start of the interpreter.  The frames of the import machinery
+ * are then innermost, but for helpers such as os.path, and the outermost of them is where an import begins.  Any other
+ * function that is called from outside (get_data, set_data, get_source) works for its caller; runpy's get_code loads
+ * the program. */
 static bool is_import(struct _PyInterpreterFrame *f)
 {
-    bool importing = false, data = false;
+    PyCodeObject *outermost = NULL;
     for (; f; f = f->previous) {
         PyCodeObject *code = pt_frame_code(f);
         if (!code || pt_code_is_shim(code))
             continue;
-        PyObject *file = code->co_filename;
-        bool machinery = starts_with(file, "<frozen importlib") || starts_with(file, "<frozen zipimport") ||
-                         starts_with(file, "<frozen site");
-        if (!machinery && (importing || !starts_with(file, "<frozen ")))
-            break;
-        importing |= machinery;
-        data = starts_with(code->co_name, "get_data");
+        if (is_machinery(code->co_filename))
+            outermost = code;
+        else if (outermost)
+            return begins_import(outermost->co_name) || starts_with(code->co_filename, "<frozen runpy");
+        else if (!starts_with(code->co_filename, "<frozen "))
+            return false;
     }
-    return importing && !data;
+    return outermost != NULL;
 }
 
 static uint32_t write_stack(const struct pt_thread *t, struct _PyInterpreterFrame *f, uint64_t hash)

@@ -14,6 +14,9 @@ void pt_frames_set_depth(unsigned depth);
 /* Returns the id of the calling thread's stack; 0 if it is no Python thread.  Needs no GIL. */
 uint32_t pt_frames_stack_no_gil(struct pt_thread *t);
 
+/* Notes a code object that is pickled for other processes, where its file will not be known.  Needs the GIL. */
+void pt_frames_note_sent(PyObject *code);
+
 /* A call site is the innermost three pairs of frame and instruction.  These three need the GIL. */
 void pt_frames_site(const void *out[6]);
 /* Whether the current call comes from `site`.  Also notes the calling thread state in `t`. */

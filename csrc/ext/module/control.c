@@ -142,11 +142,22 @@ PyObject *pt_module_note(PyObject *module, PyObject *text)
     PyObject *bytes = encoded(text);
     if (!bytes)
         return NULL;
-    if (!(pt.gate & PT_GATE_OFF) && pt.process_id) {
-        char *said = pt.process->note;
-        size_t n = strnlen(said, sizeof pt.process->note - 1);
-        snprintf(said + n, sizeof pt.process->note - n, "%s%s", n ? "; " : "", PyBytes_AS_STRING(bytes));
-    }
+    const char *word = PyBytes_AS_STRING(bytes);
+    if (!(pt.gate & PT_GATE_OFF))
+        pt_note(&word, 1);
+    Py_DECREF(bytes);
+    Py_RETURN_NONE;
+}
+
+/* say(text): one line on stderr; where stderr is another file than at the start, as note() */
+PyObject *pt_module_say(PyObject *module, PyObject *text)
+{
+    (void)module;
+    PyObject *bytes = encoded(text);
+    if (!bytes)
+        return NULL;
+    const char *word = PyBytes_AS_STRING(bytes);
+    pt_say(&word, 1);
     Py_DECREF(bytes);
     Py_RETURN_NONE;
 }
@@ -164,6 +175,18 @@ PyObject *pt_module_name_process(PyObject *module, PyObject *args)
         return NULL;
     pt_process_name(kind, PyBytes_AS_STRING(bytes));
     Py_DECREF(bytes);
+    Py_RETURN_NONE;
+}
+
+/* asked_from(stack): this process was forked by a server, for the program that was in this stack */
+PyObject *pt_module_asked_from(PyObject *module, PyObject *stack)
+{
+    (void)module;
+    unsigned long id = PyLong_AsUnsignedLong(stack);
+    if (PyErr_Occurred())
+        return NULL;
+    if (!(pt.gate & PT_GATE_OFF) && pt.process_id)
+        pt.process->asked_from = (uint32_t)id;
     Py_RETURN_NONE;
 }
 

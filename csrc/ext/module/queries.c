@@ -19,6 +19,16 @@ PyObject *pt_module_identity(PyObject *module, PyObject *unused)
                          (unsigned long long)(pt.header ? pt.header->run_id : 0));
 }
 
+/* stack() -> int: the id of the current stack in the log; 0: none */
+PyObject *pt_module_stack(PyObject *module, PyObject *unused)
+{
+    (void)module;
+    (void)unused;
+    struct pt_thread *t = pt_enter();
+    uint32_t stack = t ? pt_stack(t) : 0;
+    return PyLong_FromUnsignedLong(stack == PT_STACK_IMPORT ? 0 : stack);
+}
+
 /* state() -> dict */
 PyObject *pt_module_state(PyObject *module, PyObject *unused)
 {

@@ -5,6 +5,7 @@
 #include <Python.h>
 
 PyObject *pt_module_identity(PyObject *module, PyObject *unused);
+PyObject *pt_module_stack(PyObject *module, PyObject *unused);
 PyObject *pt_module_state(PyObject *module, PyObject *unused);
 PyObject *pt_module_traces(PyObject *module, PyObject *name);
 PyObject *pt_module_knows_operation(PyObject *module, PyObject *pattern);

@@ -126,7 +126,7 @@ void pt_span_close(struct pt_open_span *s, int64_t moved, int error)
         s->call.record->size = moved >= (int64_t)PT_NO_BYTES ? PT_NO_BYTES : (uint32_t)moved;
     s->call.thread = t;
     uint64_t now = pt_ticks();
-    pt_end_at(&s->call, now, moved, error);
+    pt_end_at(&s->call, now, error ? -1 : moved, error);
     cpu_ends(s, now);
     s->call.thread = NULL;
 }

@@ -7,7 +7,6 @@
 
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 static uint32_t warned; /* about a fault, in this process */
 
@@ -50,11 +49,10 @@ static void report(struct pt_target *g, struct pt_callback_error *e)
         const char *said = text ? PyUnicode_AsUTF8(text) : NULL;
         const char *name = PyUnicode_AsUTF8(g->description.name);
         char line[400];
-        int n = snprintf(line, sizeof line, "pyio-trace: details of %s are missing: %s: %s (said once)\n",
-                         name ? name : "?", type ? ((PyTypeObject *)type)->tp_name : "?", said ? said : "?");
-        if (n > 0 && write(2, line, (size_t)n < sizeof line ? (size_t)n : sizeof line - 1) < 0) {
-            /* stderr is closed: there is nobody to tell */
-        }
+        snprintf(line, sizeof line, "details of %s are missing: %s: %s (said once)", name ? name : "?",
+                 type ? ((PyTypeObject *)type)->tp_name : "?", said ? said : "?");
+        const char *words = line;
+        pt_say(&words, 1);
         Py_XDECREF(text);
         PyErr_Clear();
     }

@@ -1,9 +1,10 @@
 /* Watched functions that hand context over: starting a thread, running an event loop's handle, and giving a callback to
- * the loop of another thread.  None is an operation of its own. */
+ * the loop of another thread.  Besides, pickling code for another process.  None is an operation of its own. */
 #include "watch/hand_over.h"
 
 #include "context/context.h"
 #include "context/work_items.h"
+#include "frames/frames.h"
 
 #include "core.h"
 
@@ -30,11 +31,19 @@ static bool is_pool_thread(PyObject *function)
                                         "multiprocessing.pool",
                                         "multiprocessing.queues",
                                         "distributed.threadpoolexecutor",
+                                        "multiprocessing.managers",
+                                        "logging.handlers",
+                                        "anyio.",
                                         "asyncio.",
+                                        "joblib.externals.loky.",
+                                        "loky.",
                                         "tornado.",
+                                        "trio.",
                                         "uvloop."};
     PyObject *thread = PyMethod_Check(function) ? PyMethod_GET_SELF(function) : NULL; /* of Thread._bootstrap */
     PyObject *target = thread ? target_of(thread) : NULL;
+    if (!target && thread) /* a class of the library's own, with a run() */
+        target = Py_NewRef(Py_TYPE(thread));
     PyObject *module = target ? PyObject_GetAttrString(target, "__module__") : NULL;
     const char *name = module && PyUnicode_Check(module) ? PyUnicode_AsUTF8(module) : NULL;
     bool is = false;
@@ -74,21 +83,17 @@ static PyObject *start_thread(struct pt_thread *t, const struct pt_invocation *c
 
 /* ---- tasks -------------------------------------------------------------------------------- */
 
-/* self is an asyncio Handle, whose _context is the task's.  The handle runs in the span that the task was in when its
- * last step ended.  A task that takes its first step runs in the span of the loop. */
-static PyObject *run_handle(struct pt_thread *t, const struct pt_invocation *call)
+/* Makes the call in what was stored in the context (NULL: nothing), and stores where its work has got to. */
+static PyObject *call_in(struct pt_thread *t, const struct pt_invocation *call, PyObject *context,
+                         const struct pt_context *stored, bool always)
 {
-    PyObject *context =
-        pt_context_variable_ready() && pt_positional(call) ? PyObject_GetAttrString(call->args[0], "_context") : NULL;
-    if (!context || !PyContext_CheckExact(context)) {
-        PyErr_Clear();
-        Py_XDECREF(context);
-        return pt_call_original(call);
-    }
     struct pt_saved_context before = pt_context_save(t);
-    struct pt_context stored;
-    if (pt_context_variable_get(context, &stored))
-        pt_context_apply(t, &stored);
+    if (stored && always)
+        pt_context_apply(t, stored);
+    else if (stored)
+        pt_context_apply_stored(t, stored);
+    if (always)
+        t->pool_work = false;
     uint32_t applied = t->parent;
     pt_context_handle_begins();
     PyObject *result = pt_call_original(call);
@@ -101,6 +106,27 @@ static PyObject *run_handle(struct pt_thread *t, const struct pt_invocation *cal
         PyErr_Restore(type, value, trace);
         pt_context_restore(t, &before);
     }
+    return result;
+}
+
+static __thread const PyObject *entered_by_handle; /* Borrowed: what a handle is about to run its callback in */
+
+/* self is an asyncio Handle, whose _context is the task's.  The handle runs in the span that the task was in when its
+ * last step ended.  A task that takes its first step runs in the span of the loop. */
+static PyObject *run_handle(struct pt_thread *t, const struct pt_invocation *call)
+{
+    PyObject *context =
+        pt_context_variable_ready() && pt_positional(call) ? PyObject_GetAttrString(call->args[0], "_context") : NULL;
+    if (!context || !PyContext_CheckExact(context)) {
+        PyErr_Clear();
+        Py_XDECREF(context);
+        return pt_call_original(call);
+    }
+    struct pt_context stored;
+    bool found = pt_context_variable_get(context, &stored);
+    entered_by_handle = context;
+    PyObject *result = call_in(t, call, context, found ? &stored : NULL, true);
+    entered_by_handle = NULL;
     Py_DECREF(context);
     return result;
 }
@@ -119,6 +145,21 @@ static PyObject *schedule(struct pt_thread *t, const struct pt_invocation *call)
     return result;
 }
 
+/* ---- what other libraries run in a context ---------------------------------------------------- */
+
+/* self is a contextvars.Context.  trio runs each step of a task in one, anyio and others what a thread of theirs was
+ * given.  As for a handle, a span that is left open stays with the context. */
+static PyObject *run_in_context(struct pt_thread *t, const struct pt_invocation *call)
+{
+    PyObject *context = pt_positional(call) ? call->args[0] : NULL;
+    bool done = context && context == entered_by_handle; /* run_handle() has done it */
+    entered_by_handle = NULL;
+    if (done || !context || !PyContext_CheckExact(context) || !pt_context_variable_ready())
+        return pt_call_original(call);
+    struct pt_context stored;
+    return call_in(t, call, context, pt_context_variable_get(context, &stored) ? &stored : NULL, false);
+}
+
 PyObject *pt_hand_over(enum pt_role role, const struct pt_invocation *call)
 {
     struct pt_thread *t = pt_enter();
@@ -126,6 +167,10 @@ PyObject *pt_hand_over(enum pt_role role, const struct pt_invocation *call)
         return run_handle(t, call);
     if (t && role == PT_ROLE_SCHEDULES)
         return schedule(t, call);
+    if (t && role == PT_ROLE_SENDS_CODE && pt_positional(call))
+        pt_frames_note_sent(call->args[0]);
+    if (t && role == PT_ROLE_RUNS_IN_CONTEXT)
+        return run_in_context(t, call);
     if (t && role == PT_ROLE_STARTS_THREAD && t->parent)
         return start_thread(t, call);
     return pt_call_original(call);

@@ -27,6 +27,8 @@ enum pt_role {
     PT_ROLE_SCHEDULES, /* self is an event loop, which copies the current context for the callback that it is given */
     PT_ROLE_IMPORTS,   /* imports a module that is not loaded yet */
     PT_ROLE_LOADS,     /* self is a loader, whose first argument is the name of what it will load */
+    PT_ROLE_RUNS_IN_CONTEXT, /* self is a contextvars.Context, in which its first argument is called */
+    PT_ROLE_SENDS_CODE,      /* pickles its first argument, a code object, without its file */
     PT_ROLE_COUNT
 };
 

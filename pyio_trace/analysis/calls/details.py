@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from pyio_trace.analysis.calls.code_texts import texts
 from pyio_trace.join.base.arrow_arrays import codes as codes_of
 
 if TYPE_CHECKING:
@@ -35,8 +36,6 @@ _ODD = re.compile(r"[0-9]{19}|[0-9][eE]|NaN|Infinity")
 
 def parsed(log: Log, codes: NDArray[np.int64]) -> dict[int, Detail]:
     """Code of the column detail -> its object; empty where it is none."""
-
-    from pyio_trace.analysis.calls.file_names import texts  # the summary does without
 
     distinct = np.unique(codes)
     return dict(zip(distinct.tolist(), map(parse, texts(log, "detail", distinct)), strict=True))

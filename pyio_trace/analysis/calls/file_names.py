@@ -1,4 +1,4 @@
-"""Names the files that are known by identity: each gets the latest name it was used under."""
+"""Names the files that are known by identity: each gets the latest name it was used under, or was renamed to."""
 
 from __future__ import annotations
 
@@ -7,17 +7,18 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from pyio_trace.analysis.calls import renamings
 from pyio_trace.analysis.calls.renamed_files import paths_of, present_names
+from pyio_trace.analysis.calls.renamings import Renamings
 from pyio_trace.analysis.scan.columns import Columns
 from pyio_trace.analysis.sums.grouped_sums import GroupedSums
-from pyio_trace.join.base.arrow_arrays import of_numbers
 
 if TYPE_CHECKING:
     from pyio_trace.join.sources.facade import Log
 
 Ints = NDArray[np.int64]
 #: Columns that FileNames.add() needs.
-COLUMNS = ("file", "path", "time", "duration")
+COLUMNS = renamings.COLUMNS
 #: Pairs of a file and a name that are remembered.
 _MANY = 1 << 21
 #: What a file is called of which the log has no name.
@@ -29,18 +30,21 @@ class FileNames:
 
     def __init__(self) -> None:
         self._seen = GroupedSums(("file", "path"), {"last": "max"}, _MANY)
+        self._renamings = Renamings()
 
     def add(self, columns: Columns, at: Ints | None = None) -> None:
         """Adds the names in these rows (None: in all)."""
         file, path, end = columns.file, columns.codes("path"), columns.end
         if at is not None:
             file, path, end = file[at], path[at], end[at]
+        self._renamings.add(columns)
         known = np.flatnonzero((file != 0) & (path >= 0))
         self._seen.add({"file": file[known], "path": path[known], "last": end[known]})
 
     def update(self, other: FileNames) -> None:
         """Adds what another one has."""
         self._seen.update(other._seen)
+        self._renamings.update(other._renamings)
 
     def of(self, files: Ints, log: Log) -> list[str]:
         """The name of each of these files (identities; 0: no file)."""
@@ -51,13 +55,9 @@ class FileNames:
         place = np.minimum(np.searchsorted(known, files), max(len(known) - 1, 0))
         found = known[place] == files if len(known) else np.zeros(len(files), np.bool_)
         codes = path[place] if len(known) else np.zeros(len(files), np.int64)
-        distinct, place = np.unique(np.where(found, codes, -1), return_inverse=True)
+        codes = np.where(found, codes, -1)
+        distinct, place = np.unique(codes, return_inverse=True)
         names = present_names(paths_of(distinct, log), log)[0].to_pylist()
-        return [UNKNOWN if names[at] is None else names[at] for at in place.ravel().tolist()]
-
-
-def texts(log: Log, column: str, codes: Ints) -> list[str | None]:
-    """What these codes of a dictionary column stand for; None for -1."""
-    distinct, place = np.unique(codes, return_inverse=True)  # a text may be long, and in many rows
-    words = log.dictionary(column).take(of_numbers(np.maximum(distinct, 0), distinct < 0)).to_pylist()
-    return [words[at] for at in place.ravel().tolist()]
+        renamed = self._renamings.present(files, codes, log)
+        used = [UNKNOWN if names[at] is None else names[at] for at in place.ravel().tolist()]
+        return [renamed.get(at, name) for at, name in enumerate(used)]

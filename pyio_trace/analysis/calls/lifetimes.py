@@ -49,6 +49,7 @@ def is_continuation(table: list[Row], child: Row) -> bool:
         parent is not None
         and (parent["pid"], parent["host"], parent["argv"]) == (child["pid"], child["host"], child["argv"])
         and parent["start"] != "top"
+        and child["start"] != "fork"  # perhaps into a pid namespace in which it has the same number
     )
 
 

@@ -67,7 +67,7 @@ class SizesOfAccesses:
     def partial(self, batch: pa.RecordBatch) -> GroupedSums:
         part = _empty()
         columns = Columns(batch)
-        counted = (columns.numbers("errno") == 0) & columns.ended
+        counted = ((columns.numbers("errno") == 0) | (columns.moved > 0)) & columns.ended
         if not self.imports:
             counted &= ~columns.imported
         reads, writes = columns.transfers

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from pyio_trace.analysis.calls.file_names import texts
+from pyio_trace.analysis.calls.code_texts import texts
 from pyio_trace.analysis.calls.name_patterns import patterns
 from pyio_trace.analysis.sums.ranked import most_common
 from pyio_trace.analysis.view_sums.access_sums import COLUMNS, KEYS, AccessSums, Ints

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
+from pyio_trace.analysis.calls.code_texts import texts
 from pyio_trace.analysis.calls.details import number, parsed, text
-from pyio_trace.analysis.calls.file_names import texts
 from pyio_trace.analysis.scan.columns import MEANING, Columns
 from pyio_trace.analysis.sums.grouped_sums import GroupedSums
 from pyio_trace.analysis.view_sums.key_sums import TOP, process_names

@@ -1,4 +1,4 @@
-"""Sums by file, under the latest name that it was used by.
+"""Sums by file, under its latest name.
 
 Result: key_sums.SumsTable.
 """

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
+from pyio_trace.analysis.calls.code_texts import texts
 from pyio_trace.analysis.calls.details import parsed, text
-from pyio_trace.analysis.calls.file_names import texts
 from pyio_trace.analysis.view_sums.key_sums import TOP
 from pyio_trace.analysis.view_sums.span_sums import COLUMNS, SpanSums, is_of_program
 

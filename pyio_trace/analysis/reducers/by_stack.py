@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar
 
-from pyio_trace.analysis.calls.file_names import FileNames, texts
+from pyio_trace.analysis.calls.code_texts import texts
+from pyio_trace.analysis.calls.file_names import FileNames
 from pyio_trace.analysis.view_sums.key_sums import NO_LINE, ByKey, Ints
 
 if TYPE_CHECKING:

@@ -78,7 +78,9 @@ class FileCounters:
         part = Part()
         kind = kinds(places(batch, "layer", LAYERS), codes(batch["op"]), batch["op"].dictionary.to_pylist())
         moved, file = numbers(batch["bytes_moved"]), batch["file"]
-        counted = (kind >= 0) & (numbers(batch["errno"]) == 0) & present(batch["duration"]) & present(file)
+        counted = (
+            (kind >= 0) & ((numbers(batch["errno"]) == 0) | (moved > 0)) & present(batch["duration"]) & present(file)
+        )
         if not self.imports:
             counted &= ~truths(batch["imported"])
         stream = (kind == Call.STREAM_READ) | (kind == Call.STREAM_WRITE)

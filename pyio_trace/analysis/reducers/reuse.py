@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from pyio_trace.analysis.calls.code_texts import texts
 from pyio_trace.analysis.calls.details import parse
 from pyio_trace.analysis.calls.file_names import COLUMNS as NAME_COLUMNS
-from pyio_trace.analysis.calls.file_names import FileNames, texts
+from pyio_trace.analysis.calls.file_names import FileNames
 from pyio_trace.analysis.scan.columns import MEANING, Columns
 from pyio_trace.analysis.sums.grouped_ranges import GroupedRanges, Ints, group_numbers, merged
 from pyio_trace.analysis.sums.grouped_sums import GroupedSums
@@ -108,9 +109,22 @@ class Part:
 class ReuseOfBytes:
     """The reducer."""
 
-    columns: ClassVar[tuple[str, ...]] = (
-        *MEANING, *NAME_COLUMNS, "bytes_moved", "file_offset", "errno", "process", "site", "task_id", "op", "detail",
-    )  # fmt: skip
+    columns: ClassVar[tuple[str, ...]] = tuple(
+        dict.fromkeys(
+            (
+                *MEANING,
+                *NAME_COLUMNS,
+                "bytes_moved",
+                "file_offset",
+                "errno",
+                "process",
+                "site",
+                "task_id",
+                "op",
+                "detail",
+            )
+        )
+    )
 
     def __init__(self, top: int = TOP, imports: bool = False) -> None:
         """top: rows of the result; imports: also what Python's imports read."""

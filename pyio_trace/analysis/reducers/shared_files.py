@@ -83,7 +83,9 @@ class Part:
 class FilesOfSeveral:
     """The reducer."""
 
-    columns: ClassVar[tuple[str, ...]] = (*MEANING, *NAME_COLUMNS, "bytes_moved", "file_offset", "errno", "process")
+    columns: ClassVar[tuple[str, ...]] = tuple(
+        dict.fromkeys((*MEANING, *NAME_COLUMNS, "bytes_moved", "file_offset", "errno", "process"))
+    )
 
     def __init__(self, top: int = TOP, imports: bool = False) -> None:
         """top: rows of the result; imports: also what Python's imports read."""

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
+from pyio_trace.analysis.calls.code_texts import texts
 from pyio_trace.analysis.calls.details import parsed, text
-from pyio_trace.analysis.calls.file_names import texts
 from pyio_trace.analysis.view_sums.key_sums import TOP, processes_called
 from pyio_trace.analysis.view_sums.span_sums import COLUMNS, SpanSums
 from pyio_trace.enums import TASKS, THREAD_TASK

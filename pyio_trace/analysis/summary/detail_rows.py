@@ -12,6 +12,8 @@ from numpy.typing import NDArray
 
 from pyio_trace.analysis.calls import sum_details
 from pyio_trace.analysis.calls.details import Detail, of_rows, parse
+from pyio_trace.analysis.calls.renamings import Renamings
+from pyio_trace.analysis.scan.columns import Columns
 from pyio_trace.analysis.sums.size_histogram import AccessSizes
 from pyio_trace.analysis.view_sums.loader_epochs import OPS as LOADER_OPS
 from pyio_trace.analysis.view_sums.loader_epochs import Call
@@ -47,11 +49,12 @@ class TaskCall:
 @dataclass
 class Details:
     """loader_calls, tasks: in the order of the log, as many as are looked at; tasks_left_out: how many more tasks there
-    are; renames: name -> the names that files got which had it; reads, writes: sizes of transfers that have no row of
-    their own."""
+    are; renames: name -> the names that files got which had it; renamed: those of each file; reads, writes: sizes of
+    transfers that have no row of their own."""
 
     loader_calls: list[Call] = field(default_factory=list)
     renames: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
+    renamed: Renamings = field(default_factory=Renamings)
     tasks: list[TaskCall] = field(default_factory=list)
     tasks_left_out: int = 0
     reads: AccessSizes = field(default_factory=AccessSizes)
@@ -68,6 +71,7 @@ class DetailRows:
 
     columns: ClassVar[tuple[str, ...]] = (
         "id", "layer", "op", "op_class", "process", "time", "duration", "path", "site", "calls", "detail", "cpu_time",
+        "file", "errno",
     )  # fmt: skip
 
     ops: frozenset[str]
@@ -80,6 +84,7 @@ class DetailRows:
     def partial(self, batch: pa.RecordBatch) -> Details:
         found = Details()
         self._add_named(found, batch)
+        found.renamed.add(Columns(batch))
         if self.sums:
             self._add_sizes(found, batch)
         return found
@@ -88,6 +93,7 @@ class DetailRows:
         part.loader_calls += later.loader_calls[: MOST_LOADER_CALLS - len(part.loader_calls)]
         for name, later_names in later.renames.items():
             part.renames[name] |= later_names
+        part.renamed.update(later.renamed)
         room = MOST_TASKS - len(part.tasks)
         part.tasks += later.tasks[:room]
         part.tasks_left_out += later.tasks_left_out + sum(one.count for one in later.tasks[room:])

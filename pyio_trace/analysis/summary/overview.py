@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pyio_trace.analysis.calls import lifetimes
+from pyio_trace.analysis.calls.renamings import LINKS
 from pyio_trace.analysis.calls.start_up import own_sites
 from pyio_trace.analysis.results.overview_figures import (
     KindTime,
@@ -103,7 +104,7 @@ def make_overview(
 
 def wanted_details(sums: Sums, ops: list[str]) -> DetailRows:
     """What to look for in the details; false if nothing.  ops: the log's operations."""
-    needed = (*loader_epochs.OPS, *RENAMES, *TASKS)
+    needed = (*loader_epochs.OPS, *RENAMES, *LINKS, *TASKS)
     seen = frozenset(op for op, there in zip(ops, sums.places.ops_seen, strict=False) if there and op in needed)
     return DetailRows(seen, sums.summed > 0)
 

@@ -82,6 +82,11 @@ def summarize_with(
     return _SummaryMaker(log, table, sums, times, details, top).summary(), results
 
 
+def _error_name(number: int) -> str:
+    """How an error is called; -1: an exception without a number."""
+    return "exception" if number < 0 else errno_names.errorcode.get(number, str(number))
+
+
 class _SummaryMaker:
     """Reads the figures from the results of the reducers."""
 
@@ -249,7 +254,12 @@ class _SummaryMaker:
         present[0] = False  # operations without a file
         self._files_count = int(present.sum())
         worst = _worst(time, present, self._top)
-        names = {i: _at(self._paths, int(self._sums.file_path[i])) or "(name not known)" for i in worst}
+        used = np.array([int(self._sums.file_path[i]) for i in worst], np.int64)
+        renamed = self._details.renamed.present(self._sums.files.identities()[worst], used, self._log)
+        names = {
+            i: renamed.get(place) or _at(self._paths, int(path)) or "(name not known)"
+            for place, (i, path) in enumerate(zip(worst, used, strict=True))
+        }
         before = {one["to"]: one["path"] for one in self._log.renames()}
         after = {path: to for to, path in before.items()}
         names = {i: after.get(name, name) for i, name in names.items()}
@@ -313,9 +323,7 @@ class _SummaryMaker:
 
     def _errors(self) -> list[figures.Failure]:
         rows = [
-            figures.Failure(
-                LAYERS[layer], self._op_names[op], number, errno_names.errorcode.get(number, str(number)), calls
-            )
+            figures.Failure(LAYERS[layer], self._op_names[op], number, _error_name(number), calls)
             for (op, layer, number), calls in self._sums.op_errors.items()
         ]
         return sorted(rows, key=lambda row: (-row.count, row.op, row.errno))

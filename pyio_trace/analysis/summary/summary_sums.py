@@ -228,7 +228,8 @@ class Sums:
                 transfers = rows.kind == kind
                 self.requested[direction] += int((rows.moved * (transfers & asks)).sum())
                 self.beneath[direction] += int((rows.moved * (transfers & below)).sum())
-        fine = (posix | (rows.layer == STDIO)) & (rows.errno == 0) & ~rows.in_flight
+        # A C stream may move a part and fail.
+        fine = (posix | (rows.layer == STDIO)) & ((rows.errno == 0) | (rows.moved > 0)) & ~rows.in_flight
         for direction, (kind, sizes, ranges) in enumerate((
             (READ, self.read_sizes, self.read_ranges),
             (WRITE, self.write_sizes, self.write_ranges),

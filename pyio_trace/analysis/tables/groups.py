@@ -14,13 +14,16 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from pyio_trace.analysis.calls import renamings
 from pyio_trace.analysis.calls.renamed_files import paths_of, present_names
+from pyio_trace.analysis.calls.renamings import Renamings
 from pyio_trace.analysis.reducer import scan
 from pyio_trace.analysis.scan.batch_rows import COLUMNS, MOVING, PROCESS, USER_LAYER, RowReader, Rows
+from pyio_trace.analysis.scan.columns import Columns
 from pyio_trace.analysis.sums.dense_sums import OPENS, OTHERS, READS, WRITES, roles
 from pyio_trace.analysis.sums.grouped_sums import GroupedSums
 from pyio_trace.analysis.tables.run_sums import totals
-from pyio_trace.join.base.arrow_arrays import codes, of_codes
+from pyio_trace.join.base.arrow_arrays import codes, of_codes, of_texts
 
 if TYPE_CHECKING:
     from pyio_trace.analysis.scan.workers import Workers
@@ -31,18 +34,28 @@ Progress = Callable[[int], None]
 _SUMS = {"calls": "sum", "time": "sum", "moved": "sum", "errors": "sum", "first": "min", "last": "max"}
 
 
+class _FileSums:
+    """What some batches contribute to the table of files."""
+
+    def __init__(self) -> None:
+        self.sums = GroupedSums(("file", "path", "process", "role"), _SUMS)
+        self.renamings = Renamings()
+
+
 @dataclass(frozen=True)
 class ByFile:
     """The reducer of by_file()."""
 
-    columns: ClassVar[tuple[str, ...]] = COLUMNS
+    columns: ClassVar[tuple[str, ...]] = tuple(dict.fromkeys((*COLUMNS, *renamings.COLUMNS)))
 
     reader: RowReader
     imports: bool
 
-    def partial(self, batch: pa.RecordBatch) -> GroupedSums:
+    def partial(self, batch: pa.RecordBatch) -> _FileSums:
         rows, imported = self.reader.read(batch)
-        sums = GroupedSums(("file", "path", "process", "role"), _SUMS)
+        part = _FileSums()
+        part.renamings.add(Columns(batch))
+        sums = part.sums
         keep = rows.file != 0
         if imported is not None and not self.imports:
             keep &= ~imported
@@ -50,17 +63,25 @@ class ByFile:
         copies = rows.written_by_copies()
         if copies is not None:  # what they read is in the rows themselves
             _add(sums, copies, copies.file != 0, _file_keys(copies))
-        return sums
-
-    def combine(self, part: GroupedSums, later: GroupedSums) -> GroupedSums:
-        part.update(later)
         return part
 
-    def finish(self, part: GroupedSums | None, log: Log) -> pa.Table:
-        part = GroupedSums(("file", "path", "process", "role"), _SUMS) if part is None else part
+    def combine(self, part: _FileSums, later: _FileSums) -> _FileSums:
+        part.sums.update(later.sums)
+        part.renamings.update(later.renamings)
+        return part
+
+    def finish(self, collected: _FileSums | None, log: Log) -> pa.Table:
+        collected = collected or _FileSums()
+        part = collected.sums
         sums = part.columns()
         files, at = np.unique(sums["file"], return_inverse=True)
-        names, before = present_names(_latest_names(part, log), log)
+        used = _latest_names(part)
+        names, before = present_names(paths_of(used, log), log)
+        renamed = collected.renamings.present(files, used, log)
+        if renamed:
+            texts = [renamed.get(place, name) for place, name in enumerate(names.to_pylist())]
+            number = np.array([-1 if text is None else place for place, text in enumerate(texts)], np.int64)
+            names = of_codes(number, of_texts([text or "" for text in texts]))
         columns: dict[str, pa.Array] = {"path": names}
         role = sums["role"]
         total = _Totals(at, len(files), role)
@@ -123,10 +144,11 @@ def by_file(
 ) -> pa.Table:
     """One row for each file, the one with the most time first.
 
-    path: the latest one it was used by; time: ns in outermost calls; opens, reads, writes, metadata: calls
-    of POSIX and of C streams; read, written: bytes they moved; calls: at all layers; errors;
-    first, last: ns since the epoch; processes: how many used it; names: how
-    many paths it was used by; renamed_from: the name it was written under, where path is inferred (Log.renames()).
+    path: the latest one it was used by, or renamed to; time: ns in outermost
+    calls; opens, reads, writes, metadata: calls of POSIX and of C streams; read,
+    written: bytes they moved; calls: at all layers; errors; first, last: ns since
+    the epoch; processes: how many used it; names: how many paths it was used by;
+    renamed_from: the name it was written under, where path is inferred (Log.renames()).
     imports: also what Python's imports did; workers: see scan().
     """
     table: pa.Table = scan(log, [ByFile(RowReader.of(log), imports)], progress, workers=workers)[0]
@@ -145,13 +167,12 @@ def by_stack(
     return table
 
 
-def _latest_names(sums: GroupedSums, log: Log) -> pa.DictionaryArray:
-    """The latest name that each file was used by, in the order of the files."""
+def _latest_names(sums: GroupedSums) -> Ints:
+    """The code of the latest name that each file was used by, in the order of the files."""
     named = sums.columns(*_but(sums, "file", "path"))
     order = np.lexsort((named["last"], named["path"] >= 0, named["file"]))[::-1]
     _, latest = np.unique(named["file"][order], return_index=True)
-    path = named["path"][order][latest]
-    return paths_of(path, log)
+    return named["path"][order][latest]
 
 
 class _Totals:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 import pyarrow as pa
 
+from pyio_trace.analysis.calls.code_texts import texts
 from pyio_trace.analysis.calls.details import Detail, parsed
-from pyio_trace.analysis.calls.file_names import texts
 from pyio_trace.analysis.scan.columns import MEANING, Columns
 from pyio_trace.analysis.sums.grouped_sums import GroupedSums
 from pyio_trace.analysis.view_sums.key_sums import TOP

@@ -9,7 +9,6 @@ no frame of ours is in the program's tracebacks and no line in its profile.
 import sys
 
 from pyio_trace import native
-from pyio_trace.errors import say
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -59,7 +58,7 @@ def _run(action: "Action", module: "ModuleType") -> None:
 
         if came_from_outside(problem):
             raise
-        say(f"{module.__name__} is not instrumented: {problem}")
+        native.say(f"{module.__name__} is not instrumented: {problem}")
 
 
 class _Finder:

@@ -14,8 +14,10 @@ submitter's stack, and restore them (csrc/ext/context/work_items.c; asyncio.to_t
 run_in_executor use the same object).  One C function starts a thread, one
 method of Python's runs each step of an asyncio task, and another takes callbacks
 from other threads (call_soon_threadsafe, which run_coroutine_threadsafe calls):
-these are watched in place (csrc/ext/watch/hand_over.c).  uvloop runs its
-callbacks between two calls of its C code (context/uvloop.c).
+these are watched in place (csrc/ext/watch/hand_over.c), and so is Context.run(),
+by which trio, anyio and others run tasks and what their threads are given.
+uvloop runs its callbacks between two calls of its C code, and asyncio the first
+step of an eager task (context/uvloop.c).
 """
 
 import os
@@ -23,7 +25,7 @@ import sys
 
 from pyio_trace import native
 from pyio_trace.capture.instrumentation import import_hooks
-from pyio_trace.errors import ConfigError, say
+from pyio_trace.errors import ConfigError
 from pyio_trace.values import did_you_mean
 
 TYPE_CHECKING = False
@@ -43,9 +45,11 @@ UNSUPPORTED, BROKEN = "version not supported", "broken"
 #: Modules whose calls carry the span to other threads and tasks: what the doctor calls them.
 CARRIERS = {
     "concurrent.futures.thread": "ThreadPoolExecutor", "threading": "threads", "asyncio.events": "asyncio tasks",
-    "asyncio.base_events": "asyncio callbacks", "uvloop.loop": "uvloop tasks",
+    "asyncio.base_events": "asyncio callbacks", "uvloop.loop": "uvloop tasks", "contextvars": "trio tasks, contexts",
 }  # fmt: skip
-_STARTS, _STEPS, _SUBMITS = 1, 2, 4  # enum pt_role in csrc/ext/watch/target.h
+_STARTS, _STEPS, _SUBMITS, _ENTERS, _SENDS = 1, 2, 4, 7, 8  # enum pt_role in csrc/ext/watch/target.h
+#: Copies of cloudpickle.  From 3.1.2 on, the code that it sends is of no file; the sender notes which one it was.
+_CLOUDPICKLE = tuple(f"{package}cloudpickle.cloudpickle" for package in ("", "joblib.externals.", "pyspark.", "ray."))
 
 _states: "dict[str, tuple[str, str]]" = {}  # by name: one of the states above, and the reason
 _disarm: "list[tuple[str, Callable[[], object]]]" = []
@@ -72,6 +76,8 @@ def start(chosen: str, known: "dict[str, str]") -> None:
         import_hooks.watch(name, _armer(name, where))
     for name in CARRIERS:
         import_hooks.watch(name, _carry)
+    for name in _CLOUDPICKLE:
+        import_hooks.watch(name, _note_sent_code)
     import_hooks.time_imports()
 
 
@@ -91,7 +97,7 @@ def stop() -> None:
         except BaseException as problem:
             if _came_from_outside(problem):
                 raise
-            say(f"the instrument {name} could not be undone: {type(problem).__name__}: {problem}")
+            native.say(f"the instrument {name} could not be undone: {type(problem).__name__}: {problem}")
     _states.clear()
 
 
@@ -271,11 +277,22 @@ def _carry(module: "ModuleType") -> None:
             _hands_over(name, getattr(module, function, None), _STARTS)
     elif name == "asyncio.events":
         _hands_over(name, module.Handle.__dict__["_run"], _STEPS)
+        eager = sys.modules.get("_asyncio")  # from 3.12 on, its eager tasks enter their contexts by themselves
+        if native.core is not None and eager is not None and sys.version_info >= (3, 12):
+            native.core.watch_context_switches(eager)
     elif name == "asyncio.base_events":
         _hands_over(name, module.BaseEventLoop.__dict__["call_soon_threadsafe"], _SUBMITS)
+    elif name == "contextvars":
+        _hands_over(name, module.Context.__dict__["run"], _ENTERS)
     elif native.core is not None and native.core.watch_context_switches(module):  # uvloop.loop
         _hands_over(name, module.Loop.__dict__.get("call_soon_threadsafe"), _SUBMITS)
         _carrying.add(name)
+
+
+def _note_sent_code(module: "ModuleType") -> None:
+    reduce = getattr(module, "_code_reduce", None)
+    if reduce is not None and native.core is not None:
+        native.core.watch(reduce, "", role=_SENDS)
 
 
 def _carry_in_executor(module: "ModuleType") -> None:

@@ -26,15 +26,16 @@ class Place:
 
     path: as Target.path allows.  moves: whether the call's row has the bytes,
     because no row below has them.  plain: whether it is not encrypted, as far as
-    is known.
+    is known.  mapped: the file is mapped, not read.
     """
 
-    __slots__ = ("moves", "path", "plain")
+    __slots__ = ("mapped", "moves", "path", "plain")
 
-    def __init__(self, path: object, moves: bool = True, plain: bool = True) -> None:
+    def __init__(self, path: object, moves: bool = True, plain: bool = True, mapped: bool = False) -> None:
         self.path = path
         self.moves = moves
         self.plain = plain
+        self.mapped = mapped
 
 
 _places = WeakIdMap()  # by reader, writer, or other object made from a source
@@ -52,7 +53,7 @@ def note(made: Any, place: Place | None, plain: bool = True) -> None:
     else:  # do not keep a file object alive; a list may change
         found = path_of(path)
         stored = () if found is None else found
-    _places.set(made, Place(stored, place.moves, plain))
+    _places.set(made, Place(stored, place.moves, plain, place.mapped))
 
 
 def noted(made: Any) -> Place | None:
@@ -69,7 +70,8 @@ def place_of(source: Any, filesystem: Any = None) -> Place | None:
     if known is not None:
         return known
     if type(source).__module__ == "pyarrow.lib" and type(source).__name__ in ("OSFile", "MemoryMappedFile"):
-        return None if source.closed else Place(source.fileno())
+        mapped = type(source).__name__ == "MemoryMappedFile"
+        return None if source.closed else Place(source.fileno(), mapped=mapped)
     if isinstance(source, (list, tuple)):
         paths = [path_of(one) for one in source if is_path(one)]
         if None in paths:

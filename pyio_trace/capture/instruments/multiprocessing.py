@@ -3,9 +3,15 @@
 A process has a name of multiprocessing's (ForkPoolWorker-2) or of the program's.
 Libraries that start processes by multiprocessing, such as PyTorch and Dask, know
 better ones: their instruments name the process again.
+
+A fork server forks in its own loop.  The line that asked for the process travels
+with what spawn.py prepares the new process with: a dictionary, of which it takes
+what it knows.
 """
 
 from __future__ import annotations
+
+import sys
 
 from pyio_trace import native
 from pyio_trace.capture.instrumentation.instrument import MARKS, Instrument, Target
@@ -15,6 +21,7 @@ if TYPE_CHECKING:
     from types import ModuleType
     from typing import Any
 
+_ASKED_FROM = "pyio_trace_asked_from"  # in the preparation data: identity of the log, stack
 _POOL_TARGET = "_process_worker"  # what a worker of concurrent.futures' ProcessPoolExecutor runs
 
 
@@ -32,6 +39,22 @@ def _name(process: Any, *args: object, **kwargs: object) -> None:
         native.core.name_process("pool worker" if is_pool else "multiprocessing process", process.name)
 
 
+def _asked(data: Any, name: str) -> None:
+    """get_preparation_data, in the process that asks."""
+    caller = sys._getframe(1).f_globals.get("__name__")
+    if native.core is not None and caller == "multiprocessing.popen_forkserver":
+        stack = native.core.stack()
+        if stack:
+            data[_ASKED_FROM] = (*native.core.identity(), stack)
+
+
+def _prepared(data: Any) -> None:
+    """prepare, in the new process."""
+    *log, stack = data.pop(_ASKED_FROM, (None, 0))
+    if native.core is not None and tuple(log) == native.core.identity():
+        native.core.asked_from(stack)
+
+
 def _name_late(module: ModuleType) -> None:
     """Tracing begins in a process that multiprocessing has started before."""
     process = module.process.current_process()
@@ -42,6 +65,10 @@ def _name_late(module: ModuleType) -> None:
 instrument = Instrument(
     "multiprocessing",
     version=lambda module: None,
-    targets=(Target("BaseProcess._bootstrap", module="multiprocessing.process", hands_over=MARKS, details=_name),),
+    targets=(
+        Target("BaseProcess._bootstrap", module="multiprocessing.process", hands_over=MARKS, details=_name),
+        Target("get_preparation_data", module="multiprocessing.spawn", hands_over=MARKS, after=_asked),
+        Target("prepare", module="multiprocessing.spawn", hands_over=MARKS, details=_prepared),
+    ),
     arm=_name_late,
 )

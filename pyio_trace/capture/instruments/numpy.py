@@ -35,9 +35,12 @@ def _loaded(result: Any, *args: Any, **kwargs: Any) -> dict[str, object]:
 
 
 def _bytes_loaded(result: Any, *args: Any, **kwargs: Any) -> int | None:
-    """None for what is no array: load() also reads pickles, of any object."""
+    """None for what is no array, since load() also reads pickles, and for a mapped one, whose pages are read later."""
     dtype = _attribute(result, "dtype")
-    return None if dtype is None or dtype.hasobject else _attribute(result, "nbytes")
+    if dtype is None or dtype.hasobject or issubclass(type(result), sys.modules["numpy"].memmap):
+        return None
+    bytes_: int | None = _attribute(result, "nbytes")
+    return bytes_
 
 
 def _archive(npz: Any, key: str) -> object:

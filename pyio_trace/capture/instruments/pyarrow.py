@@ -69,6 +69,20 @@ def _source_moved(result: Any, *args: Any, **kwargs: Any) -> int | None:
     return _moved(source_of(args, kwargs), result)
 
 
+def _mapping_noted(result: Any, *args: Any, **kwargs: Any) -> Details:
+    place = source_of(args, kwargs)
+    if place is not None:
+        note(result, Place(place.path, mapped=True))
+    return {}
+
+
+def _feather_moved(result: Any, *args: Any, **kwargs: Any) -> int | None:
+    """Arrow's own format is mapped without a copy: its pages are read when they are used."""
+    place = source_of(args, kwargs)
+    mapped = argument(args, kwargs, 2, ("memory_map",)) or (place is not None and place.mapped)
+    return None if mapped else _moved(place, result)
+
+
 def _source_noted(result: Any, *args: Any, **kwargs: Any) -> Details:
     note(result, source_of(args, kwargs))
     return {}
@@ -114,6 +128,12 @@ def _own_path(made: Any = None, *args: Any, **kwargs: Any) -> object:
 
 def _own_got(result: Any, made: Any, *args: Any, **kwargs: Any) -> int | None:
     return _moved(noted(made), result)
+
+
+def _own_unmapped(result: Any, made: Any, *args: Any, **kwargs: Any) -> int | None:
+    """Likewise of Arrow's own format, which is mapped without a copy."""
+    place = noted(made)
+    return None if place is not None and place.mapped else _moved(place, result)
 
 
 def _own_given(result: Any, made: Any, *args: Any, **kwargs: Any) -> int | None:
@@ -194,8 +214,9 @@ def _file_path(file: Any = None, *args: Any, **kwargs: Any) -> object:
     return NotImplemented
 
 
-def _buffer_size(result: Any, *args: Any, **kwargs: Any) -> int:
-    return int(result.size)
+def _buffer_size(result: Any, file: Any, *args: Any, **kwargs: Any) -> int | None:
+    """A buffer of a mapped file is a part of the mapping: nothing is read."""
+    return None if type(file).__name__ == "MemoryMappedFile" else int(result.size)
 
 
 def _in(filesystem: Any = None, *args: Any, **kwargs: Any) -> object:
@@ -267,7 +288,7 @@ def _ipc() -> tuple[Target, ...]:
         return Target(where, module=LIB, name=where.lstrip("_").replace("CRecord", "Record"), path=_own_path, **rest)
 
     def reads(where: str, **rest: Any) -> Target:
-        return own(where, after=_got, moved=_own_got, kind="read", **rest)
+        return own(where, after=_got, moved=_own_unmapped, kind="read", **rest)
 
     def writes(where: str) -> Target:
         return own(where, details=_given, moved=_own_given, kind="write")
@@ -333,7 +354,7 @@ def _text_and_others() -> tuple[Target, ...]:
         target("write_csv", CSV, **writes),
         target("read_json", JSON, **reads),
         target("open_json", JSON, path=_source_path, after=_source_noted, optional=True),
-        target("read_table", FEATHER, details=_columns, **reads),
+        target("read_table", FEATHER, details=_columns, **{**reads, "moved": _feather_moved}),
         target("read_feather", FEATHER, path=_source_path, details=_columns, after=_got),
         target("write_feather", FEATHER, **writes),
         target("read_table", ORC, details=_columns, **reads),
@@ -356,7 +377,7 @@ def _files() -> tuple[Target, ...]:
 
     reads = {"read": "len", "read_at": "len", "readinto": "result", "read_buffer": _buffer_size}
     return (
-        lib("memory_map", after=_source_noted),
+        lib("memory_map", after=_mapping_noted),
         lib("input_stream", after=_source_noted),
         lib("output_stream", after=_source_noted),
         *(lib(f"NativeFile.{name}", path=_file_path, moved=moved, kind="read") for name, moved in reads.items()),

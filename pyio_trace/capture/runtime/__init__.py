@@ -10,7 +10,7 @@ It is not a separate module because each module adds some 80 us to a start.
 import os
 import sys
 
-from pyio_trace.errors import CaptureError, PyioTraceError, say
+from pyio_trace.errors import CaptureError, PyioTraceError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -44,9 +44,18 @@ def start_from_environment() -> None:
         _start()
     except PyioTraceError as problem:
         if problem.slug != "run-ended":  # a child may well outlive its run
-            say(f"not tracing: {problem}")
+            _say(f"not tracing: {problem}")
     except Exception as problem:
-        say(f"not tracing: {type(problem).__name__}: {problem}")
+        _say(f"not tracing: {type(problem).__name__}: {problem}")
+
+
+def _say(text: str) -> None:
+    """native.say(), which the usual start does not need."""
+    try:
+        from pyio_trace.native import say
+    except Exception:  # nothing can be imported any more: that may be the very problem
+        from pyio_trace.errors import say
+    say(text)
 
 
 def _start() -> None:
@@ -78,7 +87,7 @@ def _start() -> None:
         live, final = log_paths(config.output, script, check_live=False)
         started = tracer.start(config, live, final, create=True)
         if started.why_elsewhere and not config.quiet:
-            say(started.why_elsewhere)
+            _say(started.why_elsewhere)
     if configuration.DOCTOR_VARIABLE in tracer.variables():
         from pyio_trace.capture.runtime.doctor_wait import wait_at_exit
 
@@ -115,7 +124,7 @@ def _start_in_other_place(config: "Config", live: str, final: "str | None") -> N
     started = tracer.start(config, *log_paths_beside(live, final), create=True, run_of=live)
     if not config.quiet:
         log = started.final or started.live
-        say(f"process {os.getpid()} is on another host or in another container than its run; its log is {log!r}")
+        _say(f"process {os.getpid()} is on another host or in another container than its run; its log is {log!r}")
     finish_at_exit(started.live, started.final, quiet=True, mode=config.log_mode)
 
 

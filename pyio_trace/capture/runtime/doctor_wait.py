@@ -24,7 +24,8 @@ def wait_at_exit() -> None:
     report, wait = pipes
     for descriptor in (report, wait):
         os.set_inheritable(descriptor, False)
-    atexit.register(_report_and_wait, os.getpid(), report, wait)  # registered first, so it is called last
+    # Registered first, so it is called last.
+    atexit.register(_report_and_wait, os.getpid(), report, wait, _identity(report), _identity(wait))
 
 
 def _pipes(text: str) -> tuple[int, int] | None:
@@ -63,9 +64,18 @@ def _after_import(name: str, module: str, why_not: str | None, done: bool = True
     return (name, "active", "") if done else (name, "off", f"{module} could not be wrapped")
 
 
-def _report_and_wait(owner: int, report: int, wait: int) -> None:
-    if os.getpid() != owner:
-        return
+def _identity(descriptor: int) -> tuple[int, int] | None:
+    """The file that has this number: its device and inode."""
+    try:
+        status = os.fstat(descriptor)
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
+
+
+def _report_and_wait(owner: int, report: int, wait: int, *before: tuple[int, int] | None) -> None:
+    if os.getpid() != owner or (_identity(report), _identity(wait)) != before:
+        return  # a child, or the program has closed what it did not open, and the numbers may be those of its own files
     states = instruments()
     import json  # not earlier: json has an instrument, whose state this import would change
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 
 from pyio_trace import native
-from pyio_trace.errors import say
 
 VARIABLE = "LD_PRELOAD"
 LIBRARY = "libpyio_trace.so"  # also named in csrc/core/process/environment.c
@@ -31,7 +30,9 @@ def add(*, complain: bool) -> None:
     path = library()
     if path is None or " " in path or ":" in path or "$" in path:
         if complain:
-            say(f"only Python children are followed: {path or LIBRARY!r} cannot be preloaded (a space, : or $ in it)")
+            native.say(
+                f"only Python children are followed: {path or LIBRARY!r} cannot be preloaded (a space, : or $ in it)"
+            )
         return
     before = os.environ.get(VARIABLE)
     if path in _entries(before):

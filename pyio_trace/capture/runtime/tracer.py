@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 _environment_before: "dict[str, str | None] | None" = None
 _settings_in_log: "Mapping[str, str]" = {}
+_remove_preload: "Callable[[], None] | None" = None
 
 
 class Started:
@@ -94,8 +95,10 @@ def start(config: "Config", live: str, final: "str | None", *, create: bool, run
     import_hooks.watch("mmap", lambda module: native.core and native.core.files_install_mmap(module.mmap))
     _set_up_children(config, started, instrument_registry.encode_third_party(known), script)
     if config.follow == "all":
+        global _remove_preload
         from pyio_trace.capture.runtime import ld_preload  # not needed otherwise
 
+        _remove_preload = ld_preload.remove
         ld_preload.add(complain=started.owner)
     return started
 
@@ -230,17 +233,26 @@ def _explained(problem: OSError, live: str) -> CaptureError:
 
 
 def stop() -> None:
-    """End tracing in this process: every slot, type and variable gets its old value back."""
+    """End tracing in this process: every slot, type and variable gets its old value back.
+
+    It imports and opens nothing, because the program may no longer be able to.
+    If a step fails, the others are still done; what the first one raised is raised at the end.
+    """
     if native.core is None:
         return
-    import_hooks.unwatch()
-    instrument_registry.stop()
-    native.core.stop()
-    native.core.files_uninstall()
-    from pyio_trace.capture.runtime import ld_preload
-
-    ld_preload.remove()
-    _restore_environment()
+    failure: BaseException | None = None
+    steps = (
+        import_hooks.unwatch, instrument_registry.stop, native.core.stop, native.core.files_uninstall,
+        _remove_preload, _restore_environment,
+    )  # fmt: skip
+    for step in steps:
+        try:
+            if step is not None:
+                step()
+        except BaseException as problem:  # Ctrl-C too
+            failure = failure or problem
+    if failure is not None:
+        raise failure
 
 
 # ---- the program's name ----------------------------------------------------------------

@@ -10,6 +10,8 @@ from pyio_trace.log.sorting import find
 
 #: Stands for a file offset that is not known.
 UNKNOWN = np.iinfo(np.int64).min
+#: The errno of an operation that raised an exception without one.
+RAISED = -1
 #: The latest tick a forged record may claim, so that a duration can be added to it.
 LAST_TICK = 1 << 61
 
@@ -40,14 +42,25 @@ def is_done(records: NDArray[np.void]) -> NDArray[np.bool_]:
     return done
 
 
+def has_raised(records: NDArray[np.void]) -> NDArray[np.bool_]:
+    """Which operations ended with an exception that has no errno."""
+    failed = (records["flags"] & (layout.STATE_MASK | layout.FAILED)) == layout.DONE | layout.FAILED
+    raised: NDArray[np.bool_] = failed & (records["result"] == 0)
+    return raised
+
+
 class WideValues:
-    """Sizes and results that did not fit into 32 bits, by record id; from EXT records."""
+    """Sizes and results that did not fit into 32 bits, by record id; from EXT records.
+
+    The result of an operation that failed is what it moved before.
+    """
 
     def __init__(self, ext: NDArray[np.void]) -> None:
         ext = ext[np.argsort(ext["parent"], kind="stable")]
         self._ids = ext["parent"].astype(np.int64)
         self._sizes = ext["offset"].astype(np.int64)
         self._results = ext["begin"].astype(np.uint64).view(np.int64)
+        self._of_failed = (ext["flags"] & layout.FAILED) != 0
 
     def of(self, ids: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
         """(sizes, results, mask of the records that have them)."""
@@ -56,6 +69,14 @@ class WideValues:
             return zeros, zeros, np.zeros(len(ids), np.bool_)
         at, known = find(self._ids, ids)
         return self._sizes[at], self._results[at], known
+
+    def moved_by_failed(self, ids: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Bytes that failed operations moved; 0 where that is not known."""
+        if len(self._ids) == 0:
+            return np.zeros(len(ids), np.int64)
+        at, known = find(self._ids, ids)
+        # Earlier logs have the errno there, and do not say that it failed.
+        return np.where(known & self._of_failed[at], np.maximum(self._results[at], 0), 0)
 
 
 class Completions:

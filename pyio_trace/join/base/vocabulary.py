@@ -55,6 +55,10 @@ class Vocabulary:
         )
         #: the number of fcntl(), whose command says what it does; -1: there is none
         self.fcntl = self.names.index("fcntl") if "fcntl" in self.names else -1
+        #: Calls on a C stream that write out its buffer, or move the descriptor's position to where the stream is.
+        self.settles_stream: NDArray[np.bool_] = (self.layer == Layer.STDIO) & np.isin(
+            np.array(self.names), ("fflush", "fclose", "fcloseall", "fdopen")
+        )
         self.encloses = self.with_traits(Trait.ENCLOSES)
         self.followed = self.with_traits(Trait.TAKES_PARENT)
 

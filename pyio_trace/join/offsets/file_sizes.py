@@ -18,8 +18,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from pyio_trace.join.base.records import UNKNOWN, WideValues, ids_in
-from pyio_trace.join.offsets.positions import ADVANCES, SETS, WRITES, AllPositionEvents
+from pyio_trace.join.base.records import LAST_TICK, UNKNOWN, WideValues, begin_ticks, ids_in
+from pyio_trace.join.offsets.positions import ADVANCES, SETS, WRITES, AllPositionEvents, of_streams
 from pyio_trace.join.references.log_parts import LogParts
 from pyio_trace.log import layout
 from pyio_trace.log.blocks import BLOCK_ROWS, Block
@@ -65,6 +65,7 @@ class FileSizes:
         self._may_be_new: list[_SizeEvents] = []  # openings that may have met a new file under a used inode
         self._truncated_names: list[tuple[Ints, Ints, Ints, Ints]] = []  # ids, file, ticks, value
         self._renames = False
+        self._all_flushed: list[Ints] = []  # ticks at which all streams were written out
         names = np.array(words.names)
         #: After these calls a name may lead to another file, and an inode number may be another inode's.
         self._renaming = words.with_traits(Trait.TAKES_NAME | Trait.GIVES_NAME)
@@ -117,6 +118,7 @@ class FileSizes:
         placed = ((traits & Trait.USES_POSITION) != 0) & ((traits & Trait.WRITES) != 0) & (records["offset"] != -1)
         self._collect_placed_writes(block, np.flatnonzero(fine & placed & (records["result"] != layout.NO_BYTES)))
         self._collect_reservations(block, fine)
+        self._collect_streams(block, traits)
         copies = np.flatnonzero(fine & ((traits & Trait.OUTPUT_STAYS) != 0) & (records["result"] != 0))
         self._add(self._events, block, copies, self._file(records["aux"][copies]), _LOSE)
 
@@ -131,9 +133,10 @@ class FileSizes:
         file: Ints,
         effect: int | Ints,
         value: Ints | None = None,
+        later: int | Ints = 0,
     ) -> None:
-        """Adds events of files that are appended to; value None: 0."""
-        ticks = block.records["begin"][rows].view(np.int64)
+        """Adds events of files that are appended to; value None: 0; later: ticks after the record's begin."""
+        ticks = begin_ticks(block.records["begin"][rows]) + later
         keep = np.isin(file, self._appended) & (ticks > self._lost_until)
         effects = np.broadcast_to(np.asarray(effect, np.int64), len(rows))
         values = np.zeros(len(rows), np.int64) if value is None else value
@@ -183,20 +186,35 @@ class FileSizes:
         rows = np.flatnonzero(fine & self._reserves_by_mode.take(records["op"]))
         self._add(self._events, block, rows, self._file(records["desc"][rows]), _LOSE)
 
+    def _collect_streams(self, block: Block, traits: NDArray[np.uint16]) -> None:
+        """What is written into a C stream reaches the file at some later moment."""
+        records, op = block.records, block.op
+        settles = self._words.settles_stream.take(op)
+        writes = of_streams(traits) & ((traits & Trait.WRITES) != 0)
+        rows = np.flatnonzero(writes | settles)
+        if not len(rows):
+            return
+        self._add(self._events, block, rows, self._file(records["desc"][rows]), _LOSE)
+        series = rows[writes[rows] & ((block.flags[rows] & layout.COALESCED) != 0)]
+        length = np.clip(records["offset"][series], 0, LAST_TICK)
+        self._add(self._events, block, series, self._file(records["desc"][series]), _LOSE, later=length)
+        self._all_flushed.append(begin_ticks(records["begin"][rows[settles[rows] & (records["desc"][rows] == 0)]]))
+
     def _resolve(self) -> Ints:
         """Decides on the events that had to wait; returns the ticks at which any size may have changed, sorted."""
         if self._renames:
             self._events += self._may_be_new
+        flushed = np.concatenate([np.empty(0, np.int64), *self._all_flushed])
         columns = [np.concatenate(column) for column in zip(*self._truncated_names, strict=True)]
         if not columns:
-            return np.empty(0, np.int64)
+            return np.sort(flushed)
         ids, file, ticks, value = columns
         # A name that no descriptor was opened by may be a link to any file.
         uncertain = (file <= 0) | self._renames
         sets = ~uncertain & np.isin(file, self._appended) & (ticks > self._lost_until)
         effect = np.full(int(sets.sum()), _SET)
         self._events.append(_SizeEvents(ids[sets], file[sets], ticks[sets], effect, value[sets]))
-        return np.sort(ticks[uncertain])
+        return np.sort(np.append(ticks[uncertain], flushed))
 
 
 def _cumulative_sizes(events: _SizeEvents, losses: Ints) -> tuple[Ints, Ints]:

@@ -8,7 +8,9 @@ restart at each seek.  Appends go to the end of the *file*: see record_offsets.p
 
 A C stream has a position of its own, which is ahead of the description's or behind
 it by what is in its buffer; fseek and ftell say where it is.  It is followed for
-each descriptor that has a stream.
+each descriptor that has a stream.  How far a call on a stream moves the position
+beneath it is not in the log, so that one is unknown until the next lseek
+(around_streams()).
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from pyio_trace.join.base.records import UNKNOWN, WideValues
+from pyio_trace.join.base.records import LAST_TICK, UNKNOWN, WideValues
 from pyio_trace.log import layout
 from pyio_trace.log.blocks import Block
 from pyio_trace.log.heap import HeapSlots
@@ -33,6 +35,8 @@ WRITES = 4
 _WIDE = 8
 OUTPUT = 16  #: the output side of a copy
 STREAM = 32  #: of a C stream
+PENDS = 64  #: the stream may move the position beneath it at any moment, until SETTLES
+SETTLES = 128
 #: Events that are worked on at once: few enough to stay in the cache.
 AT_ONCE = 1 << 16
 
@@ -57,16 +61,21 @@ def openings(block: Block, rows: NDArray[np.int64], slots: NDArray[np.int64]) ->
 
 
 def transfers_and_seeks(
-    block: Block, traits: NDArray[np.uint16], slots: NDArray[np.int64], numbering: HeapSlots
+    block: Block,
+    traits: NDArray[np.uint16],
+    slots: NDArray[np.int64],
+    numbering: HeapSlots,
+    settles: NDArray[np.bool_] | None = None,
 ) -> list[PositionEvents]:
-    """The position events of a block; slots: of its records' desc."""
+    """The position events of a block; slots: of its records' desc; settles: Vocabulary.settles_stream, by operation."""
     records = block.records
     coalesced = (block.flags & layout.COALESCED) != 0
     fine = (block.flags & (layout.STATE_MASK | layout.FAILED)) == layout.DONE
     seeks = (traits & Trait.SETS_POSITION) != 0
     transfers = ((traits & (Trait.USES_POSITION | Trait.COPIES)) != 0) & ~seeks
     streams = of_streams(traits)
-    if streams.any():
+    any_streams = bool(streams.any())
+    if any_streams:
         at = streams & ((traits & (Trait.READS | Trait.WRITES)) == 0)  # fseek and ftell give the offset that they found
         seeks |= at & (records["offset"] >= 0)
         transfers |= streams & ~at
@@ -74,7 +83,9 @@ def transfers_and_seeks(
     kind = seeks * np.uint8(SETS)  # a product is several times as fast as np.where()
     kind |= ~(seeks | coalesced) * np.uint8(WANTED)
     kind |= ((traits & (Trait.WRITES | Trait.COPIES)) == Trait.WRITES) * np.uint8(WRITES)
-    kind |= streams * np.uint8(STREAM)
+    if any_streams:
+        kind |= streams * np.uint8(STREAM)
+        kind |= (streams & (coalesced | ((traits & Trait.WRITES) != 0))) * np.uint8(PENDS)
     value = _bytes_moved(records["result"][rows], fine.take(rows))
     sets = np.flatnonzero(seeks.take(rows))
     value[sets] = records["offset"][rows[sets]]
@@ -84,7 +95,19 @@ def transfers_and_seeks(
         value = _bytes_moved(records["result"][out], np.ones(len(out), np.bool_))
         kind = np.full(len(out), ADVANCES | WRITES | OUTPUT, np.uint8)
         found.append(_events(block, out, numbering.of(records["aux"]), value, kind))
+    if settles is not None:
+        at = np.flatnonzero(settles.take(block.op))
+        found.append(_of_kind(block, at, slots, ADVANCES | STREAM | SETTLES))
+    if any_streams and len(at := np.flatnonzero(streams & coalesced)):
+        ends = _of_kind(block, at, slots, ADVANCES | STREAM | SETTLES)
+        length = np.clip(records["offset"][at], 0, LAST_TICK).astype(np.uint64)
+        found.append(ends._replace(ticks=np.minimum(ends.ticks, np.uint64(LAST_TICK)) + length))
     return found
+
+
+def _of_kind(block: Block, rows: NDArray[np.int64], slots: NDArray[np.int64], kind: int) -> PositionEvents:
+    """Events that move nothing by themselves."""
+    return _events(block, rows, slots, np.zeros(len(rows), np.int64), np.full(len(rows), kind, np.uint8))
 
 
 def of_streams(traits: NDArray[np.uint16]) -> NDArray[np.bool_]:
@@ -235,6 +258,35 @@ def _by_group_and_time(group: NDArray[np.int32], time: NDArray[np.uint64]) -> ND
         rows = np.flatnonzero(np.append(tied, False) | np.append(False, tied))
         order[rows] = order[rows][np.lexsort((order[rows], key[rows]))]
     return order
+
+
+def around_streams(events: AllPositionEvents, root: NDArray[np.int32], roots: int) -> NDArray[np.int32]:
+    """Leaves the streams' events out, except where the descriptor beneath was used, too: there each makes the position
+    UNKNOWN.  Returns the events' roots.
+
+    What was written into a stream, or a series of calls, may move the position later.  Until that has ended, an lseek
+    does not say where the next transfer will be.
+    """
+    streams = (events.kind & STREAM) != 0
+    plain, through = np.zeros(roots, np.bool_), np.zeros(roots, np.bool_)
+    plain[root[~streams]] = True
+    through[root[streams]] = True
+    both = plain & through
+    keep = ~streams | both[root]
+    events.keep(keep)
+    (root,) = compressed(keep, root)
+    rows = np.flatnonzero(both[root])
+    if len(rows):
+        rows = rows[np.lexsort((events.ticks[rows], root[rows]))]
+        kind = events.kind[rows]
+        at = np.arange(1, len(rows) + 1)
+        begin = np.searchsorted(root[rows], root[rows])  # nothing is pending where a root begins
+        pending = np.maximum.accumulate(np.where(kind & PENDS, at, 0))
+        settled = np.maximum(np.maximum.accumulate(np.where(kind & SETTLES, at, 0)), begin)
+        unknown = ((kind & STREAM) != 0) | (((kind & SETS) != 0) & (pending > settled))
+        events.value[rows[unknown]] = UNKNOWN
+        events.kind[rows[(kind & STREAM) != 0]] = SETS
+    return root
 
 
 def positions(

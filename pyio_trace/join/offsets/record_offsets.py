@@ -18,6 +18,7 @@ from pyio_trace.join.offsets.positions import (
     WANTED,
     WRITES,
     AllPositionEvents,
+    around_streams,
     compressed,
     grouped_by_root,
     positions,
@@ -36,9 +37,7 @@ class Offsets:
         root = self._roots(parts, events)
         streams = self._of_streams(parts, events, root)
         if streams is not None:
-            own = (events.kind & STREAM) == 0
-            events.keep(own)
-            (root,) = compressed(own, root)
+            root = around_streams(events, root, len(files.root_start))
         # If a ring has lost operations, only the openings that are left give a first position.
         self._start = np.full_like(files.root_start, UNKNOWN) if log.header["ring_lost"] else files.root_start
         found = self._with_appends(parts, events, root, wide)

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pyio_trace.enums import Layer, OpClass, Role
+from pyio_trace.join.base.records import begin_ticks
 from pyio_trace.join.base.vocabulary import Vocabulary
 from pyio_trace.join.parents.span_table import DEPTH
 from pyio_trace.log import layout
@@ -36,7 +37,10 @@ _STEP = layout.RECORD.itemsize >> layout.ID_SHIFT
 #: Longest table: so many bytes, and so many for each record.  The ids of a sound log lie close together.
 _ROOM, _ROOM_A_ROW = 1 << 24, 64
 
-NESTED = np.dtype([("id", "<i8"), ("parent", "<i8"), ("process", "<i8"), ("role", "u1"), ("transfers", "?")])
+NESTED = np.dtype(
+    [("id", "<i8"), ("parent", "<i8"), ("process", "<i8"), ("begin", "<i8"), ("role", "u1"), ("transfers", "?"),
+     ("link", "u1")]
+)  # fmt: skip
 
 
 class Enclosing(NamedTuple):
@@ -88,6 +92,7 @@ class EnclosingRecords:
         nested = np.zeros(len(at), NESTED)
         nested["id"], nested["parent"], nested["process"] = ids[at], records["parent"][at], block.process[rows[at]]
         nested["role"], nested["transfers"] = role[at], transfers[at]
+        nested["begin"], nested["link"] = begin_ticks(records["begin"][at]), records["flags"][at] >> layout.LINK_SHIFT
         return nested
 
 

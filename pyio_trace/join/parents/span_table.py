@@ -27,9 +27,9 @@ from pyio_trace.log.sorting import find
 DEPTH = 64
 NEVER = np.iinfo(np.int64).max
 
-_SPAN = np.dtype(
+SPAN = np.dtype(
     [("id", "<i8"), ("parent", "<i8"), ("process", "<i8"), ("tid", "<i4"), ("desc", "<u4"),
-     ("begin", "<i8"), ("end", "<i8"), ("named", "?")]
+     ("begin", "<i8"), ("end", "<i8"), ("named", "?"), ("link", "u1")]
 )  # fmt: skip
 _OPENED = np.dtype([("desc", "<u4"), ("parent", "<u4")])
 
@@ -37,7 +37,7 @@ Ints = NDArray[np.int64]
 
 
 class BlockSpans(NamedTuple):
-    """Of one block: what can enclose operations (_SPAN), and openings of descriptors within it (_OPENED)."""
+    """Of one block: what can enclose operations (SPAN), and openings of descriptors within it (_OPENED)."""
 
     spans: NDArray[np.void]
     opened: NDArray[np.void]
@@ -79,10 +79,10 @@ def spans_in(block: Block, words: Vocabulary) -> BlockSpans:
 
 def _spans(block: Block, rows: Ints, named: NDArray[np.bool_], chosen: NDArray[np.bool_]) -> NDArray[np.void]:
     rows, named = rows[chosen], named[chosen]
-    records, spans = block.some(rows), np.zeros(len(rows), _SPAN)
+    records, spans = block.some(rows), np.zeros(len(rows), SPAN)
     spans["id"], spans["process"], spans["tid"] = block.ids[rows], block.process[rows], block.tid[rows]
     spans["parent"], spans["desc"], spans["named"] = records["parent"], records["desc"], named
-    spans["begin"] = begin_ticks(records["begin"])
+    spans["begin"], spans["link"] = begin_ticks(records["begin"]), records["flags"] >> layout.LINK_SHIFT
     done = (records["flags"] & layout.STATE_MASK) == layout.DONE
     spans["end"] = np.where(done, spans["begin"] + duration_ticks(records), NEVER)
     return spans
@@ -107,7 +107,7 @@ class Spans:
     """
 
     def __init__(self, found: list[NDArray[np.void]], slots: HeapSlots, files: Files) -> None:
-        table = np.concatenate([np.empty(0, _SPAN), *found])
+        table = np.concatenate([np.empty(0, SPAN), *found])
         table = table[np.argsort(table["id"], kind="stable")]
         self.id, self.process, self.tid = table["id"].copy(), table["process"].copy(), table["tid"].copy()
         self.begin, self.end, self.named = table["begin"].copy(), table["end"].copy(), table["named"].copy()

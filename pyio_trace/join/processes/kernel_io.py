@@ -35,6 +35,7 @@ class WideRow(NamedTuple):
     id: int
     process: int
     direction: int
+    failed: bool
 
 
 class KernelIO(NamedTuple):
@@ -61,12 +62,14 @@ def bytes_in(block: Block, words: Vocabulary) -> tuple[list[ProcessBytes], list[
         return [], []
     direction = words.kernel.take(block.op)
     result = block.records["result"].copy()
-    known = result != layout.NO_BYTES
-    counted = (direction != 0) & (block.flags & layout.FAILED == 0)
+    failed = block.flags & layout.FAILED != 0
+    known = (result != layout.NO_BYTES) & ~failed
+    counted = direction != 0
     wide: list[WideRow] = []
-    if not known.all():
-        missing = np.flatnonzero(counted & ~known & (block.flags & layout.WIDE != 0))
-        wide = [WideRow(int(block.ids[at]), int(block.process[at]), int(direction[at])) for at in missing.tolist()]
+    if block.sums is None and not known.all():
+        at = np.flatnonzero(counted & ~known & (block.flags & layout.WIDE != 0))
+        columns = (block.ids[at], block.process[at], direction[at], failed[at])
+        wide = [WideRow(*row) for row in zip(*(column.tolist() for column in columns), strict=True)]
         counted &= known
     moved = result.astype(np.int64)
     if block.sums is not None:

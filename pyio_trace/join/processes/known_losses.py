@@ -39,8 +39,8 @@ def read_losses(
     themselves; unfollowed: how many there were in all; torn: bytes of the log
     that are not there or not readable; tracer_faults: of pyio_trace itself.
     io_uring, syscall, unpatched, no_file_objects: how many processes used an
-    io_uring, used syscall() on files, had code that could not be hooked, or
-    ran without rows of file objects.
+    io_uring, used syscall() on files, had code that could not be hooked (or
+    whose slots another tool took over), or ran without rows of file objects.
     unseen_read, unseen_written: bytes moved by calls that bypassed the hooks
     (estimated; of the processes where they are more than 64 KiB and 1 %);
     raw_call_libraries: where some of these are there, paths of loaded libraries

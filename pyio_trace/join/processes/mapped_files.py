@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -80,13 +80,17 @@ def read_mappings(log: LiveLog, heap: Heap, processes: list[Process]) -> list[di
     paths = Paths(heap)
     names: dict[int, str | None] = {}
     rows: list[Mapping] = []
+    shares: dict[str, list[_Share]] = {}
     visited: set[int] = set()
     for process, entry in zip(processes, log.processes(), strict=True):
         found: dict[tuple[str | None, str, bool], Mapping] = {}
         for raw in _listed(heap, int(entry["mappings"]), visited):
             if raw[3] not in names:
                 names[raw[3]] = _path(heap, paths, raw[3])
-            _add(found, process, names[raw[3]], raw)
+            if not _is_unused(raw, int(entry["end_kind"])):
+                row = _add(found, process, names[raw[3]], raw)
+                if row.shared and row.path is not None and raw[12]:
+                    shares.setdefault(row.path, []).append(_share(row, raw))
         unlisted = int(entry["mappings_unlisted"])
         if unlisted:
             key = (None, "", False)
@@ -94,6 +98,8 @@ def read_mappings(log: LiveLog, heap: Heap, processes: list[Process]) -> list[di
             rest.mappings += unlisted
             rest.unmeasured += unlisted
         rows += found.values()
+    for of_file in shares.values():
+        _divide(of_file)
     return [asdict(row) for row in _largest(rows)]
 
 
@@ -108,6 +114,15 @@ def _listed(heap: Heap, identity: int, visited: set[int]) -> Iterator[tuple[int,
         identity = raw[2]
 
 
+def _is_unused(raw: tuple[int, ...], end_kind: int) -> bool:
+    """Whether a mapping was inherited and not used, as far as is known of a process that has ended so."""
+    if not raw[6] & layout.MAPPING_INHERITED:
+        return False
+    if raw[7] == layout.NOT_MEASURED:
+        return end_kind in (layout.END_EXIT, layout.END_EXEC, layout.END_STOPPED)
+    return raw[7] != layout.MEASURING_SKIPPED and not raw[10] and not raw[12]
+
+
 def _path(heap: Heap, paths: Paths, desc: int) -> str | None:
     rows, valid = heap.descriptors(np.array([desc], np.int64))
     at = paths.index(int(rows["path"][0])) if valid[0] else -1
@@ -116,7 +131,7 @@ def _path(heap: Heap, paths: Paths, desc: int) -> str | None:
 
 def _add(
     found: dict[tuple[str | None, str, bool], Mapping], process: Process, path: str | None, raw: tuple[int, ...]
-) -> None:
+) -> Mapping:
     protection, flags, measured = raw[5:8]
     words = "".join(letter if protection & bit else "-" for letter, bit in (("r", 1), ("w", 2), ("x", 4)))
     key = (path, words, bool(flags & layout.MAPPING_SHARED))
@@ -129,11 +144,47 @@ def _add(
     row.inherited |= bool(flags & layout.MAPPING_INHERITED)
     if measured not in (layout.MEASURED_AT_MUNMAP, layout.MEASURED_AT_END):
         row.unmeasured += 1
-        return
+        return row
     row.touched = _plus(row.touched, _sane(raw[10]))
     row.at_least = _plus(row.at_least, _sane(raw[11]))
     row.written = _plus(row.written, _sane(raw[12]))
     row.sampled |= bool(flags & layout.MAPPING_SAMPLED)
+    return row
+
+
+class _Share(NamedTuple):
+    """What one shared mapping of a file was found to have written."""
+
+    row: Mapping
+    written: int
+    end: int
+    inherited: bool
+    synced: bool
+    synced_others: bool
+
+
+def _share(row: Mapping, raw: tuple[int, ...]) -> _Share:
+    flags, measured = raw[6:8]
+    known = measured in (layout.MEASURED_AT_MUNMAP, layout.MEASURED_AT_END)
+    written = _sane(raw[12]) if known else 0
+    end = _plus(_sane(raw[9]), _sane(raw[8]))
+    bits = (layout.MAPPING_INHERITED, layout.MAPPING_SYNCED, layout.MAPPING_SYNCED_OTHERS)
+    return _Share(row, written, end, *(bool(flags & bit) for bit in bits))
+
+
+def _divide(shares: list[_Share]) -> None:
+    """Lets the processes of one family have written no more of a file than there is, children first.
+
+    The kernel tells each process of all dirty pages that it maps, whoever wrote
+    them.  What a process has made dirty and synced itself is not cut.
+    """
+    if not any(share.inherited for share in shares):
+        return
+    left = max(share.end for share in shares)
+    for share in sorted(shares, key=lambda share: (share.synced_others, not share.inherited)):
+        if share.synced_others or not share.synced:
+            share.row.written -= max(share.written - left, 0)
+            left = max(left - share.written, 0)
 
 
 def _sane(value: int) -> int:

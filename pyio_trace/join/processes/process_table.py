@@ -21,6 +21,7 @@ import numpy as np
 from pyio_trace import log_constants
 from pyio_trace.elf import is_static
 from pyio_trace.join.base.arrow_arrays import table_of_rows
+from pyio_trace.join.processes.liveness import Liveness
 from pyio_trace.light_dataclass import dataclass
 from pyio_trace.log import layout
 from pyio_trace.log.heap import Heap
@@ -32,6 +33,9 @@ if TYPE_CHECKING:
 
 #: Earlier processes with the same pid that are considered as a parent: the latest ones.
 _MOST_REUSES = 1000
+
+#: A pid namespace, and a process number in it.
+_Number = tuple[int, int]
 
 
 @dataclass
@@ -132,6 +136,7 @@ class _Entry:
     end_kind: int
     end_status: int
     end_by: int
+    namespace: int  # where its number counts; 0: the log's
     continues: int | None = None  # position of the entry it continues
 
 
@@ -141,10 +146,11 @@ def read_processes(log: LiveLog, heap: Heap) -> list[Process]:
     entries = [_entry(identity, raw) for identity, raw in pairs]
     _link_continuations(entries)
     index = {entry.id: position for position, entry in enumerate(entries)}
-    by_pid: dict[int, list[int]] = {}
+    by_pid: dict[_Number, list[int]] = {}
     for position, entry in enumerate(entries):
-        by_pid.setdefault(entry.pid, []).append(position)
+        by_pid.setdefault((entry.namespace, entry.pid), []).append(position)
     this_boot = is_this_boot(log.header)
+    liveness = Liveness(log.header) if this_boot else None
     host = _text(log.header["host"])
     continued = {entry.continues for entry in entries if entry.continues is not None}
     begins, ends = (
@@ -159,7 +165,7 @@ def read_processes(log: LiveLog, heap: Heap) -> list[Process]:
             started_by=_started_by(entry, entries),
             followed=_is_followed(entry, position in continued),
             **_identity(entry, heap),
-            **_end(entry, begins[position], ends[position] if entry.end else None, this_boot),
+            **_end(entry, begins[position], ends[position] if entry.end else None, liveness),
             note=_note(entry, heap, this_boot and not _is_followed(entry, position in continued)),
         )
         for position, entry in enumerate(entries)
@@ -171,21 +177,21 @@ def read_processes(log: LiveLog, heap: Heap) -> list[Process]:
 def _entry(identity: int, raw: np.void) -> _Entry:
     return _Entry(
         identity, raw, int(raw["pid"]), int(raw["begin"]), int(raw["end"]),
-        int(raw["end_kind"]), int(raw["end_status"]), int(raw["end_by"]),
+        int(raw["end_kind"]), int(raw["end_status"]), int(raw["end_by"]), int(raw["namespace_inode"]),
     )  # fmt: skip
 
 
 def _link_continuations(entries: list[_Entry]) -> None:
     """Finds the entries that continue an earlier one of the same process, and moves its end to them."""
-    latest: dict[int, int] = {}
+    latest: dict[_Number, int] = {}
     # A spawned program may make its own entry before the one that spawned it makes its entry for it.
     order = sorted(range(len(entries)), key=lambda position: entries[position].begin)
     for position in order:
         entry = entries[position]
-        earlier = latest.get(entry.pid)
+        earlier = latest.get((entry.namespace, entry.pid))
         if earlier is not None and _continues(entries[earlier], entry):
             entry.continues = earlier
-        latest[entry.pid] = position
+        latest[entry.namespace, entry.pid] = position
     for entry in (entries[position] for position in order):  # oldest first: an end moves along the whole chain
         if entry.continues is None:
             continue
@@ -206,14 +212,16 @@ def _continues(former: _Entry, entry: _Entry) -> bool:
     return not (former.end_kind in (layout.END_EXIT, layout.END_SIGNAL) and 0 < former.end < entry.begin)
 
 
-def _parent(entry: _Entry, entries: list[_Entry], index: dict[int, int], by_pid: dict[int, list[int]]) -> int | None:
+def _parent(
+    entry: _Entry, entries: list[_Entry], index: dict[int, int], by_pid: dict[_Number, list[int]]
+) -> int | None:
     given = index.get(int(entry.raw["parent"]))
     own = index[entry.id]
     if entry.continues is not None:
         return entry.continues
     if given is not None and given != own:
         return given
-    older = by_pid.get(int(entry.raw["ppid"]), [])
+    older = by_pid.get((entry.namespace, int(entry.raw["ppid"])), [])
     for position in reversed(older[: bisect.bisect_left(older, own)][-_MOST_REUSES:]):
         other = entries[position]
         if other.begin <= entry.begin and (other.end == 0 or other.end >= entry.begin):
@@ -276,13 +284,13 @@ def _copy_rank(one: Process, to: Process) -> None:
     to.global_rank, to.local_rank, to.world_size = one.global_rank, one.local_rank, one.world_size
 
 
-def _end(entry: _Entry, begin: int, end: int | None, this_boot: bool) -> dict[str, Any]:
-    """begin, end (ns since the epoch), end_by, ended and status."""
-    ended, status = _ended(entry, this_boot)
+def _end(entry: _Entry, begin: int, end: int | None, liveness: Liveness | None) -> dict[str, Any]:
+    """begin, end (ns since the epoch), end_by, ended and status.  liveness None: of another boot."""
+    ended, status = _ended(entry, liveness)
     end_by = None
     if end is not None:
         end_by = "parent" if entry.end_by else "itself"
-    elif ended == log_constants.LOST and this_boot:
+    elif ended == log_constants.LOST and liveness is not None:
         end, end_by = max(time.time_ns(), begin), "reader"
     return {"begin": begin, "end": end, "end_by": end_by, "ended": ended, "status": status}
 
@@ -318,7 +326,7 @@ def _started_by(entry: _Entry, entries: list[_Entry]) -> int | None:
     return given or None
 
 
-def _ended(entry: _Entry, this_boot: bool) -> tuple[str, int | None]:
+def _ended(entry: _Entry, liveness: Liveness | None) -> tuple[str, int | None]:
     if entry.end_kind == layout.END_EXIT:
         return f"exit {entry.end_status}", entry.end_status
     if entry.end_kind == layout.END_SIGNAL:
@@ -327,7 +335,8 @@ def _ended(entry: _Entry, this_boot: bool) -> tuple[str, int | None]:
         return log_constants.REPLACED, None
     if entry.end_kind == layout.END_STOPPED:
         return log_constants.STOPPED, None
-    if this_boot and _alive(entry.pid, int(entry.raw["start_time"])):
+    known = int(entry.raw["start_time"]), entry.namespace, int(entry.raw["outer_pid"])
+    if liveness is not None and liveness.alive(entry.pid, *known):
         return log_constants.RUNNING, None
     return (log_constants.LOST if entry.raw["followed"] else log_constants.NOT_FOLLOWED), None
 
@@ -337,18 +346,6 @@ def _signal_name(number: int) -> str:
         return f" ({signal.Signals(number).name})"
     except ValueError:
         return ""
-
-
-def _alive(pid: int, start_time: int) -> bool:
-    """Whether this process, and not another with its pid, is running (a zombie is not)."""
-    try:
-        status = Path(f"/proc/{pid}/stat").read_bytes()
-    except OSError:
-        return False
-    fields = status.rpartition(b")")[2].split()
-    if len(fields) < 20 or fields[0] in (b"Z", b"X"):
-        return False
-    return start_time == 0 or int(fields[19]) == start_time
 
 
 def is_this_boot(header: np.void) -> bool:

@@ -3,7 +3,9 @@
 A process entry names the operation that started the process (fork, vfork,
 posix_spawn, execve, system, popen).  In a Python process that operation has a
 stack.  In a program that is not Python, such as a shell, it has none; the line
-is then the one that started that program.
+is then the one that started that program.  What multiprocessing's fork server has
+forked names the stack that asked the server for it
+(capture/instruments/multiprocessing.py).
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ from pyio_trace.enums import OpClass
 from pyio_trace.join.base.vocabulary import Vocabulary
 from pyio_trace.join.processes.process_table import Process
 from pyio_trace.join.references.call_stacks import Stacks
+from pyio_trace.join.references.sent_code import SentCode
 from pyio_trace.log.heap import Heap, HeapSlots
 from pyio_trace.log.live import LiveLog
 from pyio_trace.log.sorting import distinct
@@ -21,9 +24,10 @@ from pyio_trace.log.sorting import distinct
 
 def add_lines(processes: list[Process], log: LiveLog, heap: Heap, slots: HeapSlots, words: Vocabulary) -> None:
     """Fills in site and call_stack of each process, where they are known."""
-    ids = [stack_of_start(log, words, process.started_by) for process in processes]
+    asked = log.processes()["asked_from"].tolist()
+    ids = [asked[process.index] or stack_of_start(log, words, process.started_by) for process in processes]
     used = distinct(np.array([identity for identity in ids if identity], np.int64))
-    stacks = Stacks(heap, slots, used)
+    stacks = Stacks(heap, slots, used, SentCode(log, heap))
     at = slots.of(np.array(ids, np.uint32))
     own = list(zip(stacks.site[at].tolist(), stacks.stack[at].tolist(), strict=True)) if processes else []
     sources: dict[int, int] = {}

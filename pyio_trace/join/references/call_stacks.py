@@ -3,8 +3,10 @@
 The site of an operation is the innermost line of the program's own code, which
 is what a person can change.  If the thread's stack has none and the thread works
 for another, the site is the innermost such line in the stacks that submitted the
-work.  Failing that, it is a line of the standard library or of an installed
-package.  It is never a line of pyio_trace.
+work.  Failing that, it is the innermost line of an installed package on the
+thread's own stack: what its threads do with the standard library is its doing.
+Only if there is none, it is a line of the standard library.  It is never a line
+of pyio_trace.
 
 A forked process begins within the stack of its parent.  The frames that were on
 it then, and have not gone on to another line since, say nothing about what the
@@ -23,13 +25,22 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from pyio_trace.join.references.sent_code import DYNAMIC, SentCode
 from pyio_trace.log.heap import Heap, HeapSlots
 from pyio_trace.log.sorting import find
 
 _LIBRARY = re.compile(
     r"/lib(?:64)?/(?:python|pypy)\d+(?:\.\d+)?t?/|/(?:site|dist)-packages/|^<frozen |^<__array_function__"
 )
-_IMPORT = re.compile(r"^<frozen (?:importlib|zipimport)|/python\d+\.\d+t?/importlib/|/python\d+\.\d+t?/zipimport\.py$")
+_INSTALLED = re.compile(r"/(?:site|dist)-packages/")
+_MACHINERY = re.compile("<frozen (?:importlib|zipimport|site)")
+#: What imports, or searches for a module, if it is called from outside the machinery; csrc/ext/frames/frames.c has the
+#: same list.  Other functions (get_data, set_data, get_source) work for their caller.
+_BEGIN_IMPORT = frozenset((
+    "_find_and_load", "_gcd_import", "__import__", "_handle_fromlist", "_load", "_load_unlocked", "_exec",
+    "exec_module", "load_module", "create_module", "module_from_spec", "_find_spec", "find_spec", "find_module",
+    "path_hook_for_FileFinder", "_path_importer_cache", "_path_hooks",
+))  # fmt: skip
 _PACKAGE = Path(__file__).resolve().parents[2]
 _PYIO_TRACE = re.compile(
     "^(?:{})/|/(?:site|dist)-packages/pyio_trace(?:_plugins)?/|/_pyio_trace_start\\.py$"
@@ -63,8 +74,10 @@ class _Code(NamedTuple):
     file: str
     function: str
     library: bool
+    installed: bool
     pyio_trace: bool
-    importing: bool
+    machinery: bool
+    begins_import: bool
     foreign: bool
 
 
@@ -80,7 +93,12 @@ def in_library(file: str) -> bool:
 
 def in_import_machinery(file: str) -> bool:
     """Whether a source file is part of Python's import machinery."""
-    return _IMPORT.search(file) is not None
+    return _MACHINERY.match(file) is not None
+
+
+def begins_import(file: str, function: str) -> bool:
+    """Whether a function is one of the import machinery that imports if it is called from outside."""
+    return in_import_machinery(file) and function.rpartition(".")[2] in _BEGIN_IMPORT
 
 
 def is_foreign(file: str) -> bool:
@@ -90,8 +108,15 @@ def is_foreign(file: str) -> bool:
 
 def is_in_import(stack: str) -> bool:
     """Whether the innermost import of a folded stack was still loading foreign code when the call was made."""
-    at = stack.rfind(_IMPORTING)
-    return at >= 0 and all(map(is_foreign, stack[at:].split(";")))
+    if _IMPORTING not in stack:
+        return False
+    for site in reversed(stack.split(";")):
+        file, _, rest = site.partition(">:")
+        if file.startswith(_IMPORTING) and begins_import(file + ">", rest.partition(":")[2]):
+            return True
+        if not is_foreign(site):
+            return False
+    return False
 
 
 class _CutStacks:
@@ -115,9 +140,11 @@ class Stacks:
     changes values of site, submitted, in_import or stack to those of forked processes.
     """
 
-    def __init__(self, heap: Heap, slots: HeapSlots, used: NDArray[np.int64], forks: Sequence[int] = ()) -> None:
+    def __init__(
+        self, heap: Heap, slots: HeapSlots, used: NDArray[np.int64], sent: SentCode, forks: Sequence[int] = ()
+    ) -> None:
         """forks: ids of the stacks at which processes were forked."""
-        self._heap = heap
+        self._heap, self._sent = heap, sent
         self._cut = [_CutStacks((heap.frames(identity) or ([], False))[0]) for identity in forks]
         self._used = used.tolist()
         self._at = slots.of(used.astype(np.uint32))
@@ -188,13 +215,29 @@ class Stacks:
                 line = self._line(own, submitters, cut.frames, sites)
                 cut.found[identity] = (len(own), *line, self._is_in_import(own))
         line = self._line(frames, submitters, [], sites)
-        return *line, self._is_in_import(frames), self._code(frames[0][0]).importing
+        return *line, self._is_in_import(frames), self._is_import(frames)
+
+    def _is_import(self, frames: list[Frame]) -> bool:
+        """Whether the import machinery made the call, on behalf of an import or of the interpreter's start.
+
+        Its frames are then innermost, but for helpers such as os.path.  See is_import() in csrc/ext/frames/frames.c.
+        """
+        outermost = None
+        for identity, _ in frames:
+            code = self._code(identity)
+            if code.machinery:
+                outermost = code
+            elif outermost is not None:
+                return outermost.begins_import or code.file.startswith("<frozen runpy")
+            elif not code.file.startswith("<frozen "):
+                return False
+        return outermost is not None
 
     def _is_in_import(self, frames: list[Frame]) -> bool:
         """Whether there is no code of the program within the innermost import; see is_in_import()."""
         for identity, _ in frames:
             code = self._code(identity)
-            if code.file.startswith(_IMPORTING):
+            if code.begins_import and code.file.startswith(_IMPORTING):
                 return True
             if not code.foreign:
                 return False
@@ -209,7 +252,7 @@ class Stacks:
             line = next(filter(None, (self._submitting_frame(one, fork) for one in submitters)), None)
             submitted = line is not None
         if line is None:
-            line = next((frame for frame in frames if not self._code(frame[0]).pyio_trace), None)
+            line = self._librarys_frame(frames)
         site = "" if line is None else self._frame(*line)
         if not site or (site not in sites and not self._heap.room_for("sites", len(site))):
             return -1, False
@@ -229,6 +272,12 @@ class Stacks:
             if not code.library and not (code.file == "<string>" and at and self._starts(frames[at - 1])):
                 return frame
         return None
+
+    def _librarys_frame(self, frames: list[Frame]) -> Frame | None:
+        """The innermost frame of an installed package, else of the standard library; not of pyio_trace."""
+        codes = ((frame, self._code(frame[0])) for frame in frames)
+        others = [(frame, code) for frame, code in codes if not code.pyio_trace]
+        return next((frame for frame, code in others if code.installed), others[0][0] if others else None)
 
     def _starts(self, frame: Frame) -> bool:
         """Whether multiprocessing's code for a new interpreter runs there."""
@@ -270,9 +319,12 @@ class Stacks:
         if identity not in self._codes:
             found = self._heap.code(identity)
             file, function = ("?", "?") if found is None else (self._text(found[0]), self._text(found[1]))
+            origin = self._sent.file_of(identity, function) if file == DYNAMIC else 0
+            file = self._text(origin) if origin else file
             self._codes[identity] = _Code(
-                file, function, in_library(file), in_pyio_trace(file), in_import_machinery(file), is_foreign(file)
-            )
+                file, function, in_library(file), _INSTALLED.search(file) is not None, in_pyio_trace(file),
+                in_import_machinery(file), begins_import(file, function), is_foreign(file),
+            )  # fmt: skip
         return self._codes[identity]
 
     def _text(self, identity: int) -> str:

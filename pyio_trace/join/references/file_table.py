@@ -13,8 +13,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from pyio_trace.join.base.records import UNKNOWN
-from pyio_trace.join.references.inode_reuse import NameChanges, generations, opened_at
+from pyio_trace.join.base.records import UNKNOWN, begin_ticks
+from pyio_trace.join.references.inode_reuse import UNSEEN, NameChanges, generations, opened_at
+from pyio_trace.join.references.names_over_time import NamesOverTime
 from pyio_trace.join.references.paths import Paths
 from pyio_trace.log import layout
 from pyio_trace.log.heap import Heap, HeapSlots
@@ -34,7 +35,8 @@ class Files:
     """Tables by heap slot: path (index, or -1), file (identity, or 0), kind (in layout.FILE_KINDS; 0: unknown), fd,
     root (number, or -1), first (its root was made with this descriptor).
 
-    paths: the Paths; path_file: identity by path index.
+    paths: the Paths; path_file: identity by path index, of the file that had this
+    name last.  at() has the one that had it at a moment.
 
     The *root* of a descriptor is the one its open file description was made
     with; dup and fork copy descriptors of one root.  By root number: root_start
@@ -61,9 +63,15 @@ class Files:
         self.path[string_slots] = string_path
 
         inode = _inodes(rows)
-        if name_changes is not None:
-            inode = self._split_by_generation(slots, inode, descs, rows, desc_path, name_changes)
-        desc_file, self.path_file = _identities(rows, inode, desc_path, len(self.paths.texts))
+        #: None: no name changed hands
+        self.over_time: NamesOverTime | None = None
+        desc_file, looked_at = _shared_by_root(rows["root"], inode, inode != 0)
+        if name_changes is None:
+            self.path_file = _by_path(desc_file, looked_at, desc_path, len(self.paths.texts))
+            rest = np.flatnonzero(~looked_at & (desc_path >= 0))
+            desc_file[rest] = self.path_file[desc_path[rest]]
+        else:
+            desc_file = self._with_names(slots, inode, descs, rows, desc_path, name_changes)
         self.file = np.zeros(slots.count, np.int64)
         self.fd = np.full(slots.count, -1, np.int32)
         self.root = np.full(slots.count, -1, np.int32)
@@ -76,10 +84,13 @@ class Files:
         self.changed = self._changed(slots, name_changes)
         known = string_path >= 0
         self.file[string_slots[known]] = self.path_file[string_path[known]]
+        self.varies = np.zeros(slots.count, np.bool_)
+        if self.over_time is not None:
+            self.varies[string_slots[known]] = self.over_time.varies[string_path[known]]
         self.kind = np.zeros(slots.count, np.uint8)
         self.kind[desc_slots], self.kind[string_slots] = _kinds(rows, desc_file, self.file[string_slots])
         # Ids that no heap chunk holds share the slots below NONE, which must name nothing.
-        nothing: dict[str, int] = {"path": -1, "file": 0, "kind": 0, "fd": -1, "root": -1, "first": 0}
+        nothing: dict[str, int] = {"path": -1, "file": 0, "kind": 0, "fd": -1, "root": -1, "first": 0, "varies": 0}
         for name, value in nothing.items():
             getattr(self, name)[: HeapSlots.NONE] = value
 
@@ -99,26 +110,47 @@ class Files:
         found = [self.paths.index(identity) if identity else -1 for identity in ids.tolist()]
         return np.array(found, np.int32)[inverse]
 
-    def _split_by_generation(
+    def _with_names(
         self, slots: HeapSlots, inode: NDArray[np.int64], descs: NDArray[np.int64], rows: NDArray[np.void],
-        path: NDArray[np.int32], names: NameChanges,
+        desc_path: NDArray[np.int32], names: NameChanges,
     ) -> NDArray[np.int64]:  # fmt: skip
-        """Inode numbers in which files that used the same inode one after another have different numbers."""
+        """The identity of each descriptor's file, where names changed; makes over_time and path_file."""
 
         def index(strings: NDArray[np.int64]) -> NDArray[np.int64]:
             return self.path[slots.of(np.maximum(strings, 0).astype(np.uint32))].astype(np.int64)
 
         changed = np.stack([index(names.changed[:, 0]), names.changed[:, 1], index(names.changed[:, 2])], axis=1)
-        known = np.flatnonzero(inode)
-        ticks = opened_at(names, descs, rows["root"].astype(np.int64))[known]
-        generation = generations(
-            inode[known], path[known].astype(np.int64), ticks, changed[changed[:, 0] >= 0], index(names.linked)
+        changed = changed[changed[:, 0] >= 0]
+        linked = np.stack(
+            [index(names.linked[:, 0]), names.linked[:, 1], index(names.linked[:, 2]), names.linked[:, 3]], axis=1
         )
-        if not generation.any():
-            return inode
-        pairs = inode[known] * (int(generation.max()) + 1) + generation
-        inode[known] = np.unique(pairs, return_inverse=True)[1] + 1
-        return inode
+        path = desc_path.astype(np.int64)
+        ticks, made = opened_at(names, descs, rows["root"].astype(np.int64))
+        inode = _split_by_generation(inode, path, ticks, made, changed, linked[:, [0, 2]].ravel())
+        file, looked_at = _shared_by_root(rows["root"], inode, inode != 0)
+
+        links = linked[(linked[:, 3] == 0) & (linked[:, 0] >= 0) & (linked[:, 2] >= 0), :3]
+        got = linked[linked[:, 2] >= 0]
+        opened = np.flatnonzero(looked_at & (path >= 0) & (rows["root"] == descs))
+        since = np.where(ticks == UNSEEN, 0, ticks)  # inherited, or from before tracing
+        self.over_time = NamesOverTime(
+            len(self.paths.texts),
+            np.concatenate([changed[:, :2], got[:, [2, 1]]]),
+            np.concatenate([changed[changed[:, 2] >= 0], links]),
+            np.stack([path[opened], since[opened], file[opened]], axis=1),
+        )
+        self.path_file = self.over_time.last()
+        rest = np.flatnonzero(~looked_at & (path >= 0))
+        file[rest] = self.over_time.at(path[rest], ticks[rest])
+        return file
+
+    def at(self, slots: NDArray[np.int64], begins: NDArray[np.uint64]) -> NDArray[np.int64]:
+        """The file of each of these objects when a record began: what a path named then.  Slots as in `file`."""
+        file = self.file.take(slots)
+        if self.over_time is not None:
+            rows = np.flatnonzero(self.varies.take(slots))
+            file[rows] = self.over_time.at(self.path[slots[rows]].astype(np.int64), begin_ticks(begins[rows]))
+        return file
 
     def _number_roots(
         self, slots: HeapSlots, descs: NDArray[np.int64], rows: NDArray[np.void], desc_file: NDArray[np.int64]
@@ -138,7 +170,9 @@ class Files:
         self.root_lost = (gap >= layout.GAP_LOST) | ((gap == layout.GAP_RESUMED) & (descriptors > 1))
 
     def _changed(self, slots: HeapSlots, names: NameChanges | None) -> set[str]:
-        strings = np.empty(0, np.int64) if names is None else np.append(names.changed[:, [0, 2]], names.linked)
+        strings = (
+            np.empty(0, np.int64) if names is None else np.append(names.changed[:, [0, 2]], names.linked[:, [0, 2]])
+        )
         index = distinct(self.path[slots.of(np.maximum(strings, 0).astype(np.uint32))]).tolist()
         return {self.paths.texts[at] for at in index if at >= 0}
 
@@ -178,17 +212,28 @@ def _inodes(rows: NDArray[np.void]) -> NDArray[np.int64]:
     return result
 
 
-def _identities(
-    rows: NDArray[np.void], inode: NDArray[np.int64], path: NDArray[np.int32], paths: int
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """(identity of each descriptor's file, identity of each path); 0: neither path nor inode is known."""
-    by_path = -1 - np.arange(paths, dtype=np.int64)
-    result, looked_at = _shared_by_root(rows["root"], inode, inode != 0)
+def _split_by_generation(
+    inode: NDArray[np.int64], path: NDArray[np.int64], ticks: NDArray[np.int64], made: NDArray[np.bool_],
+    changed: NDArray[np.int64], linked: NDArray[np.int64],
+) -> NDArray[np.int64]:  # fmt: skip
+    """Inode numbers in which files that used the same inode one after another have different numbers."""
+    known = np.flatnonzero(inode)
+    generation = generations(inode[known], path[known], ticks[known], made[known], changed, linked)
+    if not generation.any():
+        return inode
+    pairs = inode[known] * (int(generation.max()) + 1) + generation
+    inode[known] = np.unique(pairs, return_inverse=True)[1] + 1
+    return inode
+
+
+def _by_path(
+    file: NDArray[np.int64], looked_at: NDArray[np.bool_], path: NDArray[np.int32], paths: int
+) -> NDArray[np.int64]:
+    """The identity of each path, where no name changed; negative: its file was never looked at."""
+    found = -1 - np.arange(paths, dtype=np.int64)
     both = looked_at & (path >= 0)
-    by_path[path[both]] = result[both]  # if several files had this name, the latest
-    rest = ~looked_at & (path >= 0)
-    result[rest] = by_path[path[rest]]
-    return result, by_path
+    found[path[both]] = file[both]  # if several files had this name, the latest
+    return found
 
 
 def _shared_by_root(

@@ -2,19 +2,23 @@
 
 A file system gives the inode of a removed file to the next one it creates.  By device and inode alone, all temporary
 files of an hour could be one file.  When the name that a file was opened by is removed, or another file is renamed to
-it, the next opening that meets the same inode is of another file: the next *generation* of the inode.
+it, the next opening that meets the same inode is of another file: the next *generation* of the inode.  An opening that
+can only succeed by making a file (O_EXCL, O_TMPFILE) always begins one, whatever became of names: a file without a name
+ends when it is closed.
 
 Only name changes in the log count.  A rename takes the file along; files with links are left as they are.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pyio_trace.enums import Layer
 from pyio_trace.join.base.records import begin_ticks
 from pyio_trace.join.base.vocabulary import Vocabulary
 from pyio_trace.log import layout
@@ -26,17 +30,20 @@ Ints = NDArray[np.int64]
 
 #: Most renames of one file that are followed; a file renamed more often counts as the same.
 _FOLLOWED = 8
+#: Flags of an opening that fails if there is a file of that name.
+_NEW_NAME = os.O_CREAT | os.O_EXCL
 #: In place of ticks: the log has no record of the opening.
 UNSEEN = np.iinfo(np.int64).max
 
 
 class NameChanges(NamedTuple):
-    """Openings (descriptor id, ticks), changes of names (string id, ticks, string id of the new name or 0: removed),
-    and names of links (string ids), of one block or of a log."""
+    """Openings (descriptor id, ticks, 1: it made the file), changes of names (string id, ticks, string id of the new
+    name or 0: removed), and links (string id of the old name, ticks, of the new one, 1: symbolic), of one block or of a
+    log."""
 
-    opened: Ints  # shape (n, 2)
+    opened: Ints  # shape (n, 3)
     changed: Ints  # shape (n, 3)
-    linked: Ints  # shape (n,)
+    linked: Ints  # shape (n, 4)
 
 
 class NameChangeReader:
@@ -48,6 +55,8 @@ class NameChangeReader:
         self._removes = (taken & ~given) | words.with_traits(Trait.REMOVES_FOLDER)
         self._renames = taken & given
         self._links = given & ~taken
+        self._symbolic = np.char.startswith(np.array(words.names), "symlink")
+        self._calls: NDArray[np.bool_] = words.layer != Layer.APP  # file objects' records have no flags
         self._all = self._opens | self._removes | self._renames | self._links
 
     def read(self, block: Block) -> NameChanges | None:
@@ -66,55 +75,65 @@ class NameChangeReader:
         renames &= first != second  # a rename to the same name does nothing
         nothing = np.zeros(len(op), np.int64)
         return NameChanges(
-            np.stack([records["offset"][opens], ticks[opens]], axis=1),
+            np.stack([records["offset"][opens], ticks[opens], self._makes(records[opens])], axis=1),
             np.concatenate([
                 np.stack([first, ticks, nothing], axis=1)[removes],
                 np.stack([second, ticks, nothing], axis=1)[renames],  # the file that had the new name has lost it
                 np.stack([first, ticks, second], axis=1)[renames],
             ]),
-            np.concatenate([first[links], second[links]]),
+            np.stack([first, ticks, second, self._symbolic.take(op)], axis=1)[links],
         )  # fmt: skip
+
+    def _makes(self, records: NDArray[np.void]) -> NDArray[np.bool_]:
+        """Whether each of these openings made the file that it opened."""
+        flags = records["aux"]
+        made: NDArray[np.bool_] = ((flags & _NEW_NAME) == _NEW_NAME) | ((flags & os.O_TMPFILE) == os.O_TMPFILE)
+        return made & self._calls.take(records["op"])
 
 
 def combined(parts: Sequence[NameChanges]) -> NameChanges | None:
-    """Those of all blocks; None: no name was changed, so every inode has one generation."""
-    if not any(len(part.changed) for part in parts):
+    """Those of all blocks; None: no name was changed and no file surely made, so every inode has one generation."""
+    if not any(len(part.changed) or len(part.linked) or part.opened[:, 2].any() for part in parts):
         return None
     opened, changed, linked = (np.concatenate(column) for column in zip(*parts, strict=True))
     return NameChanges(opened, changed, linked)
 
 
-def opened_at(names: NameChanges, descs: Ints, roots: Ints) -> Ints:
-    """By descriptor (ids ascending): the ticks at which its open file description was opened, or UNSEEN."""
-    ticks = np.full(len(descs), UNSEEN, np.int64)
+def opened_at(names: NameChanges, descs: Ints, roots: Ints) -> tuple[Ints, NDArray[np.bool_]]:
+    """By descriptor (ids ascending): the ticks at which its open file description was opened, or UNSEEN; whether that
+    made the file."""
+    ticks, made = np.full(len(descs), UNSEEN, np.int64), np.zeros(len(descs), np.bool_)
     at, known = find(descs, names.opened[:, 0])
     np.minimum.at(ticks, at[known], names.opened[known, 1])
+    made[at[known & (names.opened[:, 2] != 0)]] = True
     of_root, known = find(descs, roots)
     copied = (roots != descs) & known
-    ticks[copied] = ticks[of_root[copied]]
-    return ticks
+    ticks[copied], made[copied] = ticks[of_root[copied]], made[of_root[copied]]
+    return ticks, made
 
 
-def generations(file: Ints, path: Ints, ticks: Ints, changed: Ints, linked: Ints) -> Ints:
+def generations(file: Ints, path: Ints, ticks: Ints, made: NDArray[np.bool_], changed: Ints, linked: Ints) -> Ints:
     """Which generation of its inode each descriptor's file is, from 0.
 
-    file: numbers of inodes; path: index of the name opened, -1 unknown; ticks:
-    from opened_at(); changed: (path index, ticks, path index of the new name or
-    -1); linked: path indexes.
+    file: numbers of inodes; path: index of the name opened, -1 unknown; ticks,
+    made: from opened_at(); changed: (path index, ticks, path index of the new
+    name or -1); linked: path indexes.
 
     The descriptors of an inode are put in the order of their opening.  Between
-    two neighbours a new generation begins if the name of the earlier one was
-    lost before the later one was opened.
+    two neighbours a new generation begins if the later opening made its file, or
+    if the name of the earlier one was lost before the later one was opened.
     """
     if not len(file):
         return file
     order = np.lexsort((ticks, file))
-    file, path, ticks = file[order], path[order], ticks[order]
+    file, path, ticks, made = file[order], path[order], ticks[order], made[order]
     before, after = np.arange(len(order) - 1), np.arange(1, len(order))
-    pairs = (file[before] == file[after]) & (ticks[after] != UNSEEN) & (path[before] >= 0)
+    pairs = (file[before] == file[after]) & (ticks[after] != UNSEEN)
+    begins = np.zeros(len(order), np.int64)
+    begins[after] = pairs & made[after] & (ticks[before] != ticks[after])  # of one opening: copies of a descriptor
+    pairs &= (begins[after] == 0) & (path[before] >= 0)
     pairs &= ~(np.isin(path[before], linked) | np.isin(path[after], linked))
     before, after = before[pairs], after[pairs]
-    begins = np.zeros(len(order), np.int64)
     begins[after] = _name_lost(path[before], ticks[before], ticks[after], changed)
     number = np.cumsum(begins)
     first = np.flatnonzero(np.append(True, file[1:] != file[:-1]))

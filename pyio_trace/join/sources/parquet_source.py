@@ -41,7 +41,7 @@ _LEAST = {
     "duration": 0,
     "bytes_requested": 0,
     "bytes_moved": 0,
-    "errno": 0,
+    "errno": -1,
     "cpu_time": 0,
     "calls": 1,
     "global_rank": 0,

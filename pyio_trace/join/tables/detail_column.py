@@ -1,7 +1,7 @@
 """The detail column: JSON with whatever the fixed columns have no room for.
 
 Second paths of renames and copies, details that instruments gave their spans,
-which children were waited for, how long coalesced calls took from the first
+which children were waited for, what exceptions file objects raised, how long coalesced calls took from the first
 begin to the last end, and the statistics of sums.
 """
 
@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pyio_trace.join.base.arrow_arrays import of_numbers, of_texts
-from pyio_trace.join.base.records import ids_in, is_done
+from pyio_trace.join.base.records import has_raised, ids_in, is_done
 from pyio_trace.join.base.vocabulary import Vocabulary
 from pyio_trace.join.references.file_table import Files
 from pyio_trace.join.tables.first_pass import FirstPass
@@ -59,6 +59,9 @@ class Details:
         self._sum_index = np.empty(0, np.int32)
         for ids, rows, data in sums:
             self._add_sums(ids, rows, data, slots, clock, outputs or {})
+        names = ((heap.text(identity) if identity > 0 else None) or "?" for identity in scan.exceptions.tolist())
+        self._raised, self._exceptions = scan.raised, scan.exceptions
+        self._exception_index = np.array([self._number(_to_json({"raised": name})) for name in names], np.int32)
         pids = scan.children.tolist()
         self._children = scan.children
         self._child_index = np.array([self._number(f'{{"child": {pid}}}') for pid in pids], np.int32)
@@ -79,6 +82,12 @@ class Details:
         if len(rows) and len(self._children):
             at, known = find(self._children, records["result"][rows].astype(np.int64))
             index[rows] = np.where(known, self._child_index[at], -1)
+        rows = np.flatnonzero(has_raised(records) & (shape != layout.SHAPE_SPAN))
+        if len(rows) and len(self._exceptions):
+            names = np.full(len(rows), -1, np.int64)
+            self._raised.fill(names, block.ids[rows], records["begin"][rows])
+            at, known = find(self._exceptions, names)
+            index[rows] = np.where(known, self._exception_index[at], index[rows])
         rows = np.flatnonzero(block.flags & layout.COALESCED)
         index[rows] = self._of_durations(records["offset"][rows])
         return index

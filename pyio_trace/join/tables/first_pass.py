@@ -24,6 +24,7 @@ from pyio_trace.join.offsets.positions import (
     transfers_and_seeks,
 )
 from pyio_trace.join.parents.enclosures import EnclosingRecords
+from pyio_trace.join.parents.ended_parents import EndedParents, any_started
 from pyio_trace.join.parents.span_table import BlockSpans, SpanRecords, spans_in
 from pyio_trace.join.processes.kernel_io import ProcessBytes, WideRow, bytes_in, totals
 from pyio_trace.join.references.inode_reuse import NameChangeReader, NameChanges, combined
@@ -34,7 +35,7 @@ from pyio_trace.log.layout import Trait
 from pyio_trace.log.live import LiveLog
 from pyio_trace.log.sorting import distinct
 
-_COMPLETING = (layout.SHAPE_EXT, layout.SHAPE_OUTPUT, layout.SHAPE_CPU)
+_COMPLETING = (layout.SHAPE_EXT, layout.SHAPE_OUTPUT, layout.SHAPE_CPU, layout.SHAPE_RAISED)
 _NONE = np.empty(0, np.int64)
 _KINDS = ("objects", "stacks", "span_names", "span_details", "second_paths")
 
@@ -42,7 +43,7 @@ _KINDS = ("objects", "stacks", "span_names", "span_details", "second_paths")
 class _BlockFindings(NamedTuple):
     """What one block refers to, besides the heap ids: records by operation number, completing records, durations
     of coalesced rows, children that were waited for, position events, bytes by process, rows whose bytes are in EXT
-    records, nested spans, spans, name changes."""
+    records, nested spans, spans, name changes, whether threads were started in spans."""
 
     op_counts: NDArray[np.int64]
     completing: list[NDArray[np.void]]
@@ -54,6 +55,7 @@ class _BlockFindings(NamedTuple):
     nested: NDArray[np.void] | None = None
     spans: BlockSpans | None = None
     names: NameChanges | None = None
+    started: bool = False
 
 
 class FirstPass:
@@ -69,7 +71,8 @@ class FirstPass:
     events: the operations that move a position or depend on one.
     bytes_by_process: bytes (read, written) that rows have of each process (by
     id), as the kernel counts them.  spans: see span_table.  enclosing: see
-    enclosures.  names: all name changes and openings; None: no name changed.
+    enclosures.  ended: None: no thread was started in a span.
+    names: all name changes and openings; None: no name changed.
     """
 
     def __init__(self, log: LiveLog, words: Vocabulary, slots: HeapSlots) -> None:
@@ -88,6 +91,7 @@ class FirstPass:
         moved: list[ProcessBytes] = []
         wide_rows: list[WideRow] = []
         names: list[NameChanges] = []
+        started = False
         for found in parallel.map_in_order(
             lambda portion: self._look_at(log.load(portion, lasting=False)), log.portions(BLOCK_ROWS)
         ):
@@ -101,6 +105,7 @@ class FirstPass:
                 self.enclosing.nested.append(found.nested)
             if found.spans is not None:
                 self.spans.add(found.spans)
+            started |= found.started
             if found.names is not None:
                 names.append(found.names)
             for events in found.events:
@@ -109,6 +114,11 @@ class FirstPass:
         self.rows = int(self.op_counts.sum())
         self.objects, self.stacks, self.span_names, self.span_details, self.second_paths = map(self._ids, _KINDS)
         self._in_use.clear()
+        self.ended: EndedParents | None = None
+        if started:
+            self.ended = EndedParents(self.spans.spans)
+            for nested in self.enclosing.nested:
+                self.ended.correct(nested)
         self.names = combined(names)
         self._complete(completing)
         self.coalesced: NDArray[np.int64] = distinct(np.concatenate(coalesced))
@@ -123,9 +133,15 @@ class FirstPass:
         self.wide = WideValues(records[shape == layout.SHAPE_EXT])
         self.targets = Completions(records[shape == layout.SHAPE_OUTPUT])
         self.cpu = Completions(records[shape == layout.SHAPE_CPU])
+        raised = records[shape == layout.SHAPE_RAISED]
+        self.raised = Completions(raised)
+        self.exceptions = distinct(raised["offset"])
 
     def _bytes_of(self, rows: list[WideRow]) -> list[ProcessBytes]:
-        _, results, known = self.wide.of(np.array([row.id for row in rows], np.int64))
+        ids = np.array([row.id for row in rows], np.int64)
+        _, results, known = self.wide.of(ids)
+        failed = np.array([row.failed for row in rows], np.bool_)
+        results = np.where(failed, self.wide.moved_by_failed(ids), results)
         return [
             ProcessBytes(
                 row.process,
@@ -165,8 +181,9 @@ class FirstPass:
                 self.spans.summed = True
             return _BlockFindings(op_counts, completing, _NONE, _NONE, [], *bytes_in(block, self._words), nested)
         durations = distinct(records["offset"][(block.flags & layout.COALESCED) != 0])
-        if present & Trait.MOVES_POSITION:
-            events = events + transfers_and_seeks(block, traits, slots, self._slots)
+        settles = self._words.settles_stream if op_counts[self._words.settles_stream].any() else None
+        if present & Trait.MOVES_POSITION or settles is not None:
+            events = events + transfers_and_seeks(block, traits, slots, self._slots, settles)
         if self._lost_until:
             events = events + self._openings(block)
         moved, wide_rows = bytes_in(block, self._words)
@@ -174,7 +191,17 @@ class FirstPass:
         names = self._names.read(block)
         children = self._children(block) if op_counts[self._words.shape == layout.SHAPE_WAIT].any() else _NONE
         return _BlockFindings(
-            op_counts, completing, durations, children, events, moved, wide_rows, nested, spans, names
+            op_counts,
+            completing,
+            durations,
+            children,
+            events,
+            moved,
+            wide_rows,
+            nested,
+            spans,
+            names,
+            any_started(block),
         )
 
     def _children(self, block: Block) -> NDArray[np.int64]:

@@ -24,6 +24,7 @@ from pyio_trace.join.offsets.record_offsets import Offsets
 from pyio_trace.join.parents import ambiguous_parents
 from pyio_trace.join.parents.ambiguous_parents import AmbiguousDetails
 from pyio_trace.join.parents.enclosures import Enclosures
+from pyio_trace.join.parents.ended_parents import EndedParents
 from pyio_trace.join.parents.parent_finder import ParentFinder, finder_for
 from pyio_trace.join.parents.ring_parents import RingParents
 from pyio_trace.join.processes.start_lines import stack_of_start
@@ -31,6 +32,7 @@ from pyio_trace.join.references.call_stacks import Stacks
 from pyio_trace.join.references.commands import Commands
 from pyio_trace.join.references.file_table import Files
 from pyio_trace.join.references.log_parts import LogParts
+from pyio_trace.join.references.sent_code import SentCode
 from pyio_trace.join.tables.detail_column import Details, outputs_of
 from pyio_trace.join.tables.first_pass import FirstPass
 from pyio_trace.light_dataclass import dataclass
@@ -67,6 +69,7 @@ class LogTables:
         self.clock, self.slots = log.clock, heap.slots
         self.words = Vocabulary(log.op_rows)
         self._dictionaries: dict[str, pa.Array] = {}
+        self._ended: EndedParents | None = None
         processes = log.processes()
         self.pids = processes["pid"].view(np.int32).copy() if len(processes) else np.zeros(1, np.int32)
         #: by process; -1: it has no rank
@@ -81,7 +84,10 @@ class LogTables:
         """The rows of a portion, without internal records; good until the same thread calls this again."""
         block = self.log.load(portion, lasting=False)
         hidden = (self.words.traits.take(block.op) & Trait.HIDDEN) != 0
-        return block.where(~hidden) if hidden.any() else block
+        block = block.where(~hidden) if hidden.any() else block
+        if self._ended is not None:
+            self._ended.correct_records(block)
+        return block
 
     def process_of(self, block: Block) -> NDArray[np.int32]:
         """The process index of each row, -1 for none."""
@@ -103,7 +109,7 @@ class LogTables:
 
     @cached_property
     def stacks(self) -> Stacks:
-        return Stacks(self.heap, self.slots, self.scan.stacks, self._forks[0])
+        return Stacks(self.heap, self.slots, self.scan.stacks, SentCode(self.log, self.heap), self._forks[0])
 
     @cached_property
     def _forks(self) -> tuple[list[int], NDArray[np.int8]]:
@@ -151,6 +157,7 @@ class LogTables:
     def parent_finder(self) -> ParentFinder | None:
         """None: the log has no parents to be found."""
         scan = self.scan
+        self._ended = scan.ended
         finder = finder_for(self._parts, scan.spans, scan.op_counts)
         scan.spans.spans.clear()
         scan.spans.opened.clear()

@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pyio_trace import enums, events
-from pyio_trace.enums import Role
+from pyio_trace.enums import Link, Role
 from pyio_trace.join.base.arrow_arrays import of_codes, of_numbers
-from pyio_trace.join.base.records import UNKNOWN, duration_ticks, ids_in
+from pyio_trace.join.base.records import RAISED, UNKNOWN, duration_ticks, ids_in
 from pyio_trace.join.base.roles import HANDED_OVER, LOCK_COMMANDS, WAITED_FOR
 from pyio_trace.join.offsets.positions import of_streams
 from pyio_trace.join.parents.enclosures import Enclosing
@@ -175,6 +175,7 @@ class OperationColumns:
         number = self._flags >> layout.LINK_SHIFT
         if self._found is not None:
             number[self._found.rows] = self._found.links
+        number[number == layout.LINK_STARTED] = Link.CONTEXT  # of sums
         return of_codes(np.where(number < len(enums.LINKS), number, 0), self._tables.dictionary("link"))
 
     def time(self) -> pa.Array:
@@ -220,7 +221,7 @@ class OperationColumns:
         return of_codes(self._tables.files.path.take(self._slots), self._tables.dictionary("path"))
 
     def file(self) -> pa.Array:
-        file = self._tables.files.file.take(self._slots)
+        file = self._tables.files.at(self._slots, self._records["begin"])
         opened = self._rows_of(layout.SHAPE_OPEN)
         if len(opened):
             new = self._tables.files.file.take(self._tables.slots.of(ids_in(self._records["offset"][opened])))
@@ -280,7 +281,7 @@ class OperationColumns:
             moved[rows], null[rows] = results, ~known | ~self._done[rows] | (results < 0)
         if self._any_flags & layout.FAILED:
             rows = np.flatnonzero(self._failed)
-            moved[rows] = 0
+            moved[rows] = self._tables.scan.wide.moved_by_failed(self._block.ids[rows])
             null[rows] = (self._traits[rows] & (Trait.READS | Trait.WRITES)) == 0
         if self._sums is not None:
             moved = _int64(self._sums["moved"])
@@ -333,6 +334,7 @@ class OperationColumns:
         if not self._any_flags & layout.FAILED:
             return of_numbers(np.zeros(len(self), np.int32))
         number = np.minimum(self._records["result"], np.iinfo(np.int32).max)
+        number = np.where(number == 0, RAISED, number.astype(np.int64))
         return of_numbers(np.where(self._failed, number, 0).astype(np.int32))
 
     def site(self) -> pa.Array:
