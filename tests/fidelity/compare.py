@@ -146,7 +146,8 @@ def beginnings(world: World) -> dict[int, int]:
     """Where in the recording each program began to be traced: where the core opened the run's log."""
     began: dict[int, int] = {}
     for seen in world.seen:
-        if seen.image not in began and callsite.is_cores(callsite.site_of(seen.call.frames)):
+        opens = seen.call.name == "openat"  # as it is loaded, the core looks at stderr
+        if opens and seen.image not in began and callsite.is_cores(callsite.site_of(seen.call.frames)):
             began[seen.image] = seen.call.start
     return began
 

@@ -11,7 +11,7 @@
 #include <sys/mman.h>
 #include <sys/syscall.h>
 
-/* System calls that the headers of manylinux2014 (Linux 3.10) lack. */
+/* System calls and flags that the headers of manylinux2014 (Linux 3.10) lack. */
 #if defined(__x86_64__)
 #define PT_BY_ARCH(x86_64, aarch64) x86_64
 #else
@@ -19,6 +19,9 @@
 #endif
 #if !defined(SYS_io_uring_setup)
 #define SYS_io_uring_setup 425
+#endif
+#if !defined(MFD_CLOEXEC)
+#define MFD_CLOEXEC 1u
 #endif
 #if !defined(SYS_close_range)
 #define SYS_close_range 436
