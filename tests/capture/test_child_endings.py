@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from pyio_trace.analysis.summary.summarize import summarize
-from tests.support.programs import Outcome, Runner, succeeded
+from tests.support.programs import Outcome, Runner, alike, succeeded
 
 BLOCKS = 1000
 BLOCK = 4096
@@ -86,7 +86,7 @@ read(os.open(sys.argv[1], os.O_RDONLY))
     # WHEN it is run traced and bare
     outcome, bare = program.traced(text, data), program.bare(text, data)
     # THEN it ends as it does untraced, and its reads are there
-    assert (outcome.status, outcome.stdout, outcome.stderr) == (bare.status, bare.stdout, bare.stderr)
+    alike(outcome, bare)
     check_reads(outcome, outcome.pid, data)
     # a process that nobody of the run waits for takes the name of its signal with it, unless it asked itself to end
     seen = outcome.process(outcome.pid)["ended"]

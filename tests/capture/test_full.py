@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 import pyio_trace
-from tests.support.programs import Outcome, Runner, accounted, succeeded
+from tests.support.programs import Outcome, Runner, accounted, alike, succeeded
 
 WORK = """\
 import os, sys, threading, warnings
@@ -109,15 +109,11 @@ def check_counted(outcome: Outcome, reason: str) -> None:
     assert counted + summed == losses["operations_counted_only"]
 
 
-def check_same(outcome: Outcome, bare: Outcome) -> None:
-    assert (outcome.status, outcome.stdout, outcome.stderr) == (bare.status, bare.stdout, bare.stderr)
-
-
 def test_log_on_a_full_disk(program: Runner, data: Path, small: Path) -> None:
     # GIVEN a log on a file system that is too small for it
     # WHEN a program is run traced THEN it ends as untraced, and everything is counted
     outcome = program.traced(WORK, data, log=small / "run.pyio")
-    check_same(outcome, program.bare(WORK, data))
+    alike(outcome, program.bare(WORK, data))
     check_counted(outcome, "disk full")
 
 
@@ -213,7 +209,7 @@ def test_profile_on_a_full_disk(program: Runner, small: Path) -> None:
     # GIVEN a profile of more files than the disk has room for the sums of
     outcome = program.traced(MANY, 3000, log=small / "run.pyio", env={"PYIO_TRACE_MODE": "profile"})
     # WHEN the program ends THEN it does as untraced, sums and counters together are what it did, and the log says why
-    check_same(outcome, program.bare(MANY, 3000))
+    alike(outcome, program.bare(MANY, 3000))
     losses, counters = outcome.log.losses(), outcome.log.counters().to_pylist()
     assert losses["reason"] == "disk full"
     assert losses["operations_counted_only"] == sum(row["calls"] for row in counters if row["why"] == "counted")
@@ -236,7 +232,7 @@ def test_ring_on_a_disk_without_room_for_it(program: Runner, data: Path, small: 
     env = {"PYIO_TRACE_MODE": "ring", "PYIO_TRACE_RING_SIZE": "1M"}
     outcome = program.traced(text, data, log=small / "run.pyio", env=env)
     # WHEN the program ends THEN it does as untraced, and the ring is as large as there was room for
-    check_same(outcome, program.bare(text, data))
+    alike(outcome, program.bare(text, data))
     places = sorted(row["file_offset"] for row in outcome.select(op="pread", path=data))
     assert len(places) > 2000
     assert places == list(range(40_000 - len(places), 40_000))
@@ -248,7 +244,7 @@ def test_ring_without_room_for_names(program: Runner, small: Path) -> None:
     env = {"PYIO_TRACE_MODE": "ring", "PYIO_TRACE_RING_SIZE": "1M"}
     outcome = program.traced(MANY, 20_000, log=small / "run.pyio", env=env)
     # WHEN the program ends THEN it does as untraced, and the log has the latest, and why they have no names
-    check_same(outcome, program.bare(MANY, 20_000))
+    alike(outcome, program.bare(MANY, 20_000))
     rows = outcome.select(op="pwrite")
     assert len(rows) > 1000
     assert {(row["path"], row["bytes_moved"]) for row in rows} == {(None, 100)}
@@ -342,7 +338,7 @@ def test_file_size_limit(program: Runner, data: Path, limit: int) -> None:
 
     # WHEN a program is run traced THEN it ends as untraced, without a signal, and everything is counted
     outcome = program.traced(WORK, data, before=limited)
-    check_same(outcome, program.bare(WORK, data, before=limited))
+    alike(outcome, program.bare(WORK, data, before=limited))
     check_counted(outcome, "file-size limit of the process")
 
 
@@ -361,7 +357,7 @@ def test_max_log_size(program: Runner, data: Path, size: str) -> None:
     # GIVEN a budget that is soon used up
     # WHEN a program is run traced THEN it ends as untraced, everything is counted, and the log is no larger
     outcome = program.traced(WORK, data, env={"PYIO_TRACE_MAX_LOG_SIZE": size})
-    check_same(outcome, program.bare(WORK, data))
+    alike(outcome, program.bare(WORK, data))
     check_counted(outcome, "the log reached its size limit")
     assert outcome.path.stat().st_size <= int(size[:-1]) << 10
 
