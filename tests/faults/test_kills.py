@@ -25,6 +25,7 @@ from pyio_trace.join.sources.facade import Log
 from tests.faults import workload
 from tests.faults.workload import SHARED_SIZE, Expected, plan
 from tests.support.programs import clean_environment
+from tests.support.soak import rounds
 
 #: Another one: PYIO_TEST_SEED=...; a failure says which it was.
 SEED = int(os.environ.get("PYIO_TEST_SEED", "20240"))
@@ -191,10 +192,11 @@ def one_round(number: int, folder: Path, log: Path) -> int:
 
 
 @pytest.mark.slow
+@pytest.mark.soak
 def test_whole_programs_killed_at_random(folder: Path, tmp_path: Path) -> None:
-    # GIVEN a hundred programs, each with its log, its threads and its forked children
-    done = 0
-    for number in range(100):
+    # GIVEN many programs, each with its log, its threads and its forked children
+    done, programs = 0, rounds(40, 400)
+    for number in range(programs):
         log = tmp_path / f"{number}.pyio"
         try:
             # WHEN each is killed at a random instant THEN its log is whole up to there
@@ -202,11 +204,12 @@ def test_whole_programs_killed_at_random(folder: Path, tmp_path: Path) -> None:
         except AssertionError as problem:
             raise AssertionError(f"seed {SEED}, round {number}, log kept at {log}") from problem
         log.unlink(missing_ok=True)
-    assert done > 1000
+    assert done > 10 * programs
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("batch", range(8))
+@pytest.mark.soak
+@pytest.mark.parametrize("batch", range(rounds(4, 40)))
 def test_forked_workers_killed_at_random(folder: Path, tmp_path: Path, batch: int) -> None:
     # GIVEN fifty workers, forked one after the other by a traced program
     chance, log = random.Random(f"{SEED} batch {batch}"), tmp_path / "run.pyio"
@@ -240,9 +243,10 @@ def test_forked_workers_killed_at_random(folder: Path, tmp_path: Path, batch: in
 
 
 @pytest.mark.slow
+@pytest.mark.soak
 def test_a_run_killed_while_its_log_is_packed(folder: Path, tmp_path: Path) -> None:
     # GIVEN programs that come to their end, and are packing their logs
-    for number in range(20):
+    for number in range(rounds(10, 200)):
         chance = random.Random(f"{SEED} packing {number}")
         final, live = tmp_path / f"{number}.parquet", tmp_path / f"{number}.pyio"
         pipe = AckPipe()

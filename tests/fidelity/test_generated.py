@@ -1,6 +1,6 @@
 """Generated programs: every row of the log is what the model says (tests/fidelity/machine.py).
 
-A longer search: PYIO_FIDELITY_EXAMPLES=5000 python -m pytest tests/fidelity/test_generated.py -k "programs and 120"
+`tox -e soak` searches longer, among other programs each time.
 """
 
 from __future__ import annotations
@@ -18,24 +18,26 @@ from hypothesis.stateful import run_state_machine_as_test
 import pyio_trace
 from tests.fidelity.machine import TRACED, Programs, check, compare_rows, of_steps, run_steps
 from tests.fidelity.model import Model
-
-#: Set: so many examples, and others each time.
-DEEP = int(os.environ.get("PYIO_FIDELITY_EXAMPLES", "0"))
+from tests.support.soak import SOAK, rounds
 
 
 def _settings(examples: int) -> settings:
     return settings(
-        max_examples=DEEP or examples, stateful_step_count=40, deadline=None, derandomize=not DEEP,
-        suppress_health_check=list(HealthCheck), database=None, print_blob=bool(DEEP), report_multiple_bugs=False,
-        phases=list(Phase) if DEEP else [Phase.generate],  # each attempt to shrink one is two programs
+        max_examples=examples, stateful_step_count=40, deadline=None, derandomize=not SOAK,
+        suppress_health_check=list(HealthCheck), database=None, print_blob=SOAK, report_multiple_bugs=False,
+        phases=list(Phase) if SOAK else [Phase.generate],  # each attempt to shrink one is two programs
     )  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    "examples", [12, pytest.param(120, marks=[pytest.mark.slow, pytest.mark.timeout(0 if DEEP else 600)])]
-)
-def test_programs(examples: int) -> None:
-    run_state_machine_as_test(Programs, settings=_settings(examples))
+def test_programs() -> None:
+    run_state_machine_as_test(Programs, settings=_settings(12))
+
+
+@pytest.mark.slow
+@pytest.mark.soak
+@pytest.mark.timeout(0 if SOAK else 600)
+def test_more_programs() -> None:
+    run_state_machine_as_test(Programs, settings=_settings(rounds(60, 5000)))
 
 
 NEW = os.O_CREAT | os.O_EXCL | os.O_RDWR

@@ -14,6 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.soak import SOAK, rounds
+
 pytestmark = pytest.mark.once  # reading logs is the same on every Python
 
 ROOT = Path(__file__).parents[2]
@@ -34,6 +36,11 @@ def test_quick(kind: str, examples: int, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("kind", "examples"), [("live", 300), ("parquet", 600), ("libraries", 200)])
+@pytest.mark.soak
+@pytest.mark.timeout(0 if SOAK else 900)
+@pytest.mark.parametrize(
+    ("kind", "examples"),
+    [("live", rounds(100, 6000)), ("parquet", rounds(200, 12_000)), ("libraries", rounds(60, 4000))],
+)
 def test_longer_and_never_the_same(kind: str, examples: int, tmp_path: Path) -> None:
     fuzz(kind, examples, tmp_path, random.SystemRandom().randrange(1 << 32))

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import subprocess
 import sys
 
 import pytest
 
 import pyio_trace
+from tests.support.processors import busy
+from tests.support.soak import rounds
 
 pytest_plugins = ["pytester"]
 pytestmark = pytest.mark.once
@@ -445,16 +445,15 @@ def test_a_run_in_profile_mode(pytester: pytest.Pytester) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.soak
 @pytest.mark.timeout(1500)
 def test_many_runs_under_load(pytester: pytest.Pytester) -> None:
     # GIVEN recorded tests, and two programs that keep the processors busy
-    runs = int(os.environ.get("TEST_RERUNS", "10"))  # 50 take some seven minutes
     pytester.makepyfile(test_known=KNOWN, test_noisy=NOISY)
     pytester.runpytest_subprocess("--io-record")
-    burning = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(2)]
-    try:
+    with busy(2):
         # WHEN they are checked again and again by two workers THEN no run sees a change
-        outcomes = [pytester.runpytest_subprocess("--io-check", "-n", "2") for _ in range(runs)]
+        outcomes = [pytester.runpytest_subprocess("--io-check", "-n", "2") for _ in range(rounds(3, 50))]
         assert [result.stdout.str() for result in outcomes if result.ret] == []
         # WHEN one test opens one file more THEN the check fails and names it
         known = pytester.path / "test_known.py"
@@ -462,7 +461,3 @@ def test_many_runs_under_load(pytester: pytest.Pytester) -> None:
         result = pytester.runpytest_subprocess("--io-check", "-n", "2")
         assert result.ret == 1
         result.stdout.fnmatch_lines(["*::test_nothing: nothing is recorded", "    test_known.py: opens 0 -> 1"])
-    finally:
-        for one in burning:
-            one.kill()
-            one.wait()
