@@ -75,8 +75,8 @@ def _refused(error: PyioTraceError) -> int:
     try:
         sys.stderr.write(f"pyio-trace: {error}\n")
         sys.stderr.flush()
-    except (AttributeError, OSError):
-        pass  # stderr is closed or its disk is full: there is nowhere to say it
+    except (AttributeError, OSError):  # stderr is closed or its disk is full: there is nowhere to say it
+        sys.stderr = None  # a last flush of it by Python would change the status to 120
     return 2
 
 

@@ -22,6 +22,13 @@ IGNORED = """
 import signal
 print(signal.getsignal(signal.SIGINT) is signal.SIG_IGN, signal.SIGALRM in signal.pthread_sigmask(signal.SIG_BLOCK, []))
 """
+BUSY = """
+import os
+def words(number):
+    try: return open(f"/proc/{number}/cmdline").read()
+    except OSError: return ""  # it has ended meanwhile
+print(sum("-ISc" in words(number) for number in os.listdir("/proc") if number.isdecimal()) >= 4)
+"""
 #: What a program says there.
 SAYS = {
     "plain": ("print('ran')", "ran"),
@@ -45,10 +52,7 @@ SAYS = {
     "descriptors-million": ("import resource; print(resource.getrlimit(resource.RLIMIT_NOFILE)[0])", "1000000"),
     "ordinary-user": ("import os; print(os.getuid() != 0, os.getgroups())", "True []"),
     "random-order": ("print('ran')", "ran"),
-    "busy": (
-        "import glob; print(sum('-ISc' in open(p).read() for p in glob.glob('/proc/[0-9]*/cmdline')) >= 4)",
-        "True",
-    ),
+    "busy": (BUSY, "True"),
 }
 
 
