@@ -78,6 +78,6 @@ def test_entries_of_one_program() -> None:
 
 def test_processes_that_are_each_others_parents() -> None:
     # GIVEN a forged table
-    table = [row(parent=1, start="fork"), row(parent=0, start="fork")]
+    table = [row(parent=1, start="spawn"), row(parent=0, start="spawn")]
     # THEN following them ends
     assert sorted(lifetimes.entries_of(table, 0)) == [0, 1]

@@ -88,7 +88,8 @@ assert importlib.metadata.version("dist") == "1.0"
     assert moved(outcome, "read", tmp_path / "tree/two.py") == 2400
     assert moved(outcome, "read", tmp_path / "pack/data.txt") == 2000
     metadata = tmp_path / "dist-1.0.dist-info" / "METADATA"
-    assert moved(outcome, "read", metadata) == metadata.stat().st_size
+    times, rest = divmod(moved(outcome, "read", metadata), metadata.stat().st_size)
+    assert times in (1, 2) and rest == 0  # 3.15 reads it twice (strace)
     # THEN what importing `pack` took is not
     assert moved(outcome, "read", tmp_path / "pack/__init__.py") == 0
     assert bool(calls(outcome, "read", tmp_path / "pack/__init__.py", True)) == (include == "imports")
