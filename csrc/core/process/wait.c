@@ -11,7 +11,7 @@ void pt_before_wait(struct pt_waiting *w)
     w->known = false;
     if ((pt.gate & PT_GATE_OFF) || !pt.process_id || !pt_measuring_affordable(PT_MEASURING_ALLOWANCE))
         return;
-    int64_t since = pt_now_ns();
+    int64_t since = pt_thread_cpu_ns();
     w->known = pt_account_now_slow(&w->before);
     pt_measuring_took(since);
 }

@@ -16,9 +16,10 @@ typedef void pt_dirty_seen(uintptr_t start, uintptr_t end, uint64_t dirty, void 
 bool pt_dirty_each_slow(uintptr_t until, pt_dirty_seen *seen,
                         void *data); /* for each area of memory, up to an address */
 uint64_t pt_dirty_cached_slow(int fd, uint64_t offset, uint64_t length);
-#define PT_MEASURING_ALLOWANCE 20000000 /* ns; beyond it, the share of the process's time counts */
+#define PT_MEASURING_ALLOWANCE 20000000 /* ns of processor time; beyond it, the share of the process's time counts */
 bool pt_measuring_affordable(int64_t allowance_ns);
-void pt_measuring_took(int64_t since_ns);
+void pt_measuring_took(int64_t since_cpu_ns); /* since then, by the calling thread's processor time */
+int64_t pt_thread_cpu_ns(void);
 int64_t pt_now_ns(void);
 void pt_account_begins(struct pt_process *p, bool forked); /* the calling process */
 void pt_account_ends(struct pt_process *p);

@@ -179,7 +179,7 @@ static void note_dirt_at_fork(struct pt_mapping_place *m)
     int fd = writes_file(m) && pt_measuring_affordable(PT_MEASURING_ALLOWANCE) ? descriptor_of(m) : -1;
     if (fd < 0)
         return;
-    int64_t since = pt_now_ns();
+    int64_t since = pt_thread_cpu_ns();
     if (pt_dirty_cached_slow(fd, m->offset, m->length))
         for (uint32_t i = 0; i < PT_MAPPING_SHARES && i * share < m->length; i++)
             m->dirty_at_fork[i] = pt_dirty_cached_slow(fd, m->offset + i * share, share);
@@ -288,7 +288,7 @@ void pt_mapping_measure(struct pt_mapping_place *m, uint32_t how)
         skip(m);
         return;
     }
-    int64_t since = pt_now_ns();
+    int64_t since = pt_thread_cpu_ns();
     if (writes_file(m))
         dirty_now(m);
     complete(m, how);
@@ -304,7 +304,7 @@ void pt_mapping_dropped(struct pt_mapping_place *m, uintptr_t address, uint64_t 
         m->flags |= PT_MAPPING_PARTLY;
         return;
     }
-    int64_t since = pt_now_ns();
+    int64_t since = pt_thread_cpu_ns();
     if (pt_resident_slow(address, length, &now)) {
         adopt(m);
         m->gone.touched += now.touched;
@@ -323,7 +323,7 @@ uint64_t pt_mapping_before_sync(struct pt_mapping_place *m)
         m->flags |= PT_MAPPING_PARTLY;
         return 0;
     }
-    int64_t since = pt_now_ns();
+    int64_t since = pt_thread_cpu_ns();
     adopt(m);
     uint64_t dirty = dirty_now(m);
     pt_measuring_took(since);
@@ -334,7 +334,7 @@ void pt_mapping_after_sync(struct pt_mapping_place *m, uint64_t dirty_before)
 {
     if (!dirty_before)
         return;
-    int64_t since = pt_now_ns();
+    int64_t since = pt_thread_cpu_ns();
     uint64_t left = dirty_now(m), cleaned = dirty_before > left ? dirty_before - left : 0;
     uint64_t foreign = cleaned < m->dirty_before ? cleaned : m->dirty_before;
     m->synced += cleaned - foreign;
@@ -353,7 +353,7 @@ void pt_mappings_end(bool all)
         return;
     bool writes = false;
     uintptr_t until = 0;
-    int64_t since = pt_now_ns();
+    int64_t since = pt_thread_cpu_ns();
     for (struct pt_mapping_place *m = NULL; (m = pt_place_next(m));) {
         if (!writes_file(m))
             continue;
@@ -371,7 +371,7 @@ void pt_mappings_end(bool all)
             skip(m);
             continue;
         }
-        since = pt_now_ns();
+        since = pt_thread_cpu_ns();
         complete(m, PT_MEASURED_AT_END);
         pt_measuring_took(since);
     }
