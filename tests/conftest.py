@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from tests.support import frameworks, pythons, sanitizers, surroundings
+from tests.support import frameworks, pythons, quick, sanitizers, surroundings
 from tests.support.outcomes import Outcomes
 from tests.support.programs import Runner
 
@@ -29,6 +29,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--sanitized", action="store_true", help="skip what cannot run under the address sanitizer (sanitizers.toml)"
     )
+    parser.addoption("--quick", action="store_true", help="what one runs before each commit (tests/support/quick.py)")
     parser.addoption("--outcomes", type=Path, metavar="FILE", help="write what passed and failed there, for .ci/run")
 
 
@@ -55,3 +56,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         for item in items:
             if reason := sanitizers.reason(item.nodeid):
                 item.add_marker(pytest.mark.skip(reason=reason))
+    if config.getoption("--quick"):
+        items[:], left_out = quick.choose(items)
+        config.hook.pytest_deselected(items=left_out)

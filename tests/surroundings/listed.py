@@ -6,6 +6,7 @@ import os
 import shlex
 import shutil
 import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -107,7 +108,10 @@ LISTED = [
         f"setpriv --reuid {_USER} --regid $(id -g {_USER}) --clear-groups /usr/bin/python3 -m ensurepip --version",
         "root, or /usr/bin/python3 with venv", installs=True,
     ),
-    Surrounding("random-order", "tests in random order", flags=()),
+    Surrounding(
+        "random-order", "tests in random order", flags=(),
+        needs=f"{shlex.quote(sys.executable)} -c 'import pytest_randomly'", lacking="pytest-randomly",
+    ),
     Surrounding("busy", "four busy processes beside it", beside=_four),
 ]  # fmt: skip
 
