@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from tests.support import frameworks, pythons, quick, sanitizers, surroundings
+from tests.support import frameworks, sanitizers, selections, surroundings
 from tests.support.outcomes import Outcomes
 from tests.support.programs import Runner
 
@@ -29,7 +29,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--sanitized", action="store_true", help="skip what cannot run under the address sanitizer (sanitizers.toml)"
     )
-    parser.addoption("--quick", action="store_true", help="what one runs before each commit (tests/support/quick.py)")
+    parser.addoption("--quick", action="store_true", help="run what one runs before each commit")
+    parser.addoption("--this-python", action="store_true", help="run what CI runs on this Python")
     parser.addoption("--outcomes", type=Path, metavar="FILE", help="write what passed and failed there, for .ci/run")
 
 
@@ -49,13 +50,17 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
 @pytest.hookimpl(tryfirst=True)  # before pytest chooses by marks
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     for item in items:
-        pythons.mark(item)
         if missing := frameworks.missing(item):
             item.add_marker(pytest.mark.skip(reason=missing))
     if config.getoption("--sanitized"):
         for item in items:
             if reason := sanitizers.reason(item.nodeid):
                 item.add_marker(pytest.mark.skip(reason=reason))
+    chosen = items
     if config.getoption("--quick"):
-        items[:], left_out = quick.choose(items)
-        config.hook.pytest_deselected(items=left_out)
+        chosen = selections.quick(chosen)
+    if config.getoption("--this-python"):
+        chosen = selections.of_python(chosen)
+    if chosen is not items:
+        config.hook.pytest_deselected(items=[item for item in items if item not in set(chosen)])
+        items[:] = chosen

@@ -1,0 +1,49 @@
+"""Which tests are run: `pytest --quick` before each commit, and `pytest --this-python` on each Python that CI has.
+
+CI runs everything on the oldest Python.  On every other one, what is neither
+`slow` nor `once` runs, but for what a Python can hardly change: of that, the
+newest runs one test of each function, and those between the two run none.
+"""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+OLDEST, NEWEST = (3, 11), (3, 15)
+#: What a Python can hardly change: the half that reads logs, and what the core does to files, limits and other
+#: processes.  Folders and files, from tests/.
+_HARDLY = (
+    "analysis/", "cli/", "docs/", "insights/", "join/", "log/", "report/", "tools/", "fidelity/test_harness.py",
+    *(f"capture/test_{name}.py" for name in (
+        "blind_spots", "build", "child_endings", "csrc", "descriptors", "doctor", "forged_log", "full", "joining",
+        "memory", "one_packer", "packed_files", "places", "privilege", "secrets", "selection", "surface",
+    )),
+)  # fmt: skip
+
+
+def quick(items: list[pytest.Item]) -> list[pytest.Item]:
+    """What takes some two minutes in all: of each function that is neither slow nor once, one set of parameters."""
+    return _one_of_each([item for item in items if not _marked(item)])
+
+
+def of_python(items: list[pytest.Item], version: tuple[int, int] = sys.version_info[:2]) -> list[pytest.Item]:
+    """What CI runs on this Python."""
+    if version <= OLDEST:
+        return items
+    rest = [item for item in items if not _marked(item)]
+    hardly = [item for item in rest if item.nodeid.removeprefix("tests/").startswith(_HARDLY)]
+    left_out = set(hardly) - set(_one_of_each(hardly) if version >= NEWEST else [])
+    return [item for item in rest if item not in left_out]
+
+
+def _marked(item: pytest.Item) -> bool:
+    return any(item.get_closest_marker(name) for name in ("slow", "once"))
+
+
+def _one_of_each(items: list[pytest.Item]) -> list[pytest.Item]:
+    first: dict[str, pytest.Item] = {}
+    for item in items:
+        first.setdefault(item.nodeid.partition("[")[0], item)
+    return list(first.values())

@@ -1,0 +1,78 @@
+"""Which tests are chosen (tests/support/selections.py)."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support import selections
+
+TESTS = """
+import pytest
+
+@pytest.mark.parametrize("n", [1, 2, 3])
+def test_numbers(n): pass
+
+@pytest.mark.slow
+def test_slow(): pass
+
+@pytest.mark.once
+def test_once(): pass
+
+@pytest.mark.parametrize("n", [pytest.param(1, marks=pytest.mark.slow), 2, 3])
+def test_slow_and_quick(n): pass
+
+class TestGroup:
+    def test_numbers(self): pass
+"""
+
+
+@dataclass(frozen=True)
+class Item:
+    """As much of a test as choosing looks at."""
+
+    nodeid: str
+    marks: tuple[str, ...] = ()
+
+    def get_closest_marker(self, name: str) -> str | None:
+        return name if name in self.marks else None
+
+
+READING = [Item("tests/join/test_x.py::test[1]"), Item("tests/join/test_x.py::test[2]")]
+CAPTURE = [Item("tests/capture/test_x.py::test[1]"), Item("tests/capture/test_x.py::test[2]")]
+SLOW = [Item("tests/capture/test_y.py::test", ("slow",)), Item("tests/join/test_y.py::test", ("once",))]
+
+
+@pytest.mark.parametrize(
+    ("version", "chosen"),
+    [
+        ((3, 11), [*READING, *CAPTURE, *SLOW]),
+        ((3, 12), CAPTURE),
+        ((3, 14), CAPTURE),
+        ((3, 15), [READING[0], *CAPTURE]),
+    ],
+)
+def test_what_a_python_runs(version: tuple[int, int], chosen: list[Item]) -> None:
+    # GIVEN tests of both halves, some of them marked WHEN a Python's share is chosen THEN the oldest runs all, each
+    # other one what it can change, and the newest one test of each function of the rest
+    items: list[Any] = [*READING, *CAPTURE, *SLOW]
+    assert selections.of_python(items, version) == chosen
+
+
+def test_what_is_quick(tmp_path: Path) -> None:
+    # GIVEN tests with and without parameters and marks WHEN the quick ones are run THEN each function has one test,
+    # but for what takes long or what one Python alone is asked
+    (tmp_path / "test_it.py").write_text(TESTS)
+    (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers =\n  slow\n  once\n")
+    words = [sys.executable, "-m", "pytest", "-v", "-p", "no:cacheprovider", "-p", "tests.conftest", "--quick"]
+    root = Path(__file__).parents[2]
+    done = subprocess.run(
+        [*words, f"--rootdir={tmp_path}", str(tmp_path)], cwd=root, capture_output=True, text=True, timeout=120
+    )
+    ran = [line.split()[0].split("::", 1)[1] for line in done.stdout.splitlines() if " PASSED" in line]
+    assert ran == ["test_numbers[1]", "test_slow_and_quick[2]", "TestGroup::test_numbers"], done.stdout + done.stderr
