@@ -58,18 +58,28 @@ def workers(request: pytest.FixtureRequest) -> Iterator[Workers]:
             yield found_there
 
 
+def figures(log: Log, workers: Workers | None = None) -> list[Any]:
+    """All that a scan gives: the summary, the tables by file and stack, and what each reducer finds."""
+    tables = [table(log, workers=workers) for table in (by_file, by_stack)]
+    reduced = scan(log, [reducer() for reducer in found().values()], workers=workers)
+    return [summarize(log, workers=workers), *tables, *map(plain, reduced)]
+
+
+@pytest.fixture(scope="module")
+def figures_here(logs: dict[str, Path]) -> dict[str, list[Any]]:
+    """The figures of each log, made in this process."""
+    return {kind: figures(open_log(path)) for kind, path in logs.items()}
+
+
 @pytest.mark.parametrize("kind", ["live", "packed"])
-def test_the_same_figures(logs: dict[str, Path], workers: Workers, kind: str) -> None:
+def test_the_same_figures(
+    logs: dict[str, Path], figures_here: dict[str, list[Any]], workers: Workers, kind: str
+) -> None:
     # GIVEN a log that several tasks read
     log = open_log(logs[kind])
     assert log.rows() > 120_000 and log.divisions()[0] >= 3
     # WHEN it is summed up by workers THEN all figures are those of one process
-    assert summarize(log, workers=workers) == summarize(log)
-    assert by_file(log, workers=workers).equals(by_file(log))
-    assert by_stack(log, workers=workers).equals(by_stack(log))
-    reducers = [reducer() for reducer in found().values()]
-    elsewhere, here = scan(log, reducers, workers=workers), scan(log, reducers)
-    assert [plain(one) for one in elsewhere] == [plain(one) for one in here]
+    assert figures(log, workers) == figures_here[kind]
 
 
 def test_live_and_packed_are_the_same(logs: dict[str, Path], workers: Workers) -> None:

@@ -24,7 +24,7 @@ pytestmark = pytest.mark.once
 BUSY = """\
 import os, threading
 def work(name):
-    for n in range(8):
+    for n in range(4):
         with open(name, "ab") as file: file.write(bytes(100 + n))
         with open(name, "rb") as file: file.read()
         fd = os.open("shared", os.O_RDWR | os.O_CREAT)

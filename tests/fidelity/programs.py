@@ -388,9 +388,10 @@ PROCESSES = {
         """,
 }  # fmt: skip
 
-#: Run at each test run: quickly, and marked slow.
+#: Run at each test run, quickly and marked slow; and in the long searches.
 QUICK = {"copies", "forks", "shutil", "walks", "pathlib", "tempfile", "file objects", "signals"}
-SLOW = {"pool of threads", "subprocess", "numpy", "h5py", "Pool (fork)", "test_gzip", "test_sqlite3"}
+SLOW = {"pool of threads", "subprocess", "numpy", "h5py", "Pool (fork)"}
+SOAK = {"test_gzip", "test_sqlite3"}
 STDLIB = ["gzip", "mmap", "pathlib", "shutil", "sqlite3", "tarfile", "tempfile", "zipfile"]
 
 
@@ -412,8 +413,8 @@ def _programs() -> list[Program]:
 
 
 def _with_live(program: Program) -> Program:
-    live = "quick" if program.name in QUICK else "slow" if program.name in SLOW else program.live
-    return replace(program, live=live)
+    lists = {"quick": QUICK, "slow": SLOW, "soak": SOAK}
+    return replace(program, live=next((live for live, names in lists.items() if program.name in names), program.live))
 
 
 PROGRAMS = {program.name: program for program in _programs()}

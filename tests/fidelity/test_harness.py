@@ -11,13 +11,15 @@ import pytest
 from tests.fidelity import harness, page, strace
 from tests.fidelity.compare import Row, compare
 from tests.fidelity.programs import PROGRAMS
+from tests.support.soak import SOAK
 
 pytestmark = pytest.mark.skipif(not strace.has_stacks(), reason="no strace that tells stacks")
 
+MARKS = {"quick": [], "slow": [pytest.mark.slow], "soak": [pytest.mark.slow, pytest.mark.soak]}
 LIVE = [
-    pytest.param(name, marks=[pytest.mark.slow] if program.live == "slow" else [])
+    pytest.param(name, marks=MARKS[program.live])
     for name, program in PROGRAMS.items()
-    if program.live
+    if program.live and (SOAK or program.live != "soak")
 ]
 
 

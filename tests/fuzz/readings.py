@@ -64,14 +64,19 @@ _FAILS = ("--fail-if", "--fail-on")
 
 def read(path: Path, choice: int) -> str:
     """All of the log through the interface, then one command; returns "table" or the slug of the LogError."""
+    got = tables(path, choice)
+    command(path, COMMANDS[choice % len(COMMANDS)])
+    return got
+
+
+def tables(path: Path, choice: int) -> str:
+    """All of the log through the interface; returns "table" or the slug of the LogError."""
     try:
-        got = _tables(path, choice)
+        return _tables(path, choice)
     except LogError as error:
         assert "\n" not in str(error) and not RAW.search(str(error)), ascii(str(error))
         assert error.slug in SLUGS, str(error)
-        got = error.slug
-    command(path, COMMANDS[choice % len(COMMANDS)])
-    return got
+        return error.slug
 
 
 def _tables(path: Path, choice: int) -> str:

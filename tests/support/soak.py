@@ -1,7 +1,8 @@
 """Long searches: every run of the tests does a bounded share of them, and `tox -e soak` all of it.
 
 Kills at random instants, fuzzed logs, generated programs, whole-range values in a
-live log, and reruns under load find more the longer they go on.
+live log, and reruns under load find more the longer they go on; so do other
+projects' own tests, traced.
 """
 
 from __future__ import annotations

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.soak import SOAK
 from tests.transparency import environments, outcomes, page, running, suites
 from tests.transparency.outcomes import WHOLE
 from tests.transparency.suites import Module
@@ -16,11 +17,14 @@ pytestmark = pytest.mark.once  # of the harness and its page
 #: Those that see most of what tracing touches, in some seconds each.
 _PART = [
     "test_fileio", "test_bufio", "test_file", "test_file_eintr", "test_fileinput", "test_largefile", "test_mmap",
-    "test_os", "test_posix", "test_fcntl", "test_shutil", "test_tempfile", "test_pathlib", "test_glob",
-    "test_zipfile", "test_tarfile", "test_gzip", "test_sqlite3", "test_pickle", "test_popen", "test_pty",
-    "test_atexit", "test_weakref", "test_sys_setprofile", "test_sys_settrace", "test_inspect", "test_traceback",
-    "test_import", "test_importlib", "test_runpy", "test_site", "numpy._core.tests.test_memmap",
-    "pyarrow.tests.test_ipc", "h5py.tests",
+    "test_os", "test_posix", "test_fcntl", "test_shutil", "test_tempfile", "test_glob", "test_gzip", "test_popen",
+    "test_pty", "test_atexit", "test_sys_setprofile", "test_sys_settrace", "test_inspect", "test_import", "test_runpy",
+    "test_site", "numpy._core.tests.test_memmap", "h5py.tests",
+]  # fmt: skip
+#: Those that see the same again, at length.
+_REST = [
+    "test_pathlib", "test_zipfile", "test_tarfile", "test_sqlite3", "test_pickle", "test_weakref", "test_traceback",
+    "test_importlib", "pyarrow.tests.test_ipc",
 ]  # fmt: skip
 
 _TELLS = """
@@ -59,7 +63,8 @@ class Tests(unittest.TestCase):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", _PART)
+@pytest.mark.soak
+@pytest.mark.parametrize("name", [*_PART, *(_REST if SOAK else [])])
 def test_same_outcomes(name: str) -> None:
     """Every test of the module ends the same untraced and traced."""
     environment = environments.running()
