@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
 import shutil
 import subprocess
 from collections.abc import Callable
@@ -42,7 +44,10 @@ Build = Callable[[str], Path]
 @pytest.fixture(scope="session")
 def build(tmp_path_factory: pytest.TempPathFactory) -> Build:
     """Builds the core, and the programs around it, in one of the ways, once; returns the folder."""
-    folder = tmp_path_factory.mktemp("driver")
+    # the processes of pytest-xdist share what one of them has built
+    folder = tmp_path_factory.getbasetemp()
+    folder = (folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder) / "core-builds"
+    folder.mkdir(exist_ok=True)
     compiler = shutil.which("gcc")
     if not compiler:
         pytest.skip("needs gcc")
@@ -50,13 +55,16 @@ def build(tmp_path_factory: pytest.TempPathFactory) -> Build:
     def build(way: str) -> Path:
         flags = [*COMMON, *BUILDS[way][0]]
         place = folder / way.replace(" ", "-")
-        if not place.exists():
-            place.mkdir()
-            core = [*flags, "-shared", "-fPIC", "-fvisibility=hidden", "-DPT_BUILDING_CORE"]
-            _compile([compiler, *core, *map(str, sorted(CORE.rglob("*.c")))], place / "libpyio_trace.so")
-            rest = [f"-L{place}", f"-Wl,-rpath,{place}", "-lpyio_trace"]
-            for program in ("driver", "forger"):
-                _compile([compiler, *flags, "-fPIC", str(ROOT / f"tests/csrc/{program}.c"), *rest], place / program)
+        place.mkdir(exist_ok=True)
+        with (place / "built").open("a+") as built:
+            fcntl.flock(built, fcntl.LOCK_EX)
+            if not built.tell():
+                core = [*flags, "-shared", "-fPIC", "-fvisibility=hidden", "-DPT_BUILDING_CORE"]
+                _compile([compiler, *core, *map(str, sorted(CORE.rglob("*.c")))], place / "libpyio_trace.so")
+                rest = [f"-L{place}", f"-Wl,-rpath,{place}", "-lpyio_trace"]
+                for program in ("driver", "forger"):
+                    _compile([compiler, *flags, "-fPIC", str(ROOT / f"tests/csrc/{program}.c"), *rest], place / program)
+                built.write("whole")
         return place
 
     return build
