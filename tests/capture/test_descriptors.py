@@ -200,6 +200,28 @@ def test_what_no_file_is_nobody_asks_the_kernel(program: Runner) -> None:
     assert {"pipe", "socket", "anon"} <= counters.keys()
 
 
+def test_marking_descriptors_to_be_closed_closes_none(program: Runner) -> None:
+    # GIVEN a file opened by a link's name, and a call that marks its descriptor to be closed at exec
+    text = """\
+    import ctypes, os
+    open("file", "w").write("0123456789")
+    os.symlink("file", "link")
+    fd = os.open("link", os.O_RDONLY)
+    os.read(fd, 3)
+    os.set_inheritable(fd, True)
+    if ctypes.CDLL(None).syscall and getattr(ctypes.CDLL(None), "close_range", None):
+        print(ctypes.CDLL(None).close_range(fd, fd, 4), os.get_inheritable(fd))
+    os.read(fd, 3)
+    """
+    # WHEN it is traced THEN it is the same descriptor afterwards
+    outcome = succeeded(program.traced(text))
+    if not outcome.stdout.startswith("0"):
+        pytest.skip("no close_range, or none with this flag")
+    assert outcome.stdout == "0 False\n"
+    rows = outcome.select(op="read", fd=lambda fd: fd > 2, path=program.folder / "link")
+    assert [(row["file_offset"], row["bytes_moved"]) for row in rows] == [(0, 3), (3, 3)]
+
+
 def test_failed_calls_have_their_errno(program: Runner, tmp_path: Path) -> None:
     # GIVEN calls that fail in different ways
     text = """\
