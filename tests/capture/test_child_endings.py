@@ -176,10 +176,13 @@ def test_exec_of_another_python_goes_on_in_the_same_log(program: Runner, data: P
            f"os.execv(sys.executable, [sys.executable, {str(other)!r}, sys.argv[1]])\n"  # fmt: skip
     # WHEN it is run traced
     outcome = succeeded(program.traced(text, data))
-    # THEN one process number has two entries, each with its reads
+    # THEN one process number has two entries, each with its reads; the second is no new run, and began by that exec
     entries = [entry for entry in outcome.processes if entry["pid"] == outcome.pid]
     assert [entry["ended"] for entry in entries] == ["exec", "exit 0"]
     assert entries[1]["parent"] == entries[0]["index"]
+    assert [entry["start"] for entry in entries] == ["top", "joined"]
+    [exec_row] = outcome.select(op="execve")
+    assert (entries[1]["started_by"], entries[1]["site"]) == (exec_row["id"], exec_row["site"])
     for entry in entries:
         assert len(outcome.select(process=entry["index"], op="pread", path=data)) == BLOCKS
     assert outcome.log.losses() == {}

@@ -1,5 +1,6 @@
 /* A program in C with the HDF5 library, without its headers: writes a data set and reads it.  hdf5 FILE [ANOTHER]
  * ANOTHER is written after the library was shut down and begun again. */
+#include <errno.h>
 #include <stdint.h>
 #include <stdio.h>
 
@@ -24,8 +25,10 @@ int main(int argc, char **argv)
     H5Fclose(file);
     file = H5Fopen(argv[1], 0, 0);
     set = H5Dopen2(file, "numbers", 0);
+    errno = 77;
     H5Dread(set, H5T_NATIVE_INT_g, 0, 0, 0, back);
-    printf("%d %d\n", back[0], H5Dclose(set));
+    int error = errno;
+    printf("%d %d %d\n", back[0], H5Dclose(set), error);
     if (argc == 2)
         return H5Fclose(file);
     H5Dopen2(file, "numbers", 0);
