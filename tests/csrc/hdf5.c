@@ -31,7 +31,7 @@ int main(int argc, char **argv)
     printf("%d %d %d\n", back[0], H5Dclose(set), error);
     if (argc == 2)
         return H5Fclose(file);
-    H5Dopen2(file, "numbers", 0);
+    H5Dread(H5Dopen2(file, "numbers", 0), H5T_NATIVE_INT_g, 0, 0, 0, back);
     H5close(); /* closes what is open; ids begin again */
     H5open();
     file = H5Fcreate(argv[2], 2, 0, 0);
