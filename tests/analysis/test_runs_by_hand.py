@@ -169,6 +169,21 @@ def test_failed_transfers_have_no_size(writer: LogWriter, tmp_path: Path) -> Non
     assert (file.reads, file.read) == (3, 5_000)
 
 
+def test_the_last_call_of_a_killed_process_does_not_last_until_the_log_is_read(tmp_path: Path) -> None:
+    # GIVEN a process that is gone, nobody knows since when, in the middle of a read, and another that ended at 9,000
+    boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    writer = LogWriter(host=os.uname().nodename, boot_id=boot)
+    process = writer.process(os.getpid(), start_time=1, begin=1_000)  # this number is another process's by now
+    desc = writer.desc(3, "/d/x", kind=1, dev=1, ino=1)
+    writer.thread(process, 100).record("PREAD", begin=2_000, state=layout.BEGUN, desc=desc, aux=3, offset=0, size=10)
+    writer.process(200, begin=1_000, end=9_000, end_kind=layout.END_EXIT)
+    # WHEN they are summed up THEN the read took until the last moment that the log has
+    log = opened(writer, tmp_path)
+    assert log.processes()["end_by"].to_pylist() == ["reader", "itself"]
+    [operation] = summarize(log).operations
+    assert operation.time == 7_000
+
+
 def test_twenty_of_the_calls_in_flight_are_named(writer: LogWriter, tmp_path: Path) -> None:
     process = writer.process(100, begin=1_000, end=9_000, end_kind=layout.END_SIGNAL, end_status=9)
     thread, desc = writer.thread(process, 100), writer.desc(3, "/d/x", kind=1, dev=1, ino=1)

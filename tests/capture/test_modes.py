@@ -150,6 +150,26 @@ def test_profile_has_the_sums_of_a_trace(program: Runner) -> None:
     assert len(profile.rows) < len(trace.rows)
 
 
+def test_profile_keeps_the_span_that_a_thread_was_started_in(program: Runner) -> None:
+    # GIVEN a thread that is started in a span and looks at files WHEN the program is run in the mode profile
+    text = """\
+        import os, threading
+        import pyio_trace
+        def look():
+            for _ in range(5):
+                os.stat("/etc")
+        with pyio_trace.span("outer"):
+            thread = threading.Thread(target=look)
+            thread.start()
+            thread.join()
+        """
+    profile = succeeded(program.traced(text, env={"PYIO_TRACE_MODE": "profile"}))
+    # THEN the sum of its calls is in the span, and says that the thread was handed it
+    (row,) = profile.select(op="stat", path="/etc")
+    assert (row["calls"], row["link"]) == (5, "context")
+    assert [one["op"] for one in profile.parents(row)] == ["outer"]
+
+
 def test_profile_has_what_darshan_counts(program: Runner) -> None:
     # GIVEN the same two runs
     trace = succeeded(program.traced(DETERMINISTIC, log="trace.pyio"))
