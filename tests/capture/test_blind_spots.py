@@ -592,6 +592,24 @@ def test_what_children_moved_is_not_their_parents(program: Runner, data: Path) -
     assert again.processes[0]["unseen_read"] < NOISE
 
 
+def test_a_forked_child_s_figures_are_exact(program: Runner, raw_calls: Path, data: Path) -> None:
+    """GIVEN forked children that read past libc, each another number of bytes, and nothing else WHEN traced THEN their
+    figures are those numbers: nothing of what the tracer itself reads is among them, and nothing is taken off twice."""
+    outcome = succeeded(program.traced(
+        RAW + f"""
+        fd = os.open(sys.argv[2], os.O_RDONLY)
+        for size in (0, 1, 5000):
+            if os.fork() == 0:
+                if size:
+                    raw({NUMBERS[0]}, fd, at, size, 0, 0, 0)
+                os._exit(0)
+            os.wait()
+        """,
+        raw_calls, data,
+    ))  # fmt: skip
+    assert [process["unseen_read"] for process in outcome.processes[1:]] == [0, 1, 5000]
+
+
 def test_a_child_that_is_first_looked_at_counts_once(program: Runner, raw_calls: Path, data: Path) -> None:
     """GIVEN a program that reads past libc, and looks at an ended child before it waits for it WHEN traced THEN what
     the child read is taken off the account once."""
