@@ -22,3 +22,14 @@ def test_the_four_most_common() -> None:
         sizes.add(np.full(count, size, np.int64))
     assert sizes.common() == [(4096, 5), (1 << 30, 4), (8, 3), (512, 2)]
     assert AccessSizes().common() == []
+
+
+def test_what_is_not_known_of_one_part_is_not_known_of_both() -> None:
+    # GIVEN sizes of single calls, and a sum of calls that met more sizes than it keeps
+    sizes, summed = AccessSizes(), AccessSizes()
+    sizes.add(np.array([8, 8], np.int64))
+    summed.add_sum({"0-100": 5}, {7: 2})
+    # WHEN they are added up THEN all are in the bins, and nobody knows the most common ones
+    sizes.update(summed)
+    assert sizes.bins()[0] == ("0-100", 7)
+    assert sizes.common() == []

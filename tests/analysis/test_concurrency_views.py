@@ -13,6 +13,7 @@ from pyio_trace.analysis.sums.event_counts import EventCounts
 from pyio_trace.analysis.sums.grouped_ranges import GroupedRanges
 from pyio_trace.join.sources.facade import Log
 from pyio_trace.join.sources.opening import open_log
+from pyio_trace.log import layout
 from tests.support.logwriter import LogWriter
 from tests.support.programs import Runner, succeeded
 from tests.support.smallrun import small_run
@@ -55,6 +56,22 @@ def test_what_is_hidden_behind_the_main_thread(log: Log) -> None:
     assert (row.hidden_ns, row.exposed_ns, row.wait_ns) == (20 * MS, 15 * MS, 10 * MS)
     assert (row.left_out_ns, view.left_out_ns) == (0, 0)
     assert row.hidden == pytest.approx(20 / 35) and (view.hidden_ns, view.exposed_ns) == (20 * MS, 15 * MS)
+
+
+def test_calls_that_have_no_times_of_their_own_are_not_hidden(tmp_path: Path) -> None:
+    # GIVEN a call of a thread, and a run of calls within 20 ms of which the log has one row and their 2 ms
+    writer = LogWriter()
+    process = writer.process(100, begin=0, end=60 * MS)
+    desc = writer.desc(3, "/d/data", kind=1, dev=1, ino=11)
+    other = writer.thread(process, 101)
+    other.record("PREAD", begin=10 * MS, duration=10 * MS, desc=desc, aux=3, offset=0, size=5, result=5)
+    other.record("FGETC", begin=30 * MS, duration=2 * MS, flags=layout.COALESCED, desc=desc, aux=9, offset=20 * MS,
+                 result=9)  # fmt: skip
+    log = open_log(writer.save(tmp_path / "run.pyio"))
+    # WHEN overlap and concurrency are asked for THEN it is left out, and they say so
+    overlap, concurrency = result(log, "overlap"), result(log, "concurrency")
+    assert (overlap.io_ns, overlap.hidden_ns, overlap.unplaced_ns) == (10 * MS, 10 * MS, 2 * MS)
+    assert (concurrency.busy_ns, concurrency.unplaced_ns) == (10 * MS, 2 * MS)
 
 
 def test_overlap_says_what_it_forgot(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -140,6 +157,20 @@ def test_files_of_several_processes(program: Runner) -> None:
     # the first one touched 0 to 1000, the other 500 to 800 and 900 to 2900; all of what is common was written
     assert (row.common_bytes, row.conflict_bytes) == (300 + 100, 300 + 100)
     assert row.bytes_ratio == pytest.approx(2300 / 1700) and f"({outcome.stdout.strip()})" in row.most
+
+
+def test_who_copies_from_a_file_reads_it(tmp_path: Path) -> None:
+    # GIVEN a process that copies from a file to one of its own, and another that reads the same bytes
+    writer = LogWriter()
+    first, second = (writer.process(pid, begin=0, end=60 * MS) for pid in (100, 200))
+    source, target = (writer.desc(3 + n, f"/d/{n}", kind=1, dev=1, ino=n + 1) for n in range(2))
+    copied = {"offset": 0, "size": 30, "result": 30}
+    writer.thread(first, 100).record("SENDFILE", begin=10 * MS, desc=source, aux=target, **copied)
+    writer.thread(second, 200).record("PREAD", begin=20 * MS, desc=source, aux=3, **copied)
+    # WHEN shared files are asked for THEN nobody writes it, and there is no conflict
+    (row,) = result(open_log(writer.save(tmp_path / "run.pyio")), "shared_files").rows
+    assert (row.path, row.readers, row.writers, row.read_bytes, row.written_bytes) == ("/d/0", 2, 0, 60, 0)
+    assert (row.common_bytes, row.conflict_bytes) == (30, 0)
 
 
 @pytest.mark.parametrize(("most", "known"), [(4, (400, None)), (1, (None, None))])

@@ -251,6 +251,21 @@ def test_times_lie_within_the_run_and_do_not_overlap(program: Runner) -> None:
     assert record["POSIX_F_MAX_READ_TIME"] == max(reads) / 1e9
 
 
+def test_timers_that_calls_add_to(tmp_path: Path) -> None:
+    # GIVEN one call of each kind, one after the other, each of another length
+    writer = LogWriter()
+    thread = writer.thread(writer.process(100), 100)
+    desc = writer.desc(3, "/d/x", kind=1, dev=1, ino=1)
+    calls = {"PREAD": 1_000, "PWRITE": 20_000, "FSYNC": 300_000, "FDATASYNC": 4_000_000, "LSEEK": 50_000_000}
+    for number, (op, duration) in enumerate(calls.items()):
+        begin = 2_000 + number * 1_000_000_000
+        thread.record(op, begin=begin, duration=duration, desc=desc, aux=3, offset=0, size=5, result=5)
+    # WHEN they are counted THEN syncs are written for, and seeks are metadata
+    (record,) = counters(open_log(writer.save(tmp_path / "run.pyio")))
+    times = [record[f"POSIX_F_{name}_TIME"] for name in ("READ", "WRITE", "META")]
+    assert times == [pytest.approx(time) for time in (0.000_001, 0.004_32, 0.05)]
+
+
 def test_sums_have_the_counters_of_rows(program: Runner) -> None:
     # GIVEN the same program in both modes
     rows = succeeded(program.traced(AT_RANDOM, 3, log="trace.pyio"))

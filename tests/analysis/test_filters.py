@@ -80,3 +80,15 @@ def test_columns_that_there_are_not() -> None:
     check_columns(["path", "duration"])
     with pytest.raises(ConfigError, match="no column 'durations'"):
         check_columns(["path", "durations"])
+
+
+@pytest.mark.parametrize(("word", "pids"), [("1", {1}), ("0", {1}), ("100", {100}), ("2", {200})])
+def test_a_number_is_a_pid_before_it_is_an_index(tmp_path: Path, word: str, pids: set[int]) -> None:
+    # GIVEN processes of which one has a pid that is another one's index WHEN a number is chosen THEN it is one process
+    writer = LogWriter()
+    desc = writer.desc(3, "/d/x", dev=1, ino=1)
+    for pid in (1, 100, 200):
+        thread = writer.thread(writer.process(pid, begin=1_000, end=9_000), pid)
+        thread.record("PREAD", begin=2_000, desc=desc, aux=3, offset=0, size=1, result=1)
+    log = restrict(open_log(writer.save(tmp_path / "run.pyio")), Filter(processes=[word]))
+    assert set(log.operations(["pid"])["pid"].to_pylist()) == pids

@@ -67,6 +67,23 @@ def test_calls_by_path_and_line(program: Runner) -> None:
     assert 0 <= opened.first_ns < opened.last_ns
 
 
+def test_closing_a_file_is_not_between_two_looks_at_it(program: Runner) -> None:
+    # GIVEN a file that is looked at, closed, looked at again, closed once more, and opened
+    text = """\
+        import os
+        one, two = (os.open("data", os.O_RDWR | os.O_CREAT) for _ in range(2))
+        os.stat("data")
+        os.close(one)
+        os.stat("data")                                         # 5: again
+        os.close(two)
+        os.open("data", os.O_RDONLY)                            # 7: after asking
+        """
+    # WHEN its metadata calls are summed THEN the closings change nothing
+    found = metadata(succeeded(program.traced(text)))
+    assert row(found, 5, "stat").again == 1
+    assert row(found, 7, "open").checked == 1
+
+
 def test_sums_by_line_and_by_path(program: Runner) -> None:
     outcome = succeeded(program.traced(PROGRAM))
     found = metadata(outcome)

@@ -14,9 +14,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from pyio_trace.analysis.calls.call_order import PendingCalls
 from pyio_trace.analysis.reducer import found, scan
+from pyio_trace.analysis.reducers.accesses import AccessesByLine
+from pyio_trace.analysis.scan import parallel_scan
 from pyio_trace.analysis.scan.filters import Filter, restrict
-from pyio_trace.analysis.scan.parallel_scan import run_task, scan_with
+from pyio_trace.analysis.scan.parallel_scan import Address, Task, run_task, scan_with
 from pyio_trace.analysis.scan.workers import Workers, dask_cluster, local_processes
 from pyio_trace.analysis.summary.summarize import summarize
 from pyio_trace.analysis.summary.summary_rows import SummaryReader
@@ -24,11 +27,14 @@ from pyio_trace.analysis.summary.summary_sums import SummarySums
 from pyio_trace.analysis.summary.summary_times import SummaryTimes
 from pyio_trace.analysis.sums.intervals import Horizon
 from pyio_trace.analysis.tables.groups import by_file, by_stack
+from pyio_trace.analysis.view_sums import access_sums
 from pyio_trace.cli.main import main
 from pyio_trace.errors import ConfigError, LogError
+from pyio_trace.join.pack import packer
 from pyio_trace.join.sources.facade import Log
 from pyio_trace.join.sources.opening import open_log
 from tests.support.busy_run import busy_logs, cluster_of_two
+from tests.support.logwriter import LogWriter
 from tests.support.programs import Runner, succeeded
 from tests.support.results import plain
 
@@ -264,9 +270,27 @@ def test_an_address_that_is_none(logs: dict[str, Path], address: str) -> None:
     assert done.stderr.startswith("pyio-trace: no Dask scheduler at ") and done.stderr.count("\n") == 1
 
 
-def test_a_task_opens_its_log_once(logs: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
-    from pyio_trace.analysis.scan import parallel_scan
+def test_tasks_do_not_judge_the_order_of_their_first_calls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # GIVEN 400 reads one after the other, in many row groups, and so little room that calls are counted at each batch
+    writer = LogWriter()
+    thread, desc = writer.thread(writer.process(100), 100), writer.desc(3, "/d/x", dev=1, ino=1)
+    for number in range(400):
+        begin = 2_000 + 100 * number
+        thread.record("PREAD", begin=begin, desc=desc, aux=3, offset=10 * number, size=10, result=10)
+    monkeypatch.setattr(packer, "_ROW_GROUP", 16)
+    packer.pack(writer.save(tmp_path / "run.pyio"), tmp_path / "run.parquet")
+    monkeypatch.setattr(access_sums, "PENDING", 20)
+    monkeypatch.setattr(PendingCalls, "CHUNK", 1)
+    log, reducer = open_log(tmp_path / "run.parquet"), AccessesByLine()
+    (last,) = log.divisions()
+    address = Address(str(tmp_path / "run.parquet"), parallel_scan._runs(log), log.rows(), None)
+    # WHEN two tasks read a half each THEN the second one's first read follows the first one's last
+    parts = [run_task(Task(address, [reducer], within))[0] for within in ((0, last // 2), (last // 2, last))]
+    (row,) = reducer.finish(reducer.combine(*parts), log).rows
+    assert (last, row.calls, row.first, row.consecutive) == (25, 400, 1, 399)
 
+
+def test_a_task_opens_its_log_once(logs: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
     class Here:
         """An executor that runs everything in this thread."""
 

@@ -169,6 +169,45 @@ def test_failed_transfers_have_no_size(writer: LogWriter, tmp_path: Path) -> Non
     assert (file.reads, file.read) == (3, 5_000)
 
 
+def test_a_file_has_its_name_whatever_used_it_last(writer: LogWriter, tmp_path: Path) -> None:
+    # GIVEN a file that is read by its name, and then by a descriptor whose name the log does not have
+    thread = writer.thread(writer.process(100), 100)
+    pread(thread, 2_000, 10, writer.desc(3, "/d/x", kind=1, dev=1, ino=1))
+    pread(thread, 3_000, 10, writer.desc(4, 0, kind=1, dev=1, ino=1))
+    # WHEN calls are summed up by file THEN it is one file, with that name
+    [file] = by_file(opened(writer, tmp_path)).to_pylist()
+    assert (file["path"], file["reads"]) == ("/d/x", 2)
+
+
+def test_a_file_that_was_renamed_twice_has_its_last_name(writer: LogWriter, tmp_path: Path) -> None:
+    # GIVEN a file that is read, and renamed twice since; the name in between was another file's before
+    thread = writer.thread(writer.process(100), 100)
+    second, first, third = (writer.string(f"/d/{name}") for name in ("second", "first", "third"))
+    pread(thread, 1_500, 20, writer.desc(3, second, kind=1, dev=1, ino=9))
+    thread.record("UNLINK", begin=1_600, desc=second)
+    pread(thread, 2_000, 10, writer.desc(3, first, kind=1, dev=1, ino=1))
+    thread.record("RENAME", begin=3_000, desc=first, aux=second)
+    thread.record("RENAME", begin=4_000, desc=second, aux=third)
+    # WHEN calls are summed up by file THEN its name is the one that it has now
+    files = by_file(opened(writer, tmp_path)).to_pylist()
+    assert {file["path"] for file in files if file["reads"]} == {"/d/second", "/d/third"}
+
+
+def test_the_last_call_of_a_killed_process_does_not_last_until_the_log_is_read(tmp_path: Path) -> None:
+    # GIVEN a process that is gone, nobody knows since when, in the middle of a read, and another that ended at 9,000
+    boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    writer = LogWriter(host=os.uname().nodename, boot_id=boot)
+    process = writer.process(os.getpid(), start_time=1, begin=1_000)  # this number is another process's by now
+    desc = writer.desc(3, "/d/x", kind=1, dev=1, ino=1)
+    writer.thread(process, 100).record("PREAD", begin=2_000, state=layout.BEGUN, desc=desc, aux=3, offset=0, size=10)
+    writer.process(200, begin=1_000, end=9_000, end_kind=layout.END_EXIT)
+    # WHEN they are summed up THEN the read took until the last moment that the log has
+    log = opened(writer, tmp_path)
+    assert log.processes()["end_by"].to_pylist() == ["reader", "itself"]
+    [operation] = summarize(log).operations
+    assert operation.time == 7_000
+
+
 def test_twenty_of_the_calls_in_flight_are_named(writer: LogWriter, tmp_path: Path) -> None:
     process = writer.process(100, begin=1_000, end=9_000, end_kind=layout.END_SIGNAL, end_status=9)
     thread, desc = writer.thread(process, 100), writer.desc(3, "/d/x", kind=1, dev=1, ino=1)

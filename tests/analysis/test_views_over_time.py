@@ -68,6 +68,34 @@ def test_phases_between_gaps(log: Log) -> None:
     assert found.width_ns <= 350 * MS / 128
 
 
+def test_phases_of_one_kind_with_a_pause_between_them(tmp_path: Path) -> None:
+    # GIVEN reads from 0 to 40 ms and from 300 to 350 ms
+    writer = LogWriter()
+    thread = writer.thread(writer.process(100, begin=0, end=400 * MS), 100)
+    desc = writer.desc(3, "/d/data", kind=1, dev=1, ino=11)
+    for begin, duration in ((0, 40), (300, 50)):
+        thread.record("PREAD", begin=begin * MS, duration=duration * MS, desc=desc, aux=3, offset=0, size=9, result=9)
+    # WHEN phases are asked for THEN these are two
+    found = result(open_log(writer.save(tmp_path / "run.pyio")), PhasesOfRun())
+    assert [(phase.kind, phase.io_ns) for phase in found.rows] == [("read", 40 * MS), ("read", 50 * MS)]
+    assert abs(found.rows[1].gap_ns - 260 * MS) <= 2 * found.width_ns
+
+
+def test_ranks_are_compared_whatever_they_are_called(tmp_path: Path) -> None:
+    # GIVEN two ranks that gave themselves names of their own
+    writer = LogWriter()
+    desc = writer.desc(3, "/d/data", kind=1, dev=1, ino=11)
+    for rank, name in enumerate(("reader.py", "writer.py")):
+        process = writer.process(100 + rank, begin=0, end=400 * MS, global_rank=rank + 1, world_size=2,
+                                 kind=writer.string("script"), name=writer.string(name))  # fmt: skip
+        writer.thread(process, 100 + rank).record(
+            "PREAD", begin=10 * MS, duration=(1 + rank) * MS, desc=desc, aux=3, offset=0, size=9, result=9
+        )
+    # WHEN imbalance is asked for THEN they are of one kind
+    found = result(open_log(writer.save(tmp_path / "run.pyio")), ImbalanceOfKinds())
+    assert [(row.kind, row.processes, row.largest_ns) for row in found.rows] == [("ranks", 2, 2 * MS)]
+
+
 def test_imbalance_of_processes(log: Log) -> None:
     found = result(log, ImbalanceOfKinds())
     assert isinstance(found, Imbalance)
@@ -90,6 +118,20 @@ def test_bins_add_up(log: Log) -> None:
     assert all(row.io_ns <= found.width_ns for row in found.rows)  # nothing overlaps here
     few = result(log, ByTime(bins=4))
     assert len(few.rows) <= 4 and sum(row.io_ns for row in few.rows) == 170 * MS
+
+
+def test_metadata_over_time(tmp_path: Path) -> None:
+    # GIVEN calls that open, look at, seek in, read and close a file
+    writer = LogWriter()
+    thread = writer.thread(writer.process(100, begin=0, end=400 * MS), 100)
+    desc = writer.desc(3, "/d/data", kind=1, dev=1, ino=11)
+    thread.record("OPEN", begin=10 * MS, desc=writer.string("/d/data"), aux=0, offset=desc, result=3)
+    for number, op in enumerate(("FSTAT", "LSEEK", "READ", "CLOSE")):
+        thread.record(op, begin=(20 + number) * MS, desc=desc, aux=3, offset=-1 if op == "READ" else 0)
+    # WHEN sums over time are asked for THEN all but the read are metadata
+    found = result(open_log(writer.save(tmp_path / "run.pyio")), ByTime())
+    assert sum(row.calls for row in found.rows) == 5
+    assert sum(row.metadata for row in found.rows) == 4
 
 
 def test_heat_map_by_process(log: Log) -> None:
@@ -129,6 +171,18 @@ def test_time_in_bins_is_that_of_brute_force() -> None:
     found = whole.columns()
     rows = zip(*(found[name].tolist() for name in ("bin", "key", "time", "calls")), strict=True)
     assert {(at, which): [time, calls] for at, which, time, calls in rows} == expected
+
+
+def test_wider_bins_still_say_what_was_dropped() -> None:
+    # GIVEN room for four sums, and ten keys WHEN they have been added up, and a late call makes the bins wider
+    part = TimeBins(("key",), ("calls",), bins=4, most=4)
+    keys = np.arange(10)
+    part.add({"key": keys}, keys, keys + 1, {"calls": np.ones(10, np.int64)})
+    part.columns()
+    dropped = part.dropped
+    part.add({"key": keys[:1]}, keys[:1] + 5000, keys[:1] + 5001, {"calls": keys[:1]})
+    # THEN what was dropped is still dropped
+    assert part.dropped >= dropped > 0
 
 
 def test_one_process_does_all(program: Runner) -> None:

@@ -96,6 +96,9 @@ def test_bytes_of_raw_system_calls(program: Runner, raw_calls: Path, data: Path)
             for _ in range(10):
                 os.pread(fd, 200_000, 0); os.pwrite(out, bytes(100_000), 0)
         os.sendfile(out, fd, 0, 300_000)
+        for given in ({{}}, {{"offset_dst": 0}}):
+            os.write(w, bytes(30_000))
+            os.splice(r, out, 30_000, **given)           # seen, and not counted by the kernel
         print(json.dumps(done))
         """,
         raw_calls, data,
@@ -110,6 +113,23 @@ def test_bytes_of_raw_system_calls(program: Runner, raw_calls: Path, data: Path)
     assert (losses["unseen_read"], losses["unseen_written"]) == (process["unseen_read"], written)
     assert losses["raw_call_libraries"] == [str(raw_calls)]
     assert f"1 library has system-call instructions: {raw_calls}" in unseen_lines(summarize(outcome.log))
+
+
+def test_a_command_line_that_is_cut_costs_no_figure(program: Runner, raw_calls: Path, data: Path) -> None:
+    """GIVEN a program whose command line does not fit into the log WHEN traced THEN it ends with what fits, and the
+    figures that are stored behind it are there."""
+    text = (
+        RAW
+        + f"""
+        fd = os.open(sys.argv[2], os.O_RDONLY)
+        while raw({NUMBERS[0]}, fd, at, 100_000, 0, 0, 0) > 0:
+            pass
+        """
+    )
+    for length in (1000, 3000):
+        process = only(succeeded(program.traced(text, raw_calls, data, "y" * 3000, "z" * length)))
+        assert near(process["unseen_read"], 1000 * PAGE)
+        assert process["argv"][-1] == "y" * len(process["argv"][-1]) and len("".join(process["argv"])) < 2048
 
 
 def test_which_code_makes_system_calls(raw_calls: Path, tmp_path: Path) -> None:
@@ -568,6 +588,44 @@ def test_what_children_moved_is_not_their_parents(program: Runner, data: Path) -
     assert outcome.processes[-1]["unseen_read"] is None  # killed
     again = succeeded(program.traced(text, data, "system", log="again.pyio"))
     assert again.processes[0]["unseen_read"] < NOISE
+
+
+def test_a_forked_child_s_figures_are_exact(program: Runner, raw_calls: Path, data: Path) -> None:
+    """GIVEN forked children that read past libc, each another number of bytes, and nothing else WHEN traced THEN their
+    figures are those numbers: nothing of what the tracer itself reads is among them, and nothing is taken off twice."""
+    outcome = succeeded(program.traced(
+        RAW + f"""
+        fd = os.open(sys.argv[2], os.O_RDONLY)
+        for size in (0, 1, 5000):
+            if os.fork() == 0:
+                if size:
+                    raw({NUMBERS[0]}, fd, at, size, 0, 0, 0)
+                os._exit(0)
+            os.wait()
+        """,
+        raw_calls, data,
+    ))  # fmt: skip
+    assert [process["unseen_read"] for process in outcome.processes[1:]] == [0, 1, 5000]
+
+
+def test_a_child_that_is_first_looked_at_counts_once(program: Runner, raw_calls: Path, data: Path) -> None:
+    """GIVEN a program that reads past libc, and looks at an ended child before it waits for it WHEN traced THEN what
+    the child read is taken off the account once."""
+    outcome = succeeded(program.traced(
+        RAW + f"""
+        fd = os.open(sys.argv[2], os.O_RDONLY)
+        if (child := os.fork()) == 0:
+            os.pread(fd, 1 << 22, 0)
+            os._exit(0)
+        for _ in range(3):
+            os.waitid(os.P_PID, child, os.WEXITED | os.WNOWAIT)
+        os.waitpid(child, 0)
+        while raw({NUMBERS[0]}, fd, at, 100_000, 0, 0, 0) > 0:
+            pass
+        """,
+        raw_calls, data,
+    ))  # fmt: skip
+    assert near(outcome.processes[0]["unseen_read"], 1000 * PAGE)
 
 
 def test_memory_that_processes_share_is_no_file(program: Runner) -> None:

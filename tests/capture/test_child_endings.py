@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import signal
+import subprocess
 import sys
 from pathlib import Path
 
@@ -94,6 +96,69 @@ read(os.open(sys.argv[1], os.O_RDONLY))
     assert seen == (ENDINGS[ending][1][0] if known else "lost (killed or crashed; not seen)")
 
 
+NO_FORKS = """
+#define _GNU_SOURCE
+#include <errno.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sched.h>
+#include <stddef.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+int fail_forks(void)
+{
+    struct sock_filter code[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_clone, 0, 3),
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args[0])),
+        BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, CLONE_VM, 1, 0),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EAGAIN),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    struct sock_fprog program = {sizeof code / sizeof *code, code};
+    return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program);
+}
+"""
+
+
+def test_a_fork_that_fails_leaves_nothing_to_wait_for(program: Runner, tmp_path: Path) -> None:
+    # GIVEN a program whose forks fail
+    source, library = program.write(NO_FORKS, "forks.c"), tmp_path / "forks.so"
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", library, source], check=True)
+    text = f"""\
+    import ctypes, os
+    print(ctypes.CDLL({str(library)!r}).fail_forks())
+    for _ in range(3):
+        try:
+            os.fork()
+        except OSError as error:
+            print(error.errno)
+    """
+    # WHEN it is run traced THEN nobody takes the run for one that goes on: its log is cut to what is used
+    outcome = succeeded(program.traced(text))
+    assert outcome.stdout.split() == ["0", *[str(errno.EAGAIN)] * 3]
+    assert [row["errno"] for row in outcome.select(op="fork")] == [errno.EAGAIN] * 3
+    assert outcome.path.stat().st_size < 4 << 20
+
+
+def test_what_was_not_flushed_to_a_command(program: Runner) -> None:
+    # GIVEN a program that ends with a helper that lives until a pipe is closed, and with text for a command in a buffer
+    text = """\
+    import ctypes, os
+    libc = ctypes.CDLL(None)
+    libc.popen.restype = ctypes.c_void_p
+    libc.fputs(b"said\\n", ctypes.c_void_p(libc.popen(b"cat", b"w")))
+    end, told = os.pipe()
+    if os.fork() == 0:
+        os.close(told)
+        os.read(end, 1)
+        os._exit(0)
+    """
+    # WHEN it is run traced THEN the command gets the text, as it does untraced
+    outcome = succeeded(alike(program.traced(text), program.bare(text)))
+    assert outcome.stdout == "said\n"
+
+
 def test_top_process_becomes_another_program(program: Runner, data: Path) -> None:
     # GIVEN a program that reads, then execs /bin/true
     text = f"import os, sys\n{READS}\nread(os.open(sys.argv[1], os.O_RDONLY))\nos.execv('/bin/true', ['true'])\n"
@@ -111,10 +176,13 @@ def test_exec_of_another_python_goes_on_in_the_same_log(program: Runner, data: P
            f"os.execv(sys.executable, [sys.executable, {str(other)!r}, sys.argv[1]])\n"  # fmt: skip
     # WHEN it is run traced
     outcome = succeeded(program.traced(text, data))
-    # THEN one process number has two entries, each with its reads
+    # THEN one process number has two entries, each with its reads; the second is no new run, and began by that exec
     entries = [entry for entry in outcome.processes if entry["pid"] == outcome.pid]
     assert [entry["ended"] for entry in entries] == ["exec", "exit 0"]
     assert entries[1]["parent"] == entries[0]["index"]
+    assert [entry["start"] for entry in entries] == ["top", "joined"]
+    [exec_row] = outcome.select(op="execve")
+    assert (entries[1]["started_by"], entries[1]["site"]) == (exec_row["id"], exec_row["site"])
     for entry in entries:
         assert len(outcome.select(process=entry["index"], op="pread", path=data)) == BLOCKS
     assert outcome.log.losses() == {}

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import re
 import shutil
@@ -198,6 +199,24 @@ def test_what_no_file_is_nobody_asks_the_kernel(program: Runner) -> None:
     # THEN what went through them is counted as what they are
     counters = {row["kind"]: row for row in outcome.log.counters().to_pylist() if row["why"] == "excluded"}
     assert {"pipe", "socket", "anon"} <= counters.keys()
+
+
+def test_marking_descriptors_to_be_closed_closes_none(program: Runner) -> None:
+    # GIVEN a file opened by a link's name, and a call that only marks its descriptor to be closed at exec
+    if not hasattr(ctypes.CDLL(None), "close_range"):
+        pytest.skip("a libc without close_range")
+    text = """\
+    import ctypes, os
+    open("file", "w").write("0123456789")
+    os.symlink("file", "link")
+    fd = os.open("link", os.O_RDONLY)
+    os.read(fd, 3)
+    ctypes.CDLL(None).close_range(fd, fd, 4)
+    os.read(fd, 3)
+    """
+    # WHEN it is traced THEN it is the same descriptor afterwards
+    rows = succeeded(program.traced(text)).select(op="read", path=program.folder / "link")
+    assert [(row["file_offset"], row["bytes_moved"]) for row in rows] == [(0, 3), (3, 3)]
 
 
 def test_failed_calls_have_their_errno(program: Runner, tmp_path: Path) -> None:

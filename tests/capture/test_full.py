@@ -362,6 +362,25 @@ def test_max_log_size(program: Runner, data: Path, size: str) -> None:
     assert outcome.path.stat().st_size <= int(size[:-1]) << 10
 
 
+def test_a_file_first_met_when_the_log_is_full(program: Runner, data: Path, tmp_path: Path) -> None:
+    # GIVEN a program that goes on to another file when its log has no room for records
+    (tmp_path / "later").write_bytes(data.read_bytes())
+    text = """\
+    import os, sys
+    first, later = (os.open(name, os.O_RDONLY) for name in (sys.argv[1], "later"))
+    for n in range(40_000):
+        os.pread(first, 10, n)
+    for n in range(1000):
+        os.pread(later, 10, n)
+    """
+    # WHEN it is run traced
+    outcome = succeeded(program.traced(text, data, env={"PYIO_TRACE_MAX_LOG_SIZE": "1M"}))
+    # THEN room was kept for sums: each call is that of its file
+    assert outcome.log.losses()["operations_counted_only"] > 1000
+    for path, calls in ((data, 40_000), (tmp_path / "later", 1000)):
+        assert sum(row["calls"] for row in outcome.select(op="pread", path=path)) == calls
+
+
 def test_children_of_a_full_log(program: Runner, data: Path) -> None:
     # GIVEN a log that is full before the children are started: forked, spawned, and other Pythons
     lines = "import os, sys\nfd = os.open(sys.argv[1], 0)\nfor n in range(100):\n    os.pread(fd, 10, n)\n"

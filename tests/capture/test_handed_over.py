@@ -180,6 +180,27 @@ def test_runs_of_small_calls_end_with_their_submitter(program: Runner, tmp_path:
     assert calls == {"# first": 60, "# second": 60}
 
 
+def test_small_calls_of_callbacks_are_their_submitters(program: Runner, tmp_path: Path) -> None:
+    # GIVEN two lines that submit callbacks, which are in no span of their own, and read a line of one file each
+    (tmp_path / "text").write_text("line\n" * 1000)
+    text = prelude("asyncio") + (
+        "done, file = threading.Event(), open('text')\n"
+        "for _ in range(3):\n"
+        "    for _ in range(20): loop.call_soon_threadsafe(file.readline)  # first\n"
+        "    for _ in range(20): loop.call_soon_threadsafe(file.readline)  # second\n"
+        "loop.call_soon_threadsafe(done.set)\n"
+        "done.wait()\n"
+        "stop()\n"
+    )
+    # WHEN it is run traced THEN either line has all its calls
+    outcome = succeeded(program.traced(text))
+    calls = {line_of(text, "# first"): 0, line_of(text, "# second"): 0}
+    for row in outcome.select(op="TextIOWrapper.readline"):
+        assert row["parent"] is None and row["submitted"]
+        calls[int(row["site"].rsplit(":", 2)[1])] += row["calls"]
+    assert list(calls.values()) == [60, 60]
+
+
 def test_work_that_submits_itself_does_not_grow_the_log(program: Runner) -> None:
     # GIVEN a callback that gives itself to its loop, and work that hands itself from pool to loop and back, many times
     text = prelude("asyncio") + (

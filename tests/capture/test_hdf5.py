@@ -323,8 +323,9 @@ def _objects(report: object) -> list[dict[str, Any]]:
     return [one for value in report for one in _objects(value)] if isinstance(report, list) else []
 
 
-def test_a_program_in_c_that_binds_late(program: Runner, tmp_path: Path) -> None:
-    # GIVEN a C program whose slots are bound at the first call
+@pytest.fixture
+def in_c(tmp_path: Path) -> Path:
+    """tests/csrc/hdf5.c with h5py's library; its slots are bound at the first call."""
     folder = Path(h5py.__file__).parent.parent / "h5py.libs"
     libraries = sorted(folder.glob("libhdf5-*"))
     if not libraries or shutil.which("cc") is None:
@@ -335,16 +336,29 @@ def test_a_program_in_c_that_binds_late(program: Runner, tmp_path: Path) -> None
     done = subprocess.run(list(map(str, words)), capture_output=True, text=True)
     if done.returncode:
         pytest.skip(f"h5py's library cannot be linked with: {done.stderr}")
-    # WHEN a Python program starts it with --follow=all
-    text = f"import subprocess; print(subprocess.check_output([{str(binary)!r}, 'c.h5'], text=True))"
+    return binary
+
+
+def test_a_program_in_c_that_binds_late(program: Runner, in_c: Path) -> None:
+    # GIVEN a C program WHEN a Python program starts it with --follow=all
+    text = f"import subprocess; print(subprocess.check_output([{str(in_c)!r}, 'c.h5'], text=True))"
     outcome = succeeded(program.traced(text, env={"PYIO_TRACE_FOLLOW": "all"}))
-    # THEN its calls are there
-    assert outcome.stdout.split() == ["7", "0"]
+    # THEN its calls are there, and errno is as it was before them
+    assert outcome.stdout.split() == program.bare(text).stdout.split() == ["7", "0", "77"]
     ops = [row["op"] for row in of_hdf5(outcome)]
     writing = ["H5Fcreate", "H5Dcreate", "H5Dwrite", "H5Dclose", "H5Fclose"]
     assert ops == writing + ["H5Fopen", "H5Dopen", "H5Dread", "H5Dclose", "H5Fclose"]
     [read] = of_hdf5(outcome, op="H5Dread")
     assert (read["bytes_moved"], detail(read)) == (4000, {"dataset": "/numbers", "elements": 1000})
+
+
+def test_a_library_that_begins_again(program: Runner, in_c: Path) -> None:
+    # GIVEN a C program that shuts the library down with a data set open, and goes on with another of the same id
+    text = f"import subprocess; subprocess.run([{str(in_c)!r}, 'c.h5', 'other.h5'], check=True)"
+    # WHEN it is traced THEN each has its own name
+    outcome = succeeded(program.traced(text, env={"PYIO_TRACE_FOLLOW": "all"}))
+    written = [(Path(row["path"]).name, detail(row)["dataset"]) for row in of_hdf5(outcome, op="H5Dwrite")]
+    assert written == [("c.h5", "/numbers"), ("other.h5", "/others")]
 
 
 # ---- nothing is noticed

@@ -150,6 +150,26 @@ def test_profile_has_the_sums_of_a_trace(program: Runner) -> None:
     assert len(profile.rows) < len(trace.rows)
 
 
+def test_profile_keeps_the_span_that_a_thread_was_started_in(program: Runner) -> None:
+    # GIVEN a thread that is started in a span and looks at files WHEN the program is run in the mode profile
+    text = """\
+        import os, threading
+        import pyio_trace
+        def look():
+            for _ in range(5):
+                os.stat("/etc")
+        with pyio_trace.span("outer"):
+            thread = threading.Thread(target=look)
+            thread.start()
+            thread.join()
+        """
+    profile = succeeded(program.traced(text, env={"PYIO_TRACE_MODE": "profile"}))
+    # THEN the sum of its calls is in the span, and says that the thread was handed it
+    (row,) = profile.select(op="stat", path="/etc")
+    assert (row["calls"], row["link"]) == (5, "context")
+    assert [one["op"] for one in profile.parents(row)] == ["outer"]
+
+
 def test_profile_has_what_darshan_counts(program: Runner) -> None:
     # GIVEN the same two runs
     trace = succeeded(program.traced(DETERMINISTIC, log="trace.pyio"))
@@ -458,6 +478,37 @@ def test_ring_used_by_many_processes_some_of_which_are_killed(program: Runner, d
     assert latest and {row["bytes_moved"] for row in latest} == {5}
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
+def test_ring_of_processes_of_two_users(program: Runner, data: Path) -> None:
+    # GIVEN a child in the middle of its chunk, and a parent that has become another user, whom it may not signal
+    text = """\
+    import os, sys
+    fd = os.open(sys.argv[1], os.O_RDONLY)
+    ready, go = os.pipe(), os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.pread(fd, 3, 0)
+        os.write(ready[1], b"x")
+        os.read(go[0], 1)
+        for n in range(1, 5):
+            os.pread(fd, 3, n)
+        os._exit(0)
+    os.read(ready[0], 1)
+    os.setresuid(65534, 65534, 65534)
+    for n in range(100_000):
+        os.pread(fd, 4, n)
+    os.write(go[1], b"x")
+    os.waitpid(child, 0)
+    print(child)
+    """
+    env = {"PYIO_TRACE_MODE": "ring", "PYIO_TRACE_RING_SIZE": "1M"}
+    # WHEN the parent goes round the ring THEN the child's chunk is left to it
+    outcome = succeeded(program.traced(text, data, env=env))
+    made = [row for row in outcome.select(op="pread", path=data) if row["bytes_moved"] == 3]
+    assert [row["file_offset"] for row in made] == [0, 1, 2, 3, 4]
+    assert {row["pid"] for row in made} == {int(outcome.stdout)}
+
+
 def test_dump_at_a_signal_and_from_code(program: Runner, data: Path) -> None:
     # GIVEN a ring, and a program that asks for dumps by a signal and by a call
     text = """\
@@ -541,6 +592,25 @@ def test_offsets_after_suppressed_calls(program: Runner) -> None:
     """
     rows = succeeded(program.traced(text)).select(op="read", path=program.folder / "data.bin")
     assert [row["file_offset"] for row in rows] == [0, 17, 34, 51, 68]
+
+
+def test_offsets_after_suppressed_copies(program: Runner) -> None:
+    # GIVEN reads of one descriptor and writes to another, between suppressed copies from the one to the other
+    text = """\
+    import os, pyio_trace
+    open("in.bin", "wb").write(bytes(1000))
+    fd, out = os.open("in.bin", os.O_RDONLY), os.open("out.bin", os.O_CREAT | os.O_WRONLY)
+    for n in range(3):
+        os.read(fd, 10)
+        os.write(out, b"x")
+        with pyio_trace.suppress():
+            os.sendfile(out, fd, None, 7)
+    """
+    # WHEN traced THEN both have the right offsets
+    outcome = succeeded(program.traced(text))
+    for op, name, offsets in (("read", "in.bin", [0, 17, 34]), ("write", "out.bin", [0, 8, 16])):
+        rows = outcome.select(op=op, layer="posix", path=program.folder / name, fd=lambda fd: fd > 2)
+        assert [row["file_offset"] for row in rows] == offsets
 
 
 def test_switching_modes(program: Runner) -> None:

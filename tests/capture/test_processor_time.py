@@ -78,15 +78,17 @@ os.waitpid(child, 0)
     assert nanoseconds <= _cpu(outcome.process(pid)) <= nanoseconds + OF_TRACING
 
 
-def test_unfollowed_programs_have_theirs(program: Runner) -> None:
+@pytest.mark.parametrize("way", ["subprocess.Popen(words).pid", "os.fork() or os.execv(words[0], words)"])
+def test_unfollowed_programs_have_theirs(program: Runner, way: str) -> None:
     # GIVEN a program that runs a shell, which computes
     text = f"""\
 {BURN}
 before = resource.getrusage(resource.RUSAGE_CHILDREN)
-shell = subprocess.Popen(["/bin/sh", "-c", "i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done"])
-shell.wait()
+words = ["/bin/sh", "-c", "i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done"]
+shell = {way}
+os.waitpid(shell, 0)
 after = resource.getrusage(resource.RUSAGE_CHILDREN)
-print(shell.pid, int((after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime) * 1e9))
+print(shell, int((after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime) * 1e9))
 """
     # WHEN it runs traced, and the shell is not
     outcome = succeeded(program.traced(text))

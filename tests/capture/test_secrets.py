@@ -76,6 +76,7 @@ LINES = {
     "git clone https://S@h/x git@h:x ssh://git@h/x": "git clone https://***@h/x git@h:x ssh://git@h/x",
     "git clone https://S:x-oauth-basic@h/x": "git clone https://***@h/x",
     "p redis://:S@h:1 http://h:80/@x postgres://u:S/S@h/d": "p redis://:***@h:1 http://h:80/@x postgres://u:***@h/d",
+    "p postgres://u:S@S@h/d u:p@h https://S@S@h/": "p postgres://u:***@h/d u:p@h https://***@h/",
     "p 'https://h/o?X-Amz-Signature=S&X-Amz-Date=2&sig=S&key=S&AWSAccessKeyId=A'": (
         "p 'https://h/o?X-Amz-Signature=***&X-Amz-Date=2&sig=***&key=***&AWSAccessKeyId=A'"
     ),

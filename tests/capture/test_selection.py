@@ -243,6 +243,22 @@ def test_small_transfers_are_left_out(program: Runner) -> None:
     assert all(row["file_offset"] in (None, at) for row, at in zip(outcome.select(op="write"), true, strict=True))
 
 
+def test_a_transfer_of_the_least_size_is_recorded(program: Runner) -> None:
+    # GIVEN transfers of the least size and of a byte less, by what was asked for and by what was there
+    text = """\
+    import os
+    fd = os.open("data.bin", os.O_CREAT | os.O_RDWR)
+    for size in (4095, 4096):
+        os.pwrite(fd, bytes(size), 0)
+        os.pread(fd, size, 0)
+        os.pread(fd, 8000, 0)
+    """
+    # WHEN smaller ones are left out THEN those of that size are there
+    outcome = succeeded(program.traced(text, env={"PYIO_TRACE_MIN_SIZE": "4096"}))
+    rows = outcome.select(op=("pwrite", "pread"), path=program.folder / "data.bin")
+    assert [(row["op"], row["bytes_moved"]) for row in rows] == [("pwrite", 4096), ("pread", 4096), ("pread", 4096)]
+
+
 def test_short_operations_are_left_out(program: Runner) -> None:
     # GIVEN a read that waits 200 ms for its writer, among ones that do not wait
     text = """\

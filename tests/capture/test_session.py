@@ -175,6 +175,26 @@ print(sum(inside["got"][slot] != before["got"][slot] for slot in before["got"]))
     assert outcome.stderr == ""
 
 
+def test_short_stacks_then_whole_ones(program: Runner) -> None:
+    # GIVEN two stretches of a program, with the line alone and with whole stacks, of a call below twenty others
+    text = """\
+    import os, pyio_trace
+    def below(depth):
+        os.stat("/") if depth == 0 else below(depth - 1)
+    for name, stacks in (("one.pyio", "site"), ("two.pyio", "full")):
+        with pyio_trace.trace(name, stacks=stacks):
+            below(20)
+    """
+    # WHEN it is run THEN each stretch has what was asked for
+    outcome = succeeded(program.bare(text))
+    frames = []
+    for name in ("one.pyio", "two.pyio"):
+        rows = pyio_trace.open(program.folder / name).operations().to_pylist()
+        [stack] = [row["call_stack"] for row in rows if row["op"] == "stat"]
+        frames.append(stack.count(";") + 1)
+    assert frames[0] < 10 and frames[1] == 22, outcome.stderr
+
+
 def test_twice_into_two_logs(program: Runner, tmp_path: Path) -> None:
     # GIVEN two stretches, with objects and threads that live through both
     text = """\

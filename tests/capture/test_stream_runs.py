@@ -106,6 +106,21 @@ libc.fclose(f)
         assert row["duration"] > 0 and row["time"] + row["duration"] <= following["time"]
 
 
+def test_each_span_has_its_own(program: Runner, tmp_path: Path) -> None:
+    # GIVEN spans that follow each other at once, with a character in each, all from one line
+    text = f"""{OPENED}
+import pyio_trace
+for n in range(50):
+    with pyio_trace.span("part", number=n):
+        put(120, f)
+"""
+    # WHEN they are traced THEN each character is in its span
+    outcome = succeeded(program.traced(text))
+    rows = outcome.select(op="fputc", path=tmp_path / "file")
+    assert [row["calls"] for row in rows] == [1] * 50
+    assert len({row["parent"] for row in rows}) == 50
+
+
 def test_errors_have_rows_of_their_own(program: Runner, tmp_path: Path) -> None:
     # GIVEN a run on a full device, with errors in its middle
     text = f"""{OPENED}

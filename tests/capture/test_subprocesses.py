@@ -64,6 +64,24 @@ async def wait():
     assert {other["pid"] for other in outcome.processes} >= {pid, outcome.pid}
 
 
+def test_a_python_beneath_a_program_with_a_parenthesis_in_its_name(program: Runner, data: Path, tmp_path: Path) -> None:
+    # GIVEN a Python that a program starts which is no child of ours itself, and whose name looks like /proc's own text
+    child = program.write(CHILD, "child.py")
+    odd = tmp_path / "a) R 1"
+    shutil.copy(shutil.which("sh") or "", odd)
+    text = f"""\
+    import os, shlex, sys
+    child = shlex.join([sys.executable, {str(child)!r}, sys.argv[1]]) + "; true"
+    os.system(shlex.join(["./a) R 1", "-c", child]) + "; true")
+    """
+    # WHEN it is run traced
+    outcome = succeeded(program.traced(text, data))
+    # THEN the log says whose child it is
+    entry = outcome.process(int(outcome.stdout))
+    assert entry["ended"] == "exit 0" and entry["parent"] is not None
+    assert outcome.processes[entry["parent"]]["pid"] == outcome.pid
+
+
 def test_command_that_is_not_there(program: Runner, tmp_path: Path) -> None:
     # GIVEN a program whose threads write while it fails to start a command
     text = """\

@@ -83,18 +83,23 @@ def test_a_wait_in_a_tight_loop_is_in_the_sum(program: Runner) -> None:
     assert sum(row["duration"] for row in rows) <= elapsed + 1_000 * lines
 
 
-def test_a_file_object_at_the_address_of_another(program: Runner, tmp_path: Path) -> None:
+#: The first call of a while loop is another instruction than the rest, those of a for loop are one.
+ENDED = ["while file.read(10): pass", "for _ in range(100 * n + 101): file.read(10)"]
+
+
+@pytest.mark.parametrize("loop", ENDED)
+def test_a_file_object_at_the_address_of_another(program: Runner, tmp_path: Path, loop: str) -> None:
     # GIVEN files that are opened one after the other at one place, by one line, some by a descriptor that stays open
-    text = """\
+    text = f"""\
     import io, os
     for n in range(50):
-        with open(f"file{n}", "wb") as file: file.write(b"x" * 1000 * (n + 1))
+        with open(f"file{{n}}", "wb") as file: file.write(b"x" * 1000 * (n + 1))
     where = set()
     for n in range(50):
-        fd = os.open(f"file{n}", os.O_RDONLY)
+        fd = os.open(f"file{{n}}", os.O_RDONLY)
         file = open(fd, "rb", closefd=n % 2 == 0)
         where.add(id(file))
-        while file.read(10): pass
+        {loop}
         del file
     print(len(where))
     """

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
 from pyio_trace.analysis.reducer import scan
-from pyio_trace.analysis.reducers import line_calls
+from pyio_trace.analysis.reducers import library_calls, line_calls
 from pyio_trace.analysis.reducers.library_calls import LibraryCalls
 from pyio_trace.analysis.reducers.line_calls import LineCalls
 from pyio_trace.cli.main import main
 from pyio_trace.insights import insights, registry
 from pyio_trace.insights.settings import Settings
+from pyio_trace.join.sources.opening import open_log
 from tests.insights.test_formats import PROGRAM
+from tests.support.logwriter import LogWriter
 from tests.support.programs import Runner, succeeded
 
 pytestmark = pytest.mark.once
@@ -83,3 +86,17 @@ def test_calls_beneath_file_objects_need_no_memory(program: Runner) -> None:
     beneath = reducer.partial(batch).beneath.columns()
     assert sum(request is not None for request in batch["request_id"].to_pylist()) > 1000
     assert len(beneath["request"]) == 0
+
+
+def test_calls_of_libraries_beyond_those_kept_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # GIVEN six calls of a library in two batches, and room for two of them
+    writer = LogWriter()
+    thread = writer.thread(writer.process(100), 100)
+    for number in range(6):
+        thread.record("SPAN_APP", begin=2_000 + 100 * number, aux=writer.string("pandas.read_csv"), offset=0)
+    monkeypatch.setattr(library_calls, "_MOST", 2)
+    log, reducer = open_log(writer.save(tmp_path / "run.pyio")), LibraryCalls()
+    first, second = map(reducer.partial, log.batches(reducer.columns, 3))
+    # WHEN they are combined THEN two are there, and it is said how many are not
+    found = reducer.finish(reducer.combine(first, second), log)
+    assert (len(found), found.dropped) == (2, 4)

@@ -321,6 +321,7 @@ import sys, json
 sys.path.insert(0, ".")
 values = {
     "text": 'a"b\\\\c\\n\\x7fü\\u20ac', "long": "x" * 1000, "number": -7, "big": 2**70, "true": True, "none": None,
+    "wide": "€" * 200,
     "float": 0.1, "nan": float("nan"), "slice": [slice(None), slice(1, None, -2), slice("a", 3)], "dots": ...,
     "nested": [[[[[[1]]]]]], "many": list(range(100)), "other": object(), "lone": "\\udc80", "bytes": b"x", "é": 1,
     5: "no text",
@@ -344,7 +345,7 @@ def test_details_as_json(program: Runner) -> None:
     assert one.pop("big") in (9223372036854775807, "int")
     assert one == {
         "text": 'a"b\\c\n\x7fü€', "long": "x" * 400 + "...", "number": -7, "true": True, "none": None, "float": 0.1,
-        "nan": None, "slice": [":", "1::-2", ":3"], "dots": "...", "nested": [[[[["..."]]]]],
+        "wide": "€" * 133 + "...", "nan": None, "slice": [":", "1::-2", ":3"], "dots": "...", "nested": [[[[["..."]]]]],
         "many": [*range(32), "..."], "other": "object", "lone": None, "bytes": "bytes", "é": 1,
     }  # fmt: skip
     assert two["cut"] is True

@@ -202,9 +202,11 @@ def test_against_a_plain_loop(writer: LogWriter, tmp_path: Path, seed: int) -> N
         parent = rng.choice([0, *(one for one, (_, op, _) in made.items() if op != "READ")])  # which has none inside
         op = rng.choice([*NAMES, "A_BUF_READ", "READ", "FREAD"])
         make = span if op in NAMES else read
-        made[make(threads[number], 2000 + step, op=op, parent=parent)] = (parent, op, number % 2)
+        moved = {"result": 5} if op == "SPAN_APP_READ" else {}
+        made[make(threads[number], 2000 + step, op=op, parent=parent, **moved)] = (parent, op, number % 2)
     # WHEN the log is read THEN it says what a walk along the parents says
     found = around(writer, tmp_path)
+    in_transfer = {one for one, row in columns(open_log(tmp_path / "run.pyio")).items() if row["in_transfer"]}
     for identity, (_, op, process) in made.items():
         chain = [identity]
         while (parent := made[chain[-1]][0]) and made[parent][2] == process:
@@ -212,6 +214,8 @@ def test_against_a_plain_loop(writer: LogWriter, tmp_path: Path, seed: int) -> N
         requests = [one for one in chain if found[one][0] == "request"]
         tasks = [one for one in chain[1:] if found[one][0] == "container"]
         assert found[identity][1:] == (requests[-1] if requests else None, tasks[0] if tasks else None), (identity, op)
+        transfers = [one for one in chain[1:] if made[one][1] in ("SPAN_APP_READ", "A_BUF_READ")]
+        assert (identity in in_transfer) == bool(transfers), (identity, op)
 
 
 # ---- logs that no tracer wrote

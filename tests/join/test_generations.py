@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 
 from pyio_trace.join.references.inode_reuse import UNSEEN, generations
+from pyio_trace.join.sources.opening import open_log
+from tests.support.logwriter import LogWriter
 from tests.support.programs import Runner, succeeded
 
 A, B, C, D = range(4)
@@ -170,3 +172,33 @@ def test_a_name_that_changes_hands(program: Runner, tmp_path: Path) -> None:
         ("stat", "log", 200),
         ("stat", "log.1", 100),
     ]
+
+
+def test_a_rename_to_the_same_name_does_nothing(tmp_path: Path) -> None:
+    # GIVEN a file that is renamed to its own name between two openings
+    writer = LogWriter()
+    thread = writer.thread(writer.process(100), 100)
+    path = writer.string("/d/a")
+    descs = [writer.desc(fd, path, dev=1, ino=7) for fd in (3, 4)]
+    for number, desc in enumerate(descs):
+        thread.record("OPEN", begin=2_000 + 100 * number, desc=path, aux=0, offset=desc, result=3 + number)
+    thread.record("RENAME", begin=2_050, desc=path, aux=path)
+    # WHEN the log is read THEN it is one file
+    rows = open_log(writer.save(tmp_path / "run.pyio")).operations(["op", "file"]).to_pylist()
+    assert len({row["file"] for row in rows if row["op"] == "open"}) == 1
+
+
+def test_a_name_that_another_program_gave_to_another_file(tmp_path: Path) -> None:
+    # GIVEN a name that is looked at after each of two openings, which find different files; something else is renamed
+    writer = LogWriter()
+    thread = writer.thread(writer.process(100), 100)
+    path = writer.string("/d/a")
+    thread.record("RENAME", begin=1_500, desc=writer.string("/d/x"), aux=writer.string("/d/y"))
+    for number, inode in enumerate((7, 8)):
+        desc = writer.desc(3 + number, path, dev=1, ino=inode)
+        thread.record("OPEN", begin=2_000 + 100 * number, desc=path, aux=0, offset=desc, result=3 + number)
+        thread.record("STAT", begin=2_050 + 100 * number, desc=path)
+    # WHEN the log is read THEN each look is at the file that was opened before it
+    rows = open_log(writer.save(tmp_path / "run.pyio")).operations(["op", "file"]).to_pylist()
+    opened, looked = ([row["file"] for row in rows if row["op"] == op] for op in ("open", "stat"))
+    assert opened == looked and opened[0] != opened[1]

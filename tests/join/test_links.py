@@ -246,6 +246,32 @@ def test_a_log_that_has_lost_spans_infers_nothing_after_that(writer: LogWriter, 
     assert [found[row] for row in rows] == [("inferred", one, None), ("none", None, None)]
 
 
+def test_where_a_process_had_no_room_nothing_is_inferred(writer: LogWriter, tmp_path: Path) -> None:
+    # GIVEN a log that was never full, but in which some process got no more room
+    process = writer.process(100)
+    path = writer.string("/data")
+    span(writer.thread(process, 100), 2_000, 9_000, path)
+    row = read(writer.thread(process, 101), 2_500, writer.desc(3, path, dev=1, ino=3))
+    writer.header["lost"] = 9
+    # WHEN it is read THEN the call may be of one of the spans that have no record
+    assert answers(writer, tmp_path)[row] == ("none", None, None)
+
+
+def test_parents_in_a_ring_are_those_that_the_calls_began_in(writer: LogWriter, tmp_path: Path) -> None:
+    # GIVEN a ring, in which the record of a parent may have been overwritten by another: one call, and a run of calls
+    thread = writer.thread(writer.process(100), 100)
+    desc = writer.desc(3, "/data")
+    one = thread.record("A_BUF_READ", begin=2_000, duration=100, desc=desc, aux=3, size=10, result=10)
+    run = thread.record("A_BUF_READ", begin=3_000, duration=9, flags=layout.COALESCED, desc=desc, aux=5, offset=500)
+    rows = [read(thread, begin, desc, parent=parent, link=1)
+            for parent, begin in ((one, 1_990), (one, 2_050), (one, 2_200), (run, 3_400), (run, 3_600))]  # fmt: skip
+    writer.header["ring_slots"] = 1
+    # WHEN the log is read THEN only a call during which another began is its parent
+    log = open_log(writer.save(tmp_path / "run.pyio"))
+    parents = {row["id"]: row["parent"] for row in log.operations().to_pylist()}
+    assert [parents[row] for row in rows] == [None, one, None, run, None]
+
+
 def test_many_candidates_are_cut_and_counted(writer: LogWriter, tmp_path: Path) -> None:
     # GIVEN fifty threads with a span each on one file WHEN one more reads it
     process = writer.process(100)

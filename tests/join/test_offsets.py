@@ -103,6 +103,19 @@ def test_a_stream_moves_the_position_beneath_it(writer: LogWriter, tmp_path: Pat
     assert [found[number] for number in plain] == [steps[number][2] for number in plain]
 
 
+def test_what_waits_in_a_stream_is_of_its_own_file(writer: LogWriter, tmp_path: Path) -> None:
+    # GIVEN two files that are used by descriptors and streams; bytes are left in the first one's stream
+    thread = writer.thread(writer.process(100), 100)
+    written, other = writer.desc(3, "/x"), writer.desc(4, "/y")
+    io(thread, "READ", 2_000, written, 5)
+    io(thread, "FWRITE", 2_001, written, 5)
+    thread.record("LSEEK", begin=2_002, desc=other, aux=4, offset=70, size=os.SEEK_SET)
+    io(thread, "READ", 2_003, other, 5)
+    io(thread, "FREAD", 2_004, other, 5)
+    # WHEN the log is read THEN the seek says where the read of the second one is
+    assert offsets_of(writer, tmp_path)[:4] == [0, None, 70, 70]
+
+
 def test_a_stream_makes_a_file_longer(writer: LogWriter, tmp_path: Path) -> None:
     # GIVEN a file of known size that is appended to by a descriptor, and by a stream of its own
     thread = writer.thread(writer.process(100), 100)
@@ -181,6 +194,46 @@ def test_appends_go_to_the_end_of_the_file(writer: LogWriter, tmp_path: Path) ->
         else:
             io(thread, op, begin, desc, value, **({"offset": offset or 0} if op == "PWRITE" else {}))
     assert offsets_of(writer, tmp_path) == [offset for *_, offset in steps]
+
+
+def test_appends_where_the_place_given_does_not_count(writer: LogWriter, tmp_path: Path) -> None:
+    # GIVEN an appending descriptor of a file of known size, pwrite() on it (Linux appends), and a write that fails
+    thread = writer.thread(writer.process(100), 100)
+    path = writer.string("/log")
+    end = writer.desc(3, path, dev=1, ino=1, open_flags=os.O_APPEND | os.O_RDWR)
+    thread.record("OPEN", begin=2_000, desc=path, aux=os.O_CREAT | os.O_TRUNC | os.O_APPEND, offset=end, result=3)
+    io(thread, "PWRITE", 2_001, end, 10, offset=1_000)
+    io(thread, "WRITE", 2_002, end, 5)
+    thread.record("LSEEK", begin=2_003, desc=end, aux=3, offset=3, size=os.SEEK_SET)
+    thread.record("WRITE", begin=2_004, desc=end, aux=3, size=5, errno=28)
+    io(thread, "READ", 2_005, end, 5)
+    # WHEN the log is read THEN the size is that of both, and the failed write moves nothing
+    assert offsets_of(writer, tmp_path) == [None, 1_000, 10, 3, 3, 3]
+
+
+def test_a_truncation_by_a_name_that_may_be_any_files(writer: LogWriter, tmp_path: Path) -> None:
+    # GIVEN appends, and truncations by the name of the file and by one that no descriptor was opened by
+    thread = writer.thread(writer.process(100), 100)
+    path = writer.string("/log")
+    end = writer.desc(3, path, dev=1, ino=1, open_flags=os.O_APPEND | os.O_WRONLY)
+    thread.record("OPEN", begin=2_000, desc=path, aux=os.O_CREAT | os.O_TRUNC | os.O_APPEND, offset=end, result=3)
+    io(thread, "WRITE", 2_001, end, 10)
+    thread.record("TRUNCATE", begin=2_002, desc=path, offset=50)
+    io(thread, "WRITE", 2_003, end, 10)
+    thread.record("TRUNCATE", begin=2_004, desc=writer.string("/link"), offset=70)
+    io(thread, "WRITE", 2_005, end, 10)
+    # WHEN the log is read THEN the first sets the size, and after the second it is not known
+    assert offsets_of(writer, tmp_path)[1::2] == [0, 50, None]
+
+
+def test_a_read_of_a_descriptor_that_is_missing(writer: LogWriter, tmp_path: Path) -> None:
+    # GIVEN reads of a descriptor, and between them one of which the log does not have the descriptor
+    thread = writer.thread(writer.process(100), 100)
+    desc = writer.desc(3, "/x")
+    for number, one in enumerate((desc, 0, desc)):
+        io(thread, "READ", 2_000 + number, one, 10)
+    # WHEN the log is read THEN it has no offset, and is not in the way of the others
+    assert offsets_of(writer, tmp_path) == [0, None, 10]
 
 
 @given(st.data())

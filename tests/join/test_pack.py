@@ -22,6 +22,7 @@ from pyio_trace.join.pack.end_of_run import EndedLog, finish_log
 from pyio_trace.join.pack.packer import pack
 from pyio_trace.join.sources.facade import Log
 from pyio_trace.join.sources.live_source import LiveSource
+from pyio_trace.join.sources.merged_source import log_of
 from pyio_trace.join.sources.opening import open_log
 from pyio_trace.log import parquet_pages as pages
 from tests.log.test_damage import WHOLE, small_log
@@ -114,6 +115,22 @@ def test_a_folder(tmp_path: Path) -> None:
     parents = {row["parent"] for row in rows} - {None}
     assert parents <= {row["id"] for row in rows}
     assert log.info()["records"] == 238 and len(log.info()["logs"]) == 2
+
+
+def test_files_of_a_folder_are_each_of_one_log(tmp_path: Path) -> None:
+    # GIVEN two logs with a file that is known by its inode and one that is known by its path only
+    for number in range(2):
+        writer = LogWriter(host=f"host{number}")
+        writer.header["run_id"] = 7 + number
+        thread = writer.thread(writer.process(100), 100)
+        for begin, desc in enumerate((writer.desc(3, "/seen", dev=1, ino=1), writer.desc(4, "/named"))):
+            thread.record("PREAD", begin=2_000 + begin, desc=desc, aux=3, offset=0, size=1, result=1)
+        writer.save(tmp_path / f"{number}.pyio")
+    # WHEN the folder is read THEN each file is of its own log
+    rows = open_log(tmp_path).operations(["host", "path", "file"]).to_pylist()
+    logs = {(row["host"], row["path"]): log_of(row["file"]) for row in rows}
+    assert logs == {(f"host{number}", path): number for number in range(2) for path in ("/seen", "/named")}
+    assert len({row["file"] for row in rows}) == 4
 
 
 def test_a_folder_packs_into_one_log(tmp_path: Path) -> None:

@@ -125,7 +125,7 @@ void pt_enter_forked_child(void)
     pt.counters = p == &pt_unlisted_process ? (struct pt_counter *)(pt.base + PT_OVERFLOW_OFFSET)
                                             : (struct pt_counter *)((char *)p + PT_COUNTERS_OFFSET);
     if (p != &pt_unlisted_process && from != &pt_unlisted_process) {
-        p->start_time = pt_process_start_time(0);
+        p->start_time = pt_own_start_time(&p->own_read); /* its account has begun with the fork */
         pt_account_begins(p, true);
         pt_mappings_forked();
         p->followed = 1;
