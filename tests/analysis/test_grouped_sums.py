@@ -56,3 +56,15 @@ def test_the_smallest_are_added_up_with_others(few: int, monkeypatch: pytest.Mon
     # THEN the two largest are there, and the rest by the other key
     assert found == {"a": [1, 1, 2, 2], "b": [-1, 1, -1, 2], "total": [3, 50, 7, 40]}
     assert sums.dropped == 4
+
+
+def test_what_two_parts_have_dropped_adds_up() -> None:
+    # GIVEN two parts with room for four keys, and ten each
+    one, other = (GroupedSums(("key",), {"value": "sum"}, most=4) for _ in range(2))
+    for part in (one, other):
+        part.add({"key": np.arange(10), "value": np.arange(10)})
+        part.columns()
+    assert one.dropped == other.dropped == 8
+    # WHEN they are added up THEN it is said what both of them lack
+    one.update(other)
+    assert one.dropped == 16

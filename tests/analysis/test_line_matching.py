@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pyio_trace.analysis.calls.line_matching import match_lines, parse_site
-from pyio_trace.analysis.compare.comparison import common_patterns
+from pyio_trace.analysis.compare.comparison import common_patterns, time_differs
 
 READ, OPEN, STAT = frozenset({"read"}), frozenset({"open", "fstat"}), frozenset({"stat"})
 
@@ -62,3 +62,10 @@ def test_patterns_are_the_same_for_all_runs() -> None:
         "/d/a1": "/d/a*", "/d/a2": "/d/a*", "/d/single7": "/d/single7", "/out-17/a.csv": "/out-*/a.csv",
         "/out-18/a.csv": "/out-*/a.csv", "/x1/p": "/x1/p", "/x2/p": "/x2/p",
     }  # fmt: skip
+
+
+def test_times_that_differ_by_noise() -> None:
+    # GIVEN differences of 2 and 4 ms, and of 5 % THEN they are noise, whatever their share, or their length
+    ms = 1_000_000
+    assert not any(time_differs(*pair) for pair in ((ms, 3 * ms), (4 * ms, 0), (1000 * ms, 1050 * ms)))
+    assert time_differs(100 * ms, 120 * ms) and time_differs(120 * ms, 100 * ms)

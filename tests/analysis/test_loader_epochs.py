@@ -77,3 +77,15 @@ def test_loaders_and_epochs_are_apart() -> None:
 def test_details_that_are_forged(detail: dict[str, Any]) -> None:
     found, _ = epochs([call(WAIT, TRAINER, 0, 10, **detail), call(FETCH, WORKER, 0, 5, **detail)])
     assert sum(one.wait_ns for one in found) in (0, 10)
+
+
+def test_a_worker_whose_fetches_lie_within_each_other() -> None:
+    # GIVEN a batch that is fetched from 10 to 20, while its worker is in a longer fetch, from 0 to 100
+    calls = [
+        call(WAIT, TRAINER, 20, 90, batch=1),
+        call(FETCH, WORKER, 0, 100, batch=0),
+        call(FETCH, WORKER, 10, 20, batch=1),
+    ]
+    # WHEN they are joined THEN it was not ready in all of the wait
+    (found,), _ = epochs(calls)
+    assert (found.not_ready_ns, found.hand_over_ns) == (70, 0)

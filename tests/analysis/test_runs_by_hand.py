@@ -10,6 +10,7 @@ import pytest
 
 from pyio_trace.analysis.summary.summarize import summarize
 from pyio_trace.analysis.tables.groups import by_file, by_stack
+from pyio_trace.analysis.tables.run_sums import run_sums
 from pyio_trace.join.sources.facade import Log
 from pyio_trace.join.sources.opening import open_log
 from pyio_trace.log import layout
@@ -179,6 +180,14 @@ def test_a_file_has_its_name_whatever_used_it_last(writer: LogWriter, tmp_path: 
     assert (file["path"], file["reads"]) == ("/d/x", 2)
 
 
+def test_imports_that_are_only_counted_are_no_descriptors_left_out(writer: LogWriter, tmp_path: Path) -> None:
+    # GIVEN counts of operations of imports, and of pipes WHEN they are summed up THEN pipes are what was left out
+    amounts = [0] * 16
+    amounts[layout.DESC_KINDS.index("pipe")], amounts[layout.DESC_KINDS.index("import")] = 3, 5
+    writer.process(100, excluded_ops=amounts, excluded_bytes=amounts)
+    assert summarize(opened(writer, tmp_path)).unseen.excluded == {"pipe": (3, 3)}
+
+
 def test_a_file_that_was_renamed_twice_has_its_last_name(writer: LogWriter, tmp_path: Path) -> None:
     # GIVEN a file that is read, and renamed twice since; the name in between was another file's before
     thread = writer.thread(writer.process(100), 100)
@@ -206,6 +215,7 @@ def test_the_last_call_of_a_killed_process_does_not_last_until_the_log_is_read(t
     assert log.processes()["end_by"].to_pylist() == ["reader", "itself"]
     [operation] = summarize(log).operations
     assert operation.time == 7_000
+    assert run_sums(log).wall == 8_000
 
 
 def test_twenty_of_the_calls_in_flight_are_named(writer: LogWriter, tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from pyio_trace.analysis.compare.conditions import parse_condition
 from pyio_trace.cli.main import main
 from tests.support.programs import Runner
 from tests.support.smallrun import small_run
@@ -296,3 +297,12 @@ def test_bad_words(words: list[str], logs: tuple[str, str, str], capsys: Capture
     assert main(["diff", *(logs[0] if word == "LOG" else word for word in words)]) == 2
     out, err = capsys.readouterr()
     assert out == "" and err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "limit", "relative"),
+    [("opens>+5", 5, True), ("opens<-5", -5, True), ("opens<=5", 5, False), ("time<-2ms", -2_000_000, True)],
+)
+def test_limits_of_conditions(text: str, limit: int, relative: bool) -> None:
+    condition = parse_condition(text)
+    assert (condition.limit, condition.relative) == (limit, relative)

@@ -24,6 +24,7 @@ from pyio_trace.join.sources.facade import Log
 from pyio_trace.join.sources.live_source import LiveSource
 from pyio_trace.join.sources.merged_source import log_of
 from pyio_trace.join.sources.opening import open_log
+from pyio_trace.log import layout
 from pyio_trace.log import parquet_pages as pages
 from tests.log.test_damage import WHOLE, small_log
 from tests.support.logwriter import LogWriter
@@ -131,6 +132,22 @@ def test_files_of_a_folder_are_each_of_one_log(tmp_path: Path) -> None:
     logs = {(row["host"], row["path"]): log_of(row["file"]) for row in rows}
     assert logs == {(f"host{number}", path): number for number in range(2) for path in ("/seen", "/named")}
     assert len({row["file"] for row in rows}) == 4
+
+
+def test_a_folder_ends_with_its_last_run(tmp_path: Path) -> None:
+    # GIVEN two runs whose rings have lost operations, and one whose end nobody saw
+    for number, end in enumerate((9_000, 8_000, 0)):
+        writer = LogWriter(host=f"host{number}")
+        writer.header["run_id"], writer.header["ring_lost"] = 7 + number, (3_000, 4_000, 0)[number]
+        writer.process(100, begin=2_000, end=end, end_kind=layout.END_EXIT if end else 0)
+        for folder in ("all", "ended") if end else ("all",):
+            (tmp_path / folder).mkdir(exist_ok=True)
+            writer.save(tmp_path / folder / f"{number}.pyio")
+    # WHEN they are read together THEN they end with the last one, if all have, and are whole from the later loss on
+    every, ended = (open_log(tmp_path / folder).info() for folder in ("all", "ended"))
+    start = ended["start"]
+    assert (every["end"], ended["end"] - start) == (None, 8_000)
+    assert [info["ring_since"] - start for info in (every, ended)] == [3_000, 3_000]
 
 
 def test_a_folder_packs_into_one_log(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from pyio_trace.join.base.records import Completions
 from pyio_trace.join.pack.packer import pack
 from pyio_trace.join.sources.facade import Log
 from pyio_trace.join.sources.opening import open_log
@@ -131,3 +132,16 @@ def test_processes(writer: LogWriter, tmp_path: Path) -> None:
         assert running["cpu_user"] is None
         assert forged["cpu_user"] == 0
         assert forged["imports"] == ALL
+
+
+def test_of_several_completions_of_a_place_the_latest_counts() -> None:
+    # GIVEN completions of two records that a ring put in the same place WHEN they are looked up
+    records = np.zeros(2, layout.RECORD)
+    records["parent"], records["begin"], records["offset"] = 9, (7, 5), (70, 50)
+    completions, found = Completions(records), np.full(3, -1, np.int64)
+    completions.fill(found, np.array([3, 9, 12]), np.array([7, 7, 7], np.uint64))
+    # THEN the later one has its own, and the earlier one, which is gone, has none
+    assert found.tolist() == [-1, 70, -1]
+    gone = np.full(1, -1, np.int64)
+    completions.fill(gone, np.array([9]), np.array([5], np.uint64))
+    assert gone.tolist() == [-1]
