@@ -11,6 +11,7 @@
 #include "record/unrecorded.h"
 #include "redact/redact.h"
 #include "state/filter.h"
+#include "state/kernel_accounting.h"
 #include "state/mappings.h"
 
 #include <errno.h>
@@ -131,6 +132,8 @@ int pt_start(const struct pt_options *o)
     pt_threads_forget_chunks();
     pt_got_patch();
     __atomic_store_n(&pt.gate, 0, __ATOMIC_RELEASE);
+    if (pt.process_id)
+        pt_account_opened(pt.process);
     return 0;
 }
 
@@ -161,6 +164,8 @@ void pt_stop(void)
 {
     if ((pt.gate & PT_GATE_OFF))
         return;
+    if (pt.process_id)
+        pt_account_stops(pt.process);
     __atomic_store_n(&pt.gate, 1, __ATOMIC_RELEASE);
     pt_got_restore();
     pt_process_end(pt.process, PT_END_STOPPED, 0);

@@ -241,6 +241,11 @@ uint64_t pt_dirty_cached_slow(int fd, uint64_t offset, uint64_t length)
 
 /* ---- the kernel's account ---------------------------------------------------------- */
 
+/* When tracing is stopped while the process goes on: the account just before, and what it had read itself until then. */
+static struct pt_account at_stop;
+static uint64_t own_at_stop;
+static bool known_at_stop;
+
 static uint64_t nanoseconds(const struct timeval *t)
 {
     return (uint64_t)t->tv_sec * 1000000000 + (uint64_t)t->tv_usec * 1000;
@@ -279,9 +284,37 @@ void pt_account_begins(struct pt_process *p, bool forked)
 {
     began_ns = pt_now_ns();
     spent_ns = 0;
+    known_at_stop = false;
     /* The account of a forked child starts at zero. */
     if (forked || pt_account_now_slow(&p->begin_account))
         p->accounts = PT_ACCOUNT_BEGIN;
+}
+
+/* Calls and bytes, of which the log has each; not what the kernel did for them later. */
+static void take_calls(struct pt_account *to, const struct pt_account *from)
+{
+    to->read_chars = from->read_chars;
+    to->write_chars = from->write_chars;
+    to->read_calls = from->read_calls;
+    to->write_calls = from->write_calls;
+}
+
+/* Other threads have gone on meanwhile: what they moved until the hooks were in place passed no hook. */
+void pt_account_opened(struct pt_process *p)
+{
+    struct pt_account now;
+    uint64_t own = __atomic_load_n(&p->own_read, __ATOMIC_RELAXED);
+    if ((p->accounts & PT_ACCOUNT_BEGIN) && pt_account_now_slow(&now)) {
+        take_calls(&p->begin_account, &now);
+        __atomic_fetch_sub(&p->own_read, own, __ATOMIC_RELAXED); /* that was before */
+    }
+}
+
+/* Other threads go on: what they move from now on until the end passes no hook. */
+void pt_account_stops(struct pt_process *p)
+{
+    own_at_stop = __atomic_load_n(&p->own_read, __ATOMIC_RELAXED);
+    known_at_stop = pt_account_now_slow(&at_stop);
 }
 
 void pt_account_ends(struct pt_process *p)
@@ -289,6 +322,10 @@ void pt_account_ends(struct pt_process *p)
     uint64_t own = __atomic_load_n(&p->own_read, __ATOMIC_RELAXED);
     if (pt_account_now_slow(&p->end_account)) {
         p->own_read = own; /* this read comes after those it has counted */
+        if (known_at_stop) {
+            take_calls(&p->end_account, &at_stop);
+            p->own_read = own_at_stop;
+        }
         __atomic_fetch_or(&p->accounts, PT_ACCOUNT_END, __ATOMIC_RELEASE);
     }
 }

@@ -22,6 +22,8 @@ void pt_measuring_took(int64_t since_cpu_ns); /* since then, by the calling thre
 int64_t pt_thread_cpu_ns(void);
 int64_t pt_now_ns(void);
 void pt_account_begins(struct pt_process *p, bool forked); /* the calling process */
+void pt_account_opened(struct pt_process *p);              /* after its begin, once calls are seen */
+void pt_account_stops(struct pt_process *p);               /* before its end, while calls are still seen */
 void pt_account_ends(struct pt_process *p);
 bool pt_account_now_slow(struct pt_account *out);
 void pt_account_of_child(const struct pt_account *before, const struct pt_account *after);

@@ -163,8 +163,9 @@ PT_COLD struct pt_thread *pt_enter_slow(void)
  * "no room".  (Chunks of a ring do not: there a later handler writes to this chunk, which belongs to its thread.) */
 PT_COLD struct pt_record *pt_claim_slow(struct pt_thread *t)
 {
-    if (t->epoch != pt.epoch) { /* tracing was restarted, with another log */
-        t->epoch = pt.epoch;
+    uint32_t epoch = __atomic_load_n(&pt.epoch, __ATOMIC_ACQUIRE);
+    if (t->epoch != epoch) { /* tracing was restarted, with another log */
+        t->epoch = epoch;
         t->process = pt.process;
         t->process_id = pt.process_id;
         t->sequence = 0;
@@ -187,8 +188,9 @@ PT_COLD struct pt_record *pt_claim_slow(struct pt_thread *t)
     __atomic_signal_fence(__ATOMIC_SEQ_CST);
     t->end = (uintptr_t)c + size;
     __atomic_thread_fence(__ATOMIC_SEQ_CST);
-    if (PT_UNLIKELY(t->epoch != __atomic_load_n(&pt.epoch, __ATOMIC_RELAXED)))
-        t->end = 0; /* tracing was stopped meanwhile: no further record goes here */
+    /* If tracing was stopped meanwhile, no further record goes here.  Not t->epoch: a restart has set that already. */
+    if (PT_UNLIKELY(epoch != __atomic_load_n(&pt.epoch, __ATOMIC_RELAXED)))
+        t->end = 0;
     return (struct pt_record *)((char *)c + PT_OPS_START);
 }
 
@@ -221,6 +223,7 @@ void pt_threads_after_fork(void)
 /* Tracing stops or starts: no thread may go on writing to its old chunk, or for the process entry of the old log. */
 void pt_threads_forget_chunks(void)
 {
+    __atomic_thread_fence(__ATOMIC_SEQ_CST); /* the new epoch is seen by whoever sets `end` from now on */
     for (struct pt_thread *t = __atomic_load_n(&all_threads, __ATOMIC_ACQUIRE); t; t = t->all_next) {
         t->end = 0;
         t->ring_chunk = NULL;
