@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
+from pyio_trace.join.references.call_stacks import BEGIN_IMPORT
 from pyio_trace.join.sources.opening import open_log
 from pyio_trace.log import layout
 from tests.support.logwriter import LogWriter
@@ -165,3 +167,11 @@ def test_code_that_arrived_without_its_file(tmp_path: Path) -> None:
     # WHEN the log is read THEN the file is known where there is one only
     found = {row["site"] for row in open_log(path).operations().to_pylist()}
     assert found == {f"{OWN if name in ('once', 'twice') else '<dynamic-code>'}:7:{name}" for name in names}
+
+
+def test_what_begins_an_import_is_one_list() -> None:
+    # GIVEN the functions that the writer takes for the begin of an import WHEN the reader's are looked at THEN they are
+    # the same
+    source = (Path(__file__).parents[2] / "csrc" / "ext" / "frames" / "frames.c").read_text()
+    (listed,) = re.findall(r"static bool begins_import\(.*?names\[\] = \{(.*?)\};", source, re.DOTALL)
+    assert set(re.findall(r'"(\w+)"', listed)) == BEGIN_IMPORT

@@ -16,7 +16,9 @@ from pathlib import Path
 #: Python itself ignores these; its subprocess module resets them in children.
 IGNORED_BY_PYTHON = {signal.SIGPIPE, signal.SIGXFSZ}
 #: Variables that change what a traced program or a report prints, besides the prefixes below.
-CHANGES_OUTPUT = {"COLUMNS", "LINES", "NO_COLOR", "FORCE_COLOR", "LANG", "LANGUAGE", "TZ", "POSIXLY_CORRECT"}
+CHANGES_OUTPUT = {
+    "COLUMNS", "LINES", "NO_COLOR", "FORCE_COLOR", "LANG", "LANGUAGE", "TZ", "POSIXLY_CORRECT", "PYTHONUNBUFFERED",
+}  # fmt: skip
 PREFIXES = ("PYIO_TRACE", "LC_", "TTY_")
 
 

@@ -36,7 +36,7 @@ _INSTALLED = re.compile(r"/(?:site|dist)-packages/")
 _MACHINERY = re.compile("<frozen (?:importlib|zipimport|site)")
 #: What imports, or searches for a module, if it is called from outside the machinery; csrc/ext/frames/frames.c has the
 #: same list.  Other functions (get_data, set_data, get_source) work for their caller.
-_BEGIN_IMPORT = frozenset((
+BEGIN_IMPORT = frozenset((
     "_find_and_load", "_gcd_import", "__import__", "_handle_fromlist", "_load", "_load_unlocked", "_exec",
     "exec_module", "load_module", "create_module", "module_from_spec", "_find_spec", "find_spec", "find_module",
     "path_hook_for_FileFinder", "_path_importer_cache", "_path_hooks",
@@ -98,7 +98,7 @@ def in_import_machinery(file: str) -> bool:
 
 def begins_import(file: str, function: str) -> bool:
     """Whether a function is one of the import machinery that imports if it is called from outside."""
-    return in_import_machinery(file) and function.rpartition(".")[2] in _BEGIN_IMPORT
+    return in_import_machinery(file) and function.rpartition(".")[2] in BEGIN_IMPORT
 
 
 def is_foreign(file: str) -> bool:
