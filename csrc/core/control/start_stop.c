@@ -55,6 +55,7 @@ static void forget_ids(void)
     pt_details_forget();
     pt_fd_reset();
     pt_mappings_reset();
+    pt_forked_children_forget();
 }
 
 /* Escapes control characters: whatever the log is named, its bytes must not form lines of another file's language. */

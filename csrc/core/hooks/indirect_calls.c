@@ -67,11 +67,14 @@ long hook_syscall(long number, long a, long b, long c, long d, long e, long f)
     uint32_t blind = t && t->process_id ? blind_spot(t->process, number, a) : 0;
     if (blind)
         __atomic_fetch_or(&t->process->blind, blind, __ATOMIC_RELAXED);
-    if (PT_UNLIKELY(forks(number, a)))
+    bool forking = forks(number, a);
+    if (PT_UNLIKELY(forking))
         pt_has_forked();
     long result = real_syscall(number, a, b, c, d, e, f);
-    if (PT_UNLIKELY(result == 0 && forks(number, a)))
-        pt_enter_forked_child();
+    if (PT_UNLIKELY(forking && result == 0))
+        pt_enter_forked_child(false);
+    else if (PT_UNLIKELY(forking && result > 0))
+        pt_forked((uint32_t)result, 0, false);
     return result;
 }
 

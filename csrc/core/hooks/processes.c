@@ -29,6 +29,8 @@ pid_t hook_fork(void)
     pid_t pid = real_fork();
     if (pid < 0)
         pt_fork_failed();
+    if (pid > 0)
+        pt_forked((uint32_t)pid, c.thread ? pt_call_id(&c) : 0, true);
     if (pid != 0) /* the record belongs to the parent */
         pt_end_int(&c, pid < 0 ? -1 : 0);
     return pid;
@@ -43,8 +45,10 @@ pid_t hook_fork_only(void)
     pt_has_forked();
     pid_t pid = real_fork_only();
     if (pid == 0)
-        pt_enter_forked_child();
-    else
+        pt_enter_forked_child(false);
+    if (pid > 0)
+        pt_forked((uint32_t)pid, c.thread ? pt_call_id(&c) : 0, false);
+    if (pid != 0)
         pt_end_int(&c, pid < 0 ? -1 : 0);
     return pid;
 }

@@ -115,12 +115,14 @@ struct winsize;
 PT_HOOK_DECLARE(int, forkpty, int *, char *, const struct termios *, const struct winsize *);
 int hook_forkpty(int *terminal, char *name, const struct termios *settings, const struct winsize *size)
 {
-    record_fork(PT_OP_FORKPTY);
+    struct pt_thread *t = record_fork(PT_OP_FORKPTY);
     int pid = real_forkpty(terminal, name, settings, size);
-    if (pid == 0)
+    if (pid == 0) {
         standard_streams_replaced();
-    else if (pid > 0)
+    } else if (pid > 0) {
         pt_fd_reused(*terminal);
+        pt_forked((uint32_t)pid, t ? t->forking : 0, true);
+    }
     return pid;
 }
 
@@ -157,7 +159,7 @@ struct start {
 static int start_forked(void *data)
 {
     struct start start = *(struct start *)data;
-    pt_enter_forked_child();
+    pt_enter_forked_child(false);
     return start.function(start.argument);
 }
 
@@ -174,8 +176,11 @@ int hook_clone(int (*function)(void *), void *stack, int flags, void *argument, 
             pt_before_vfork();
         return real_clone(function, stack, flags, argument, parent_tid, tls, child_tid);
     }
-    record_fork(PT_OP_CLONE);
-    return real_clone(function ? start_forked : NULL, stack, flags, &start, parent_tid, tls, child_tid);
+    struct pt_thread *t = record_fork(PT_OP_CLONE);
+    int pid = real_clone(function ? start_forked : NULL, stack, flags, &start, parent_tid, tls, child_tid);
+    if (pid > 0)
+        pt_forked((uint32_t)pid, t ? t->forking : 0, false);
+    return pid;
 }
 
 /* ---- glibc 2.39: a child known by a descriptor ---------------------------------------------- */

@@ -51,7 +51,7 @@ static void end(struct wait *w, pid_t child, int status, const struct rusage *us
     if (child <= 0 || pt.gate & PT_GATE_OFF)
         return;
     int saved = errno;
-    pt_process_waited(pt_process_find((uint32_t)child), status, &w->before, usage);
+    pt_process_waited(pt_process_find((uint32_t)child), (uint32_t)child, status, &w->before, usage);
     errno = saved;
 }
 
@@ -112,8 +112,9 @@ int hook_waitid(idtype_t kind, id_t id, siginfo_t *info, int options)
 {
     struct wait w;
     begin(&w, PT_OP_WAITID, options);
-    int result = real_waitid(kind, id, info, options);
-    pid_t child = result < 0 ? -1 : result == 0 && info ? info->si_pid : 0;
-    end(&w, child, child > 0 && !(options & WNOWAIT) ? status_of(info) : 0x7f, NULL);
+    siginfo_t own = {0}, *at = info ? info : &own;
+    int result = real_waitid(kind, id, at, options);
+    pid_t child = result < 0 ? -1 : at->si_pid;
+    end(&w, child, child > 0 && !(options & WNOWAIT) ? status_of(at) : 0x7f, NULL);
     return result;
 }

@@ -95,8 +95,7 @@ bool pt_process_enter(uint32_t start, uint32_t started_by, uint32_t pid, uint32_
         p->namespace_inode = namespace_of_caller();
         p->outer_pid = outer_pid(pt.process, pt.namespace_inode);
     }
-    p->ppid =
-        start == PT_START_VFORK || start == PT_START_SPAWN ? pt.pid : (uint32_t)pt_sys6(SYS_getppid, 0, 0, 0, 0, 0, 0);
+    p->ppid = pid == pt.pid ? (uint32_t)pt_sys6(SYS_getppid, 0, 0, 0, 0, 0, 0) : pt.pid;
     p->parent = parent;
     p->started_by = started_by;
     p->start = start;

@@ -51,6 +51,8 @@ void pt_process_end(struct pt_process *p, uint32_t kind, int status)
         return;
     bool itself = (uint32_t)pt_sys6(SYS_getpid, 0, 0, 0, 0, 0, 0) == p->pid && p->namespace_inode == pt.namespace_inode;
     if (itself && p == pt.process && p != &pt_unlisted_process) {
+        if (kind != PT_END_EXEC) /* after that it may still wait */
+            pt_lost_children_end();
         bool all = kind != PT_END_EXEC ||
                    p->start != PT_START_FORK; /* fork, then exec: it has used no mapping of its parent */
         pt_mappings_end(all);
@@ -87,7 +89,7 @@ static void before_fork(void)
         __atomic_fetch_add(&pt.header->forks_pending, 1, __ATOMIC_ACQ_REL);
 }
 
-static void fork_is_entered(void)
+void pt_fork_is_entered(void)
 {
     __atomic_fetch_sub(&pt.header->forks_pending, 1, __ATOMIC_ACQ_REL);
 }
@@ -100,10 +102,11 @@ static void after_fork_in_parent(void)
 void pt_fork_failed(void)
 {
     if (pt.base && !(pt.gate & PT_GATE_OFF))
-        fork_is_entered();
+        pt_fork_is_entered();
 }
 
-void pt_enter_forked_child(void)
+/* pending: counted in header.forks_pending. */
+void pt_enter_forked_child(bool pending)
 {
     pt_got_after_fork(true);
     if (!pt.base)
@@ -124,11 +127,15 @@ void pt_enter_forked_child(void)
     struct pt_process *p = pt.process;
     pt.counters = p == &pt_unlisted_process ? (struct pt_counter *)(pt.base + PT_OVERFLOW_OFFSET)
                                             : (struct pt_counter *)((char *)p + PT_COUNTERS_OFFSET);
-    if (p != &pt_unlisted_process && from != &pt_unlisted_process) {
+    bool listed = p != &pt_unlisted_process && from != &pt_unlisted_process;
+    if (listed)
+        p->followed = 1;
+    if (pending) /* at once: a child that is killed between these lines leaves the count too high */
+        pt_fork_is_entered();
+    if (listed) {
         p->start_time = pt_own_start_time(&p->own_read); /* its account has begun with the fork */
         pt_account_begins(p, true);
         pt_mappings_forked();
-        p->followed = 1;
         p->loaded = from->loaded;
         p->stack_state = from->stack_state;
         p->blind = from->blind;
@@ -144,9 +151,7 @@ void pt_enter_forked_child(void)
 
 static void in_forked_child(void)
 {
-    pt_enter_forked_child();
-    if (pt.base && !(pt.gate & PT_GATE_OFF))
-        fork_is_entered();
+    pt_enter_forked_child(true);
 }
 
 /* ---- what is known of it ------------------------------------------------- */

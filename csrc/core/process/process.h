@@ -14,7 +14,14 @@ PT_API void pt_process_name(const char *kind, const char *name);
 void pt_process_describe(struct pt_process *p, const char *path, char *const *argv);
 void pt_before_vfork(void);
 void pt_fork_failed(void);
-void pt_enter_forked_child(void);
+void pt_fork_is_entered(void); /* a forked child has its entry now */
+/* The parent has forked.  record: of the fork, or 0; pending: the child is waited for in header.forks_pending. */
+void pt_forked(uint32_t pid, uint32_t record, bool pending);
+/* The entry of a child that has ended without making one; NULL: it is none of ours. */
+struct pt_process *pt_enter_lost_child(uint32_t pid);
+void pt_lost_children_end(void); /* at the end of their parent */
+void pt_forked_children_forget(void);
+void pt_enter_forked_child(bool pending);
 void pt_has_forked(void);
 void pt_process_setup_once(void);
 void pt_process_end(struct pt_process *p, uint32_t kind, int status);
@@ -30,8 +37,10 @@ struct pt_waiting {
 };
 void pt_before_wait(struct pt_waiting *w);
 struct rusage;
-/* usage: what the kernel counted for the child and the children that it had waited for; NULL: not known. */
-void pt_process_waited(struct pt_process *p, int status, const struct pt_waiting *w, const struct rusage *usage);
+/* p: the child's entry, or NULL; usage: what the kernel counted for the child and the children that it had waited for;
+ * NULL: not known. */
+void pt_process_waited(struct pt_process *p, uint32_t pid, int status, const struct pt_waiting *w,
+                       const struct rusage *usage);
 
 /* A system() or popen() under way, by which the shell that libc starts is recognised (shells.c). */
 struct pt_shell {

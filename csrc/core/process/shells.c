@@ -43,7 +43,7 @@ void pt_shell_ended(const struct pt_shell *s, int status)
         shell = pt_process_started_by(s->record);
     }
     if (status != -1)
-        pt_process_waited(shell, status, &s->waiting, NULL);
+        pt_process_waited(shell, shell ? shell->pid : 0, status, &s->waiting, NULL);
 }
 
 void pt_shell_attach(const struct pt_shell *s, const void *stream)

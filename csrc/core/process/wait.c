@@ -44,10 +44,13 @@ static bool was_another_program(const struct pt_process *p)
     return !p || p->start != PT_START_FORK || p->exec_by || p->end_kind == PT_END_EXEC;
 }
 
-void pt_process_waited(struct pt_process *p, int status, const struct pt_waiting *w, const struct rusage *usage)
+void pt_process_waited(struct pt_process *p, uint32_t pid, int status, const struct pt_waiting *w,
+                       const struct rusage *usage)
 {
     if (!(WIFEXITED(status) || WIFSIGNALED(status)))
         return;
+    if (!p && pid && pt.process_id)
+        p = pt_enter_lost_child(pid);
     if (was_another_program(p))
         pt_positions_stale();
     account_for(p, w);
