@@ -38,6 +38,7 @@ def pytest_configure(config: pytest.Config) -> None:
     path = config.getoption("--outcomes")
     if path and not hasattr(config, "workerinput"):  # pytest-xdist's workers report to the process that started them
         config.pluginmanager.register(Outcomes(path.absolute()))
+    config.option.loadscopereorder = False  # pytest-xdist would begin with the files of many tests
 
 
 @pytest.hookimpl(wrapper=True)
@@ -64,3 +65,5 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if chosen is not items:
         config.hook.pytest_deselected(items=[item for item in items if item not in set(chosen)])
         items[:] = chosen
+    if hasattr(config, "workerinput"):
+        items[:] = selections.long_first(items)

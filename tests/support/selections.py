@@ -38,6 +38,12 @@ def of_python(items: list[pytest.Item], version: tuple[int, int] = sys.version_i
     return [item for item in rest if item not in left_out]
 
 
+def long_first(items: list[pytest.Item]) -> list[pytest.Item]:
+    """Files with long searches, then files with slow tests, then the rest: what begins last should not end last."""
+    soak, slow = ({item.path for item in items if item.get_closest_marker(name)} for name in ("soak", "slow"))
+    return sorted(items, key=lambda item: (item.path not in soak, item.path not in slow))
+
+
 def _marked(item: pytest.Item) -> bool:
     return any(item.get_closest_marker(name) for name in ("slow", "once"))
 
