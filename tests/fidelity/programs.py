@@ -390,8 +390,8 @@ PROCESSES = {
 
 #: Run at each test run, quickly and marked slow; and in the long searches.
 QUICK = {"copies", "forks", "shutil", "walks", "pathlib", "tempfile", "file objects", "signals"}
-SLOW = {"pool of threads", "subprocess", "numpy", "h5py", "Pool (fork)"}
-SOAK = {"test_gzip", "test_sqlite3"}
+SLOW = {"pool of threads", "subprocess", "h5py", "Pool (fork)"}
+SOAK = {"numpy", "test_gzip", "test_sqlite3"}
 STDLIB = ["gzip", "mmap", "pathlib", "shutil", "sqlite3", "tarfile", "tempfile", "zipfile"]
 
 

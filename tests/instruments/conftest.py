@@ -3,5 +3,6 @@
 from __future__ import annotations
 
 from tests.capture.conftest import data, installed
+from tests.instruments.torch_loaders import items
 
-__all__ = ["data", "installed"]
+__all__ = ["data", "installed", "items"]
