@@ -108,6 +108,7 @@ def test_no_summary_at_all(packed: Path, monkeypatch: pytest.MonkeyPatch, text: 
     assert kept_summary.kept_summary(open_log(packed)) is None
 
 
+@pytest.mark.slow
 def test_forged_values(packed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # GIVEN any value of the kept summary replaced by another WHEN it is used THEN it can be printed
     log = open_log(packed)

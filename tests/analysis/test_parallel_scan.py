@@ -77,6 +77,7 @@ def figures_here(logs: dict[str, Path]) -> dict[str, list[Any]]:
     return {kind: figures(open_log(path)) for kind, path in logs.items()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["live", "packed"])
 def test_the_same_figures(
     logs: dict[str, Path], figures_here: dict[str, list[Any]], workers: Workers, kind: str

@@ -148,6 +148,7 @@ for folder, argv in json.loads(sys.argv[1]).items():
 """
 
 
+@pytest.mark.slow
 @pytest.mark.once
 @pytest.mark.skipif(not strace.has_stacks(), reason="no strace that tells stacks")
 def test_programs_against_strace(program: Runner, child: Path, work: Path, tmp_path: Path) -> None:

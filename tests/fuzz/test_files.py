@@ -67,6 +67,7 @@ def sparse(path: Path, data: bytes, size: int = 1 << 40) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_a_terabyte_of_nothing_after_a_log(tmp_path: Path) -> None:
     # GIVEN a sound log in a sparse file of 1 TiB, all of which its header claims
     writer = bytearray(seeds.rich())
@@ -83,6 +84,7 @@ def test_a_terabyte_of_nothing_after_a_log(tmp_path: Path) -> None:
     assert large.operations().equals(small.operations())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [layout.CHUNK_OPS, layout.CHUNK_HEAP])
 def test_a_chunk_that_claims_a_terabyte(kind: int, tmp_path: Path) -> None:
     writer = LogWriter()

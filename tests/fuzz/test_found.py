@@ -269,6 +269,7 @@ def test_descriptions_that_are_not_what_was_promised(packed: Path, change: Calla
     assert caught.value.slug == "log-damaged"
 
 
+@pytest.mark.slow
 def test_what_may_be_otherwise(packed: Path) -> None:
     """Other writers' habits: small row groups, plain strings, further columns, no rows."""
     whole = pq.read_table(packed)

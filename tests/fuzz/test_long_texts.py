@@ -88,6 +88,7 @@ def _with(sound: pa.Table, columns: dict[str, Any]) -> pa.Table:
     return table
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "command"),
     [

@@ -13,6 +13,7 @@ from tests.support.busy_run import busy_logs, cluster_of_two
 pytestmark = pytest.mark.once
 
 
+@pytest.mark.slow
 def test_the_same_findings(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     # GIVEN a run of two processes, live and packed, with many findings
     logs = busy_logs(tmp_path)

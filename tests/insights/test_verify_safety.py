@@ -126,6 +126,7 @@ def command(path: Path, seconds: float) -> list[str]:
     return [sys.executable, "-m", "pyio_trace", "insights", str(path), "--verify", "--verify-seconds", str(seconds)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("text", "slugs", "writes"),
     [

@@ -94,6 +94,7 @@ def _hot_spots() -> list[int]:
 HOT = _hot_spots()
 
 
+@pytest.mark.slow
 @settings(max_examples=600, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.tuples(st.sampled_from(HOT), st.integers(-1, 8), st.binary(min_size=1, max_size=8)), max_size=6))
 def test_flipped_fields(tmp_path: Path, flips: list[tuple[int, int, bytes]]) -> None:
