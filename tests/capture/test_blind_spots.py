@@ -20,6 +20,7 @@ from pyio_trace.analysis.tables.groups import by_file
 from pyio_trace.join.processes.raw_syscalls import that_make_calls
 from tests.support.programs import Outcome, Row, Runner, succeeded
 from tests.support.summaries import unseen_lines
+from tests.support.surroundings import allow_descriptors
 
 PAGE = 4096
 MIB = 1 << 20
@@ -252,6 +253,7 @@ MAPS = """
 def test_the_tracer_s_own_reading_is_not_its_program_s(program: Runner, raw_calls: Path) -> None:
     """GIVEN a program with many mappings, and its children WHEN they end and their mappings are measured THEN no
     process is charged with what the tracer reads, and bytes that bypassed the hooks are not its own."""
+    allow_descriptors(4096)  # each mapping has one
     outcome = succeeded(program.traced(
         RAW + MAPS + f"""
         for _ in range(2):

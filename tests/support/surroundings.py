@@ -7,11 +7,14 @@ them into a known state once, before any test runs.
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import sys
 import tempfile
 import zlib
 from pathlib import Path
+
+import pytest
 
 #: Python itself ignores these; its subprocess module resets them in children.
 IGNORED_BY_PYTHON = {signal.SIGPIPE, signal.SIGXFSZ}
@@ -59,3 +62,14 @@ def let_everybody_enter(folder: Path) -> None:
     for place in (folder, *list(folder.parents)[:3]):
         if place.stat().st_mode & 0o055 != 0o055:
             place.chmod(0o755)
+
+
+def allow_descriptors(most: int) -> None:
+    """Programs that are started from now on may open that many; skips the test where nobody may."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    enough = hard == resource.RLIM_INFINITY or hard >= most
+    if soft != resource.RLIM_INFINITY and soft < most:
+        try:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard if enough else most))
+        except (ValueError, OSError):
+            pytest.skip(f"needs {most} descriptors; {hard} are allowed here")
