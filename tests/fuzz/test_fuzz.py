@@ -30,7 +30,7 @@ def fuzz(kind: str, examples: int, folder: Path, seed: int) -> None:
     assert outcomes["table"] > 0 and (len(outcomes) > 1 or kind == "libraries")  # neither all refused nor none
 
 
-@pytest.mark.parametrize(("kind", "examples"), [("live", 60), ("parquet", 80), ("libraries", 20)])
+@pytest.mark.parametrize(("kind", "examples"), [("live", 60), ("parquet", 80), ("libraries", 60)])
 def test_quick(kind: str, examples: int, tmp_path: Path) -> None:
     fuzz(kind, examples, tmp_path, 0)
 
@@ -40,7 +40,7 @@ def test_quick(kind: str, examples: int, tmp_path: Path) -> None:
 @pytest.mark.timeout(0 if SOAK else 900)
 @pytest.mark.parametrize(
     ("kind", "examples"),
-    [("live", rounds(100, 6000)), ("parquet", rounds(200, 12_000)), ("libraries", rounds(20, 4000))],
+    [("live", rounds(100, 6000)), ("parquet", rounds(200, 12_000)), ("libraries", rounds(60, 4000))],
 )
 def test_longer_and_never_the_same(kind: str, examples: int, tmp_path: Path) -> None:
     fuzz(kind, examples, tmp_path, random.SystemRandom().randrange(1 << 32))
