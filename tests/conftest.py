@@ -8,9 +8,12 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from tests.support import frameworks, sanitizers, selections, surroundings
-from tests.support.outcomes import Outcomes
-from tests.support.programs import Runner
+# Before they are imported: their assertions say what they compared, as those of tests do.
+pytest.register_assert_rewrite("tests.support", "tests.instruments.torch_loaders")
+
+from tests.support import frameworks, sanitizers, selections, surroundings  # noqa: E402
+from tests.support.outcomes import Outcomes  # noqa: E402
+from tests.support.programs import Runner  # noqa: E402
 
 surroundings.reset()
 

@@ -30,12 +30,12 @@ def test_bytes_far_out_and_many_files() -> None:
 
 
 def test_files_that_have_another_number_in_the_other_part() -> None:
-    # GIVEN two parts that number their files differently, with bytes near and far out in one file
+    # GIVEN two parts that number the same files differently, with bytes at small and at very large offsets
     far = 1 << 50
     ranges, other = ByteRanges(), ByteRanges()
     ranges.add(np.array([2, 2]), np.array([0, far]), np.array([10, far + 10]))
     other.add(np.array([1, 1]), np.array([5, far + 5]), np.array([15, far + 15]))
-    # WHEN they are added up THEN what both touched of it counts once
+    # WHEN they are added up THEN bytes that both parts touched count once
     ranges.update(other, np.array([0, 2]))
     assert ranges.total() == 15 + 15
 

@@ -59,7 +59,7 @@ def test_what_is_hidden_behind_the_main_thread(log: Log) -> None:
 
 
 def test_calls_that_have_no_times_of_their_own_are_not_hidden(tmp_path: Path) -> None:
-    # GIVEN a call of a thread, and a run of calls within 20 ms of which the log has one row and their 2 ms
+    # GIVEN one call of a thread, and many calls within 20 ms that are one row with 2 ms of I/O
     writer = LogWriter()
     process = writer.process(100, begin=0, end=60 * MS)
     desc = writer.desc(3, "/d/data", kind=1, dev=1, ino=11)
@@ -68,7 +68,7 @@ def test_calls_that_have_no_times_of_their_own_are_not_hidden(tmp_path: Path) ->
     other.record("FGETC", begin=30 * MS, duration=2 * MS, flags=layout.COALESCED, desc=desc, aux=9, offset=20 * MS,
                  result=9)  # fmt: skip
     log = open_log(writer.save(tmp_path / "run.pyio"))
-    # WHEN overlap and concurrency are asked for THEN it is left out, and they say so
+    # WHEN overlap and concurrency are computed THEN that row is left out, and the result says so
     overlap, concurrency = result(log, "overlap"), result(log, "concurrency")
     assert (overlap.io_ns, overlap.hidden_ns, overlap.unplaced_ns) == (10 * MS, 10 * MS, 2 * MS)
     assert (concurrency.busy_ns, concurrency.unplaced_ns) == (10 * MS, 2 * MS)
@@ -160,14 +160,14 @@ def test_files_of_several_processes(program: Runner) -> None:
 
 
 def test_who_copies_from_a_file_reads_it(tmp_path: Path) -> None:
-    # GIVEN a process that copies from a file to one of its own, and another that reads the same bytes
+    # GIVEN a process that copies a shared file into its own, and another process that reads the same bytes
     writer = LogWriter()
     first, second = (writer.process(pid, begin=0, end=60 * MS) for pid in (100, 200))
     source, target = (writer.desc(3 + n, f"/d/{n}", kind=1, dev=1, ino=n + 1) for n in range(2))
     copied = {"offset": 0, "size": 30, "result": 30}
     writer.thread(first, 100).record("SENDFILE", begin=10 * MS, desc=source, aux=target, **copied)
     writer.thread(second, 200).record("PREAD", begin=20 * MS, desc=source, aux=3, **copied)
-    # WHEN shared files are asked for THEN nobody writes it, and there is no conflict
+    # WHEN shared files are listed THEN the shared file has no writer and no conflict
     (row,) = result(open_log(writer.save(tmp_path / "run.pyio")), "shared_files").rows
     assert (row.path, row.readers, row.writers, row.read_bytes, row.written_bytes) == ("/d/0", 2, 0, 60, 0)
     assert (row.common_bytes, row.conflict_bytes) == (30, 0)

@@ -63,11 +63,11 @@ def test_too_many_keys() -> None:
 
 
 def test_what_two_parts_have_given_up_adds_up() -> None:
-    # GIVEN two parts with room for four keys, of which the other one has met ten
+    # GIVEN two parts with room for four keys, the second of which has met ten
     one, other = (KeyedSums(limit=1, most=4) for _ in range(2))
     for keys in (np.arange(5), np.arange(5, 10)):
         other.add(keys, np.ones(5, np.int64), keys)
-    # WHEN they are added up THEN it is said what is lacking
+    # WHEN they are added up THEN the result says how much was dropped
     assert len(other.sums()[0]) == 2
     one.update(other)
     assert one.given_up == other.given_up == 8

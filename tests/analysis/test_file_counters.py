@@ -252,7 +252,7 @@ def test_times_lie_within_the_run_and_do_not_overlap(program: Runner) -> None:
 
 
 def test_timers_that_calls_add_to(tmp_path: Path) -> None:
-    # GIVEN one call of each kind, one after the other, each of another length
+    # GIVEN one call of each kind, in sequence, each with a different duration
     writer = LogWriter()
     thread = writer.thread(writer.process(100), 100)
     desc = writer.desc(3, "/d/x", kind=1, dev=1, ino=1)
@@ -260,7 +260,7 @@ def test_timers_that_calls_add_to(tmp_path: Path) -> None:
     for number, (op, duration) in enumerate(calls.items()):
         begin = 2_000 + number * 1_000_000_000
         thread.record(op, begin=begin, duration=duration, desc=desc, aux=3, offset=0, size=5, result=5)
-    # WHEN they are counted THEN syncs are written for, and seeks are metadata
+    # WHEN they are counted THEN a sync counts as writing and a seek as metadata
     (record,) = counters(open_log(writer.save(tmp_path / "run.pyio")))
     times = [record[f"POSIX_F_{name}_TIME"] for name in ("READ", "WRITE", "META")]
     assert times == [pytest.approx(time) for time in (0.000_001, 0.004_32, 0.05)]

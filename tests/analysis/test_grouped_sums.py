@@ -59,12 +59,12 @@ def test_the_smallest_are_added_up_with_others(few: int, monkeypatch: pytest.Mon
 
 
 def test_what_two_parts_have_dropped_adds_up() -> None:
-    # GIVEN two parts with room for four keys, and ten each
+    # GIVEN two parts with ten keys each and room for four
     one, other = (GroupedSums(("key",), {"value": "sum"}, most=4) for _ in range(2))
     for part in (one, other):
         part.add({"key": np.arange(10), "value": np.arange(10)})
         part.columns()
     assert one.dropped == other.dropped == 8
-    # WHEN they are added up THEN it is said what both of them lack
+    # WHEN they are added up THEN the result says how much both parts dropped
     one.update(other)
     assert one.dropped == 16

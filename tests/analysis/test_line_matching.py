@@ -65,7 +65,7 @@ def test_patterns_are_the_same_for_all_runs() -> None:
 
 
 def test_times_that_differ_by_noise() -> None:
-    # GIVEN differences of 2 and 4 ms, and of 5 % THEN they are noise, whatever their share, or their length
+    # GIVEN differences of 2 ms, 4 ms and 5 % THEN all are noise: two are too short, and one is too small a share
     ms = 1_000_000
     assert not any(time_differs(*pair) for pair in ((ms, 3 * ms), (4 * ms, 0), (1000 * ms, 1050 * ms)))
     assert time_differs(100 * ms, 120 * ms) and time_differs(120 * ms, 100 * ms)

@@ -80,12 +80,12 @@ def test_details_that_are_forged(detail: dict[str, Any]) -> None:
 
 
 def test_a_worker_whose_fetches_lie_within_each_other() -> None:
-    # GIVEN a batch that is fetched from 10 to 20, while its worker is in a longer fetch, from 0 to 100
+    # GIVEN a batch fetched from 10 to 20, inside a longer fetch of the same worker, from 0 to 100
     calls = [
         call(WAIT, TRAINER, 20, 90, batch=1),
         call(FETCH, WORKER, 0, 100, batch=0),
         call(FETCH, WORKER, 10, 20, batch=1),
     ]
-    # WHEN they are joined THEN it was not ready in all of the wait
+    # WHEN they are joined THEN the batch is not ready for the whole of the wait
     (found,), _ = epochs(calls)
     assert (found.not_ready_ns, found.hand_over_ns) == (70, 0)

@@ -68,7 +68,7 @@ def test_calls_by_path_and_line(program: Runner) -> None:
 
 
 def test_closing_a_file_is_not_between_two_looks_at_it(program: Runner) -> None:
-    # GIVEN a file that is looked at, closed, looked at again, closed once more, and opened
+    # GIVEN a file that is stat()ed, closed, stat()ed again, closed again, and opened
     text = """\
         import os
         one, two = (os.open("data", os.O_RDWR | os.O_CREAT) for _ in range(2))
@@ -78,7 +78,7 @@ def test_closing_a_file_is_not_between_two_looks_at_it(program: Runner) -> None:
         os.close(two)
         os.open("data", os.O_RDONLY)                            # 7: after asking
         """
-    # WHEN its metadata calls are summed THEN the closings change nothing
+    # WHEN its metadata calls are summed THEN closing it changes nothing
     found = metadata(succeeded(program.traced(text)))
     assert row(found, 5, "stat").again == 1
     assert row(found, 7, "open").checked == 1

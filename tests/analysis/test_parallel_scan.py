@@ -272,7 +272,7 @@ def test_an_address_that_is_none(logs: dict[str, Path], address: str) -> None:
 
 
 def test_tasks_do_not_judge_the_order_of_their_first_calls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    # GIVEN 400 reads one after the other, in many row groups, and so little room that calls are counted at each batch
+    # GIVEN 400 sequential reads in many row groups, and buffers so small that each batch is counted at once
     writer = LogWriter()
     thread, desc = writer.thread(writer.process(100), 100), writer.desc(3, "/d/x", dev=1, ino=1)
     for number in range(400):
@@ -285,7 +285,7 @@ def test_tasks_do_not_judge_the_order_of_their_first_calls(tmp_path: Path, monke
     log, reducer = open_log(tmp_path / "run.parquet"), AccessesByLine()
     (last,) = log.divisions()
     address = Address(str(tmp_path / "run.parquet"), parallel_scan._runs(log), log.rows(), None)
-    # WHEN two tasks read a half each THEN the second one's first read follows the first one's last
+    # WHEN two tasks read half of them each THEN the second half still follows on from the first
     parts = [run_task(Task(address, [reducer], within))[0] for within in ((0, last // 2), (last // 2, last))]
     (row,) = reducer.finish(reducer.combine(*parts), log).rows
     assert (last, row.calls, row.first, row.consecutive) == (25, 400, 1, 399)

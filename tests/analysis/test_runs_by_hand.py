@@ -171,17 +171,17 @@ def test_failed_transfers_have_no_size(writer: LogWriter, tmp_path: Path) -> Non
 
 
 def test_a_file_has_its_name_whatever_used_it_last(writer: LogWriter, tmp_path: Path) -> None:
-    # GIVEN a file that is read by its name, and then by a descriptor whose name the log does not have
+    # GIVEN a file that is read by name, and then through a descriptor without a name in the log
     thread = writer.thread(writer.process(100), 100)
     pread(thread, 2_000, 10, writer.desc(3, "/d/x", kind=1, dev=1, ino=1))
     pread(thread, 3_000, 10, writer.desc(4, 0, kind=1, dev=1, ino=1))
-    # WHEN calls are summed up by file THEN it is one file, with that name
+    # WHEN calls are summed by file THEN it is one file with that name
     [file] = by_file(opened(writer, tmp_path)).to_pylist()
     assert (file["path"], file["reads"]) == ("/d/x", 2)
 
 
 def test_imports_that_are_only_counted_are_no_descriptors_left_out(writer: LogWriter, tmp_path: Path) -> None:
-    # GIVEN counts of operations of imports, and of pipes WHEN they are summed up THEN pipes are what was left out
+    # GIVEN counts of imports and of pipes WHEN they are summed THEN only the pipes count as left out
     amounts = [0] * 16
     amounts[layout.DESC_KINDS.index("pipe")], amounts[layout.DESC_KINDS.index("import")] = 3, 5
     writer.process(100, excluded_ops=amounts, excluded_bytes=amounts)
@@ -189,7 +189,7 @@ def test_imports_that_are_only_counted_are_no_descriptors_left_out(writer: LogWr
 
 
 def test_a_file_that_was_renamed_twice_has_its_last_name(writer: LogWriter, tmp_path: Path) -> None:
-    # GIVEN a file that is read, and renamed twice since; the name in between was another file's before
+    # GIVEN a file that is read and then renamed twice, in between to a name that another file had before
     thread = writer.thread(writer.process(100), 100)
     second, first, third = (writer.string(f"/d/{name}") for name in ("second", "first", "third"))
     pread(thread, 1_500, 20, writer.desc(3, second, kind=1, dev=1, ino=9))
@@ -197,20 +197,20 @@ def test_a_file_that_was_renamed_twice_has_its_last_name(writer: LogWriter, tmp_
     pread(thread, 2_000, 10, writer.desc(3, first, kind=1, dev=1, ino=1))
     thread.record("RENAME", begin=3_000, desc=first, aux=second)
     thread.record("RENAME", begin=4_000, desc=second, aux=third)
-    # WHEN calls are summed up by file THEN its name is the one that it has now
+    # WHEN calls are summed by file THEN it has its final name
     files = by_file(opened(writer, tmp_path)).to_pylist()
     assert {file["path"] for file in files if file["reads"]} == {"/d/second", "/d/third"}
 
 
 def test_the_last_call_of_a_killed_process_does_not_last_until_the_log_is_read(tmp_path: Path) -> None:
-    # GIVEN a process that is gone, nobody knows since when, in the middle of a read, and another that ended at 9,000
+    # GIVEN a process that vanished at an unknown time during a read, and another that ended at 9,000
     boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     writer = LogWriter(host=os.uname().nodename, boot_id=boot)
-    process = writer.process(os.getpid(), start_time=1, begin=1_000)  # this number is another process's by now
+    process = writer.process(os.getpid(), start_time=1, begin=1_000)  # another process has this pid by now
     desc = writer.desc(3, "/d/x", kind=1, dev=1, ino=1)
     writer.thread(process, 100).record("PREAD", begin=2_000, state=layout.BEGUN, desc=desc, aux=3, offset=0, size=10)
     writer.process(200, begin=1_000, end=9_000, end_kind=layout.END_EXIT)
-    # WHEN they are summed up THEN the read took until the last moment that the log has
+    # WHEN they are summed THEN the read lasts until the latest time in the log
     log = opened(writer, tmp_path)
     assert log.processes()["end_by"].to_pylist() == ["reader", "itself"]
     [operation] = summarize(log).operations

@@ -75,14 +75,14 @@ def test_phases_of_one_kind_with_a_pause_between_them(tmp_path: Path) -> None:
     desc = writer.desc(3, "/d/data", kind=1, dev=1, ino=11)
     for begin, duration in ((0, 40), (300, 50)):
         thread.record("PREAD", begin=begin * MS, duration=duration * MS, desc=desc, aux=3, offset=0, size=9, result=9)
-    # WHEN phases are asked for THEN these are two
+    # WHEN phases are computed THEN there are two
     found = result(open_log(writer.save(tmp_path / "run.pyio")), PhasesOfRun())
     assert [(phase.kind, phase.io_ns) for phase in found.rows] == [("read", 40 * MS), ("read", 50 * MS)]
     assert abs(found.rows[1].gap_ns - 260 * MS) <= 2 * found.width_ns
 
 
 def test_ranks_are_compared_whatever_they_are_called(tmp_path: Path) -> None:
-    # GIVEN two ranks that gave themselves names of their own
+    # GIVEN two ranks that named themselves
     writer = LogWriter()
     desc = writer.desc(3, "/d/data", kind=1, dev=1, ino=11)
     for rank, name in enumerate(("reader.py", "writer.py")):
@@ -91,7 +91,7 @@ def test_ranks_are_compared_whatever_they_are_called(tmp_path: Path) -> None:
         writer.thread(process, 100 + rank).record(
             "PREAD", begin=10 * MS, duration=(1 + rank) * MS, desc=desc, aux=3, offset=0, size=9, result=9
         )
-    # WHEN imbalance is asked for THEN they are of one kind
+    # WHEN imbalance is computed THEN they are compared with each other
     found = result(open_log(writer.save(tmp_path / "run.pyio")), ImbalanceOfKinds())
     assert [(row.kind, row.processes, row.largest_ns) for row in found.rows] == [("ranks", 2, 2 * MS)]
 
@@ -121,14 +121,14 @@ def test_bins_add_up(log: Log) -> None:
 
 
 def test_metadata_over_time(tmp_path: Path) -> None:
-    # GIVEN calls that open, look at, seek in, read and close a file
+    # GIVEN calls that open, stat, seek, read and close a file
     writer = LogWriter()
     thread = writer.thread(writer.process(100, begin=0, end=400 * MS), 100)
     desc = writer.desc(3, "/d/data", kind=1, dev=1, ino=11)
     thread.record("OPEN", begin=10 * MS, desc=writer.string("/d/data"), aux=0, offset=desc, result=3)
     for number, op in enumerate(("FSTAT", "LSEEK", "READ", "CLOSE")):
         thread.record(op, begin=(20 + number) * MS, desc=desc, aux=3, offset=-1 if op == "READ" else 0)
-    # WHEN sums over time are asked for THEN all but the read are metadata
+    # WHEN sums over time are computed THEN all but the read are metadata
     found = result(open_log(writer.save(tmp_path / "run.pyio")), ByTime())
     assert sum(row.calls for row in found.rows) == 5
     assert sum(row.metadata for row in found.rows) == 4
@@ -174,14 +174,14 @@ def test_time_in_bins_is_that_of_brute_force() -> None:
 
 
 def test_wider_bins_still_say_what_was_dropped() -> None:
-    # GIVEN room for four sums, and ten keys WHEN they have been added up, and a late call makes the bins wider
+    # GIVEN ten keys and room for four sums WHEN a late call makes the time bins wider
     part = TimeBins(("key",), ("calls",), bins=4, most=4)
     keys = np.arange(10)
     part.add({"key": keys}, keys, keys + 1, {"calls": np.ones(10, np.int64)})
     part.columns()
     dropped = part.dropped
     part.add({"key": keys[:1]}, keys[:1] + 5000, keys[:1] + 5001, {"calls": keys[:1]})
-    # THEN what was dropped is still dropped
+    # THEN the sums dropped before are still reported as dropped
     assert part.dropped >= dropped > 0
 
 

@@ -117,8 +117,8 @@ def test_bytes_of_raw_system_calls(program: Runner, raw_calls: Path, data: Path)
 
 
 def test_a_command_line_that_is_cut_costs_no_figure(program: Runner, raw_calls: Path, data: Path) -> None:
-    """GIVEN a program whose command line does not fit into the log WHEN traced THEN it ends with what fits, and the
-    figures that are stored behind it are there."""
+    """GIVEN a program whose command line is too long for the log WHEN traced THEN the log has its beginning, and the
+    fields stored behind it are intact."""
     text = (
         RAW
         + f"""
@@ -391,7 +391,7 @@ def test_measuring_mappings_is_a_part_of_the_cost(program: Runner) -> None:
     )
     measured = [row for row in outcome.log.mappings().to_pylist() if (row["path"] or "").endswith("/data")]
     assert [(row["mappings"], row["unmeasured"], row["length"]) for row in measured] == [(3, 0, 96 << 20)]
-    # THEN the estimate of the cost has their pages, which the kernel was asked for
+    # THEN the estimated cost includes asking the kernel about each of their pages
     assert summarize(outcome.log).cost.time >= 3 * 8192 * 10
 
 
@@ -593,8 +593,8 @@ def test_what_children_moved_is_not_their_parents(program: Runner, data: Path) -
 
 
 def test_a_forked_child_s_figures_are_exact(program: Runner, raw_calls: Path, data: Path) -> None:
-    """GIVEN forked children that read past libc, each another number of bytes, and nothing else WHEN traced THEN their
-    figures are those numbers: nothing of what the tracer itself reads is among them, and nothing is taken off twice."""
+    """GIVEN forked children that do nothing but read past libc, each a different number of bytes WHEN traced THEN their
+    figures are exactly those numbers: the tracer's own reads are subtracted, and only once."""
     outcome = succeeded(program.traced(
         RAW + f"""
         fd = os.open(sys.argv[2], os.O_RDONLY)
@@ -611,8 +611,8 @@ def test_a_forked_child_s_figures_are_exact(program: Runner, raw_calls: Path, da
 
 
 def test_a_child_that_is_first_looked_at_counts_once(program: Runner, raw_calls: Path, data: Path) -> None:
-    """GIVEN a program that reads past libc, and looks at an ended child before it waits for it WHEN traced THEN what
-    the child read is taken off the account once."""
+    """GIVEN a program that reads past libc, and inspects an ended child (WNOWAIT) before it waits for it WHEN traced
+    THEN the child's bytes are subtracted from its account once."""
     outcome = succeeded(program.traced(
         RAW + f"""
         fd = os.open(sys.argv[2], os.O_RDONLY)

@@ -134,7 +134,7 @@ def test_a_fork_that_fails_leaves_nothing_to_wait_for(program: Runner, tmp_path:
         except OSError as error:
             print(error.errno)
     """
-    # WHEN it is run traced THEN nobody takes the run for one that goes on: its log is cut to what is used
+    # WHEN it is run traced THEN the run counts as ended: its log is cut to the part in use
     outcome = succeeded(program.traced(text))
     assert outcome.stdout.split() == ["0", *[str(errno.EAGAIN)] * 3]
     assert [row["errno"] for row in outcome.select(op="fork")] == [errno.EAGAIN] * 3
@@ -142,7 +142,7 @@ def test_a_fork_that_fails_leaves_nothing_to_wait_for(program: Runner, tmp_path:
 
 
 def test_what_was_not_flushed_to_a_command(program: Runner) -> None:
-    # GIVEN a program that ends with a helper that lives until a pipe is closed, and with text for a command in a buffer
+    # GIVEN a program that ends with unflushed text for a popen()ed command, while a helper waits for a pipe to close
     text = """\
     import ctypes, os
     libc = ctypes.CDLL(None)
@@ -176,7 +176,7 @@ def test_exec_of_another_python_goes_on_in_the_same_log(program: Runner, data: P
            f"os.execv(sys.executable, [sys.executable, {str(other)!r}, sys.argv[1]])\n"  # fmt: skip
     # WHEN it is run traced
     outcome = succeeded(program.traced(text, data))
-    # THEN one process number has two entries, each with its reads; the second is no new run, and began by that exec
+    # THEN the pid has two entries, each with its own reads; the second continues the run and was started by that exec
     entries = [entry for entry in outcome.processes if entry["pid"] == outcome.pid]
     assert [entry["ended"] for entry in entries] == ["exec", "exit 0"]
     assert entries[1]["parent"] == entries[0]["index"]
@@ -302,7 +302,7 @@ def test_a_killed_process_lived_until_somebody_knew_of_its_end(program: Runner, 
     ))  # fmt: skip
     child, before, after = map(int, outcome.stdout.split())
     entry = outcome.process(child)
-    # THEN its end is when its parent knew of it, at its own end at the latest, and the summary says what that is
+    # THEN it ends when its parent learned of it, at the parent's own end at the latest, and the summary says so
     assert (entry["end_by"], entry["ended"]) == ("parent", "signal 9 (SIGKILL)")
     assert entry["end"] >= before - 1_000_000  # of the two clocks
     assert not waits or entry["end"] <= after + 1_000_000
@@ -332,12 +332,12 @@ ORPHAN = """\
 
 
 def test_a_killed_orphan_lived_until_its_log_is_read(program: Runner) -> None:
-    # GIVEN a process whose parent has ended and which is killed later WHEN it is run traced
+    # GIVEN a process that is killed after its parent has ended WHEN it is run traced
     words = [sys.executable, "-m", "pyio_trace", "-o", "run.parquet", program.write(ORPHAN)]
     outcome = succeeded(program.command(words, log="run.parquet"))
     child, before = map(int, outcome.stdout.split())
     entry = outcome.process(child)
-    # THEN nobody but who packs the log knows of its end, and the summary says so
+    # THEN its end is only noticed when the log is packed, and the summary says so
     assert (entry["end_by"], entry["ended"]) == ("reader", "lost (killed or crashed; not seen)")
     assert entry["end"] >= before - 1_000_000  # of the two clocks
     assert "at most" in outcome.stderr
@@ -356,8 +356,7 @@ def test_a_killed_run_lived_until_its_log_is_read(program: Runner) -> None:
     assert "at most" in told.splitlines()[0]
 
 
-#: Its children are killed as soon as they are there, on the one processor that their parent keeps busy until then.  The
-#: last three are never waited for.
+#: Children are killed right after the fork, before they get the only processor.  The last three are never waited for.
 KILLS = """
 import ctypes, os, signal, sys
 os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
@@ -383,11 +382,11 @@ def test_children_that_are_killed_before_they_begin(program: Runner) -> None:
     # GIVEN a parent that kills each child right after the fork, and waits for it in several ways
     outcome = succeeded(program.traced(KILLS))
     pids = [int(word) for word in outcome.stdout.split()]
-    # WHEN the processes are looked at THEN each of them is there, as a child of that parent's fork which a signal ended
+    # WHEN the process table is read THEN each child is there, with its parent and the signal that ended it
     children = {row["pid"]: row for row in outcome.processes if row["pid"] != outcome.pid}
     assert [(row["ppid"], row["start"], row["ended"]) for row in (children[pid] for pid in pids)] == [
         (outcome.pid, "fork", "signal 9 (SIGKILL)")
     ] * 30
     assert outcome.log.losses() == {}
-    # AND nobody is waited for any more: the log has been cut to what is in it
+    # AND the run counts as ended: the log is cut to the part in use
     assert outcome.path.stat().st_size < 1 << 20

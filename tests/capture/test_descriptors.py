@@ -203,7 +203,7 @@ def test_what_no_file_is_nobody_asks_the_kernel(program: Runner) -> None:
 
 
 def test_marking_descriptors_to_be_closed_closes_none(program: Runner) -> None:
-    # GIVEN a file opened by a link's name, and a call that only marks its descriptor to be closed at exec
+    # GIVEN a file opened through a link, and a call that only marks its descriptor close-on-exec
     if not hasattr(ctypes.CDLL(None), "close_range"):
         pytest.skip("a libc without close_range")
     text = """\
@@ -215,7 +215,7 @@ def test_marking_descriptors_to_be_closed_closes_none(program: Runner) -> None:
     ctypes.CDLL(None).close_range(fd, fd, 4)
     os.read(fd, 3)
     """
-    # WHEN it is traced THEN it is the same descriptor afterwards
+    # WHEN it is traced THEN later reads still have the link's name and the right offset
     rows = succeeded(program.traced(text)).select(op="read", path=program.folder / "link")
     assert [(row["file_offset"], row["bytes_moved"]) for row in rows] == [(0, 3), (3, 3)]
 

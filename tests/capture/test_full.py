@@ -363,7 +363,7 @@ def test_max_log_size(program: Runner, data: Path, size: str) -> None:
 
 
 def test_a_file_first_met_when_the_log_is_full(program: Runner, data: Path, tmp_path: Path) -> None:
-    # GIVEN a program that goes on to another file when its log has no room for records
+    # GIVEN a program that moves on to a second file once its log has no room for records
     (tmp_path / "later").write_bytes(data.read_bytes())
     text = """\
     import os, sys
@@ -375,7 +375,7 @@ def test_a_file_first_met_when_the_log_is_full(program: Runner, data: Path, tmp_
     """
     # WHEN it is run traced
     outcome = succeeded(program.traced(text, data, env={"PYIO_TRACE_MAX_LOG_SIZE": "1M"}))
-    # THEN room was kept for sums: each call is that of its file
+    # THEN room was kept for sums: each call counts for the right file
     assert outcome.log.losses()["operations_counted_only"] > 1000
     for path, calls in ((data, 40_000), (tmp_path / "later", 1000)):
         assert sum(row["calls"] for row in outcome.select(op="pread", path=path)) == calls

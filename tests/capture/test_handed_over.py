@@ -171,7 +171,7 @@ def test_runs_of_small_calls_end_with_their_submitter(program: Runner, tmp_path:
         "        for _ in range(20): pool.submit(file.readline).result()  # first\n"
         "        for _ in range(20): pool.submit(file.readline).result()  # second\n"
     )
-    # WHEN it is run traced THEN either line has all its calls
+    # WHEN it is run traced THEN each line has all of its own calls
     outcome = succeeded(program.traced(text, env={"PYIO_TRACE_MODE": mode}))
     calls = {"# first": 0, "# second": 0}
     for row in outcome.select(op="TextIOWrapper.readline", submitted=lambda mark: mark):
@@ -181,7 +181,7 @@ def test_runs_of_small_calls_end_with_their_submitter(program: Runner, tmp_path:
 
 
 def test_small_calls_of_callbacks_are_their_submitters(program: Runner, tmp_path: Path) -> None:
-    # GIVEN two lines that submit callbacks, which are in no span of their own, and read a line of one file each
+    # GIVEN two lines that submit callbacks outside any span, each of which reads a line of one file
     (tmp_path / "text").write_text("line\n" * 1000)
     text = prelude("asyncio") + (
         "done, file = threading.Event(), open('text')\n"
@@ -192,7 +192,7 @@ def test_small_calls_of_callbacks_are_their_submitters(program: Runner, tmp_path
         "done.wait()\n"
         "stop()\n"
     )
-    # WHEN it is run traced THEN either line has all its calls
+    # WHEN it is run traced THEN each line has all of its own calls
     outcome = succeeded(program.traced(text))
     calls = {line_of(text, "# first"): 0, line_of(text, "# second"): 0}
     for row in outcome.select(op="TextIOWrapper.readline"):

@@ -343,7 +343,7 @@ def test_a_program_in_c_that_binds_late(program: Runner, in_c: Path) -> None:
     # GIVEN a C program WHEN a Python program starts it with --follow=all
     text = f"import subprocess; print(subprocess.check_output([{str(in_c)!r}, 'c.h5'], text=True))"
     outcome = succeeded(program.traced(text, env={"PYIO_TRACE_FOLLOW": "all"}))
-    # THEN its calls are there, and errno is as it was before them
+    # THEN its calls are there, and none of them changed errno
     assert outcome.stdout.split() == program.bare(text).stdout.split() == ["7", "0", "77"]
     ops = [row["op"] for row in of_hdf5(outcome)]
     writing = ["H5Fcreate", "H5Dcreate", "H5Dwrite", "H5Dclose", "H5Fclose"]
@@ -353,9 +353,9 @@ def test_a_program_in_c_that_binds_late(program: Runner, in_c: Path) -> None:
 
 
 def test_a_library_that_begins_again(program: Runner, in_c: Path) -> None:
-    # GIVEN a C program that shuts the library down with a data set open, and goes on with another of the same id
+    # GIVEN a C program that shuts HDF5 down with a data set open, and then opens another that gets the same id
     text = f"import subprocess; subprocess.run([{str(in_c)!r}, 'c.h5', 'other.h5'], check=True)"
-    # WHEN it is traced THEN each has its own name
+    # WHEN it is traced THEN each data set has its own name
     outcome = succeeded(program.traced(text, env={"PYIO_TRACE_FOLLOW": "all"}))
     written = [(Path(row["path"]).name, detail(row)["dataset"]) for row in of_hdf5(outcome, op="H5Dwrite")]
     assert written == [("c.h5", "/numbers"), ("other.h5", "/others")]

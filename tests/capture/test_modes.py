@@ -151,7 +151,7 @@ def test_profile_has_the_sums_of_a_trace(program: Runner) -> None:
 
 
 def test_profile_keeps_the_span_that_a_thread_was_started_in(program: Runner) -> None:
-    # GIVEN a thread that is started in a span and looks at files WHEN the program is run in the mode profile
+    # GIVEN a thread that is started inside a span and stat()s files WHEN the program is run in profile mode
     text = """\
         import os, threading
         import pyio_trace
@@ -164,7 +164,7 @@ def test_profile_keeps_the_span_that_a_thread_was_started_in(program: Runner) ->
             thread.join()
         """
     profile = succeeded(program.traced(text, env={"PYIO_TRACE_MODE": "profile"}))
-    # THEN the sum of its calls is in the span, and says that the thread was handed it
+    # THEN the sum of its calls is in the span, linked as a thread started there
     (row,) = profile.select(op="stat", path="/etc")
     assert (row["calls"], row["link"]) == (5, "context")
     assert [one["op"] for one in profile.parents(row)] == ["outer"]
@@ -480,7 +480,7 @@ def test_ring_used_by_many_processes_some_of_which_are_killed(program: Runner, d
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
 def test_ring_of_processes_of_two_users(program: Runner, data: Path) -> None:
-    # GIVEN a child in the middle of its chunk, and a parent that has become another user, whom it may not signal
+    # GIVEN a child with a half-full chunk, and a parent that has become another user and may no longer signal the child
     text = """\
     import os, sys
     fd = os.open(sys.argv[1], os.O_RDONLY)
@@ -502,7 +502,7 @@ def test_ring_of_processes_of_two_users(program: Runner, data: Path) -> None:
     print(child)
     """
     env = {"PYIO_TRACE_MODE": "ring", "PYIO_TRACE_RING_SIZE": "1M"}
-    # WHEN the parent goes round the ring THEN the child's chunk is left to it
+    # WHEN the parent's records wrap around the ring THEN they do not overwrite the child's chunk
     outcome = succeeded(program.traced(text, data, env=env))
     made = [row for row in outcome.select(op="pread", path=data) if row["bytes_moved"] == 3]
     assert [row["file_offset"] for row in made] == [0, 1, 2, 3, 4]
@@ -595,7 +595,7 @@ def test_offsets_after_suppressed_calls(program: Runner) -> None:
 
 
 def test_offsets_after_suppressed_copies(program: Runner) -> None:
-    # GIVEN reads of one descriptor and writes to another, between suppressed copies from the one to the other
+    # GIVEN reads of one descriptor and writes to another, with suppressed copies between the two in between
     text = """\
     import os, pyio_trace
     open("in.bin", "wb").write(bytes(1000))
@@ -606,7 +606,7 @@ def test_offsets_after_suppressed_copies(program: Runner) -> None:
         with pyio_trace.suppress():
             os.sendfile(out, fd, None, 7)
     """
-    # WHEN traced THEN both have the right offsets
+    # WHEN traced THEN reads and writes have the right offsets
     outcome = succeeded(program.traced(text))
     for op, name, offsets in (("read", "in.bin", [0, 17, 34]), ("write", "out.bin", [0, 8, 16])):
         rows = outcome.select(op=op, layer="posix", path=program.folder / name, fd=lambda fd: fd > 2)

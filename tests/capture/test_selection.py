@@ -244,7 +244,7 @@ def test_small_transfers_are_left_out(program: Runner) -> None:
 
 
 def test_a_transfer_of_the_least_size_is_recorded(program: Runner) -> None:
-    # GIVEN transfers of the least size and of a byte less, by what was asked for and by what was there
+    # GIVEN transfers of exactly the minimum size and of one byte less, both by requested and by transferred size
     text = """\
     import os
     fd = os.open("data.bin", os.O_CREAT | os.O_RDWR)
@@ -253,7 +253,7 @@ def test_a_transfer_of_the_least_size_is_recorded(program: Runner) -> None:
         os.pread(fd, size, 0)
         os.pread(fd, 8000, 0)
     """
-    # WHEN smaller ones are left out THEN those of that size are there
+    # WHEN smaller ones are left out THEN those of the minimum size are kept
     outcome = succeeded(program.traced(text, env={"PYIO_TRACE_MIN_SIZE": "4096"}))
     rows = outcome.select(op=("pwrite", "pread"), path=program.folder / "data.bin")
     assert [(row["op"], row["bytes_moved"]) for row in rows] == [("pwrite", 4096), ("pread", 4096), ("pread", 4096)]

@@ -176,7 +176,7 @@ print(sum(inside["got"][slot] != before["got"][slot] for slot in before["got"]))
 
 
 def test_short_stacks_then_whole_ones(program: Runner) -> None:
-    # GIVEN two stretches of a program, with the line alone and with whole stacks, of a call below twenty others
+    # GIVEN a call twenty frames deep, traced first with its line only and then with whole stacks
     text = """\
     import os, pyio_trace
     def below(depth):
@@ -185,7 +185,7 @@ def test_short_stacks_then_whole_ones(program: Runner) -> None:
         with pyio_trace.trace(name, stacks=stacks):
             below(20)
     """
-    # WHEN it is run THEN each stretch has what was asked for
+    # WHEN it is run THEN each log has what was asked for
     outcome = succeeded(program.bare(text))
     frames = []
     for name in ("one.pyio", "two.pyio"):

@@ -117,7 +117,7 @@ def test_slots_that_another_tool_takes_over(program: Runner, end: str) -> None:
     count, as_left = done.stdout.split()
     if count == "0":
         pytest.skip("this Python has no module mmap of its own")
-    # THEN the slots lead to us again, or what is the tool's is left alone, also at the end, and the log says so
+    # THEN the slots lead to us again, or the other tool's are left alone, even at the end, and the log says so
     assert as_left == "True"
     log = pyio_trace.open(program.folder / "taken.pyio")
     ops = [row["op"] for row in log.operations().to_pylist() if row["path"] == str(program.folder / "mapped")]

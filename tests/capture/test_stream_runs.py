@@ -107,14 +107,14 @@ libc.fclose(f)
 
 
 def test_each_span_has_its_own(program: Runner, tmp_path: Path) -> None:
-    # GIVEN spans that follow each other at once, with a character in each, all from one line
+    # GIVEN back-to-back spans on one line, with one character written in each
     text = f"""{OPENED}
 import pyio_trace
 for n in range(50):
     with pyio_trace.span("part", number=n):
         put(120, f)
 """
-    # WHEN they are traced THEN each character is in its span
+    # WHEN they are traced THEN each write is in its own span
     outcome = succeeded(program.traced(text))
     rows = outcome.select(op="fputc", path=tmp_path / "file")
     assert [row["calls"] for row in rows] == [1] * 50

@@ -65,7 +65,7 @@ async def wait():
 
 
 def test_a_python_beneath_a_program_with_a_parenthesis_in_its_name(program: Runner, data: Path, tmp_path: Path) -> None:
-    # GIVEN a Python that a program starts which is no child of ours itself, and whose name looks like /proc's own text
+    # GIVEN a Python started by an untraced program whose name looks like a part of /proc/PID/stat
     child = program.write(CHILD, "child.py")
     odd = tmp_path / "a) R 1"
     shutil.copy(shutil.which("sh") or "", odd)
@@ -76,7 +76,7 @@ def test_a_python_beneath_a_program_with_a_parenthesis_in_its_name(program: Runn
     """
     # WHEN it is run traced
     outcome = succeeded(program.traced(text, data))
-    # THEN the log says whose child it is
+    # THEN the log has the right parent for it
     entry = outcome.process(int(outcome.stdout))
     assert entry["ended"] == "exit 0" and entry["parent"] is not None
     assert outcome.processes[entry["parent"]]["pid"] == outcome.pid

@@ -197,7 +197,7 @@ static void restarts(int me)
         stat(path, &st);
         int fd = open("/dev/null", O_WRONLY);
         DEMAND(fd >= 0 && write(fd, block, 16) == 16 && close(fd) == 0);
-        DEMAND(pread(shared, block, sizeof block, 0) == sizeof block); /* much, to be missed where it is */
+        DEMAND(pread(shared, block, sizeof block, 0) == sizeof block); /* large, so that a missing one shows */
     }
 }
 

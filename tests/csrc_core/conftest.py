@@ -44,7 +44,7 @@ Build = Callable[[str], Path]
 @pytest.fixture(scope="session")
 def build(tmp_path_factory: pytest.TempPathFactory) -> Build:
     """Builds the core, and the programs around it, in one of the ways, once; returns the folder."""
-    # the processes of pytest-xdist share what one of them has built
+    # shared by the workers of pytest-xdist: the first that needs a build makes it
     folder = tmp_path_factory.getbasetemp()
     folder = (folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder) / "core-builds"
     folder.mkdir(exist_ok=True)

@@ -66,7 +66,7 @@ def test_readme_has_the_command_that_ci_runs() -> None:
     # GIVEN README's two set-up commands
     text = (ROOT / "README.md").read_text()
     first, second = re.findall(r"^```\n(.*)\n```$", text, re.M)[:2]
-    # WHEN they are held against CI's script THEN it runs the second with the slow tests as well, noting what passed
+    # WHEN they are compared with CI's script THEN it runs the second one, with the slow tests as well
     ci = (ROOT / ".ci" / "run").read_text()
     assert "examples/quickstart.py" in first
     install, tests = (part.strip() for part in second.split("&&"))

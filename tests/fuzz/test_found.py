@@ -39,7 +39,7 @@ def in_every_way(path: Path) -> None:
 
 
 def told(path: Path) -> set[str]:
-    """What comes of reading it by each command, and by some choices of columns and of rows in a batch."""
+    """Runs every command on it; what reading its tables gives, for some sets of columns and batch sizes."""
     for words in readings.COMMANDS:
         readings.command(path, words)
     return {readings.tables(path, choice) for choice in (0, 0x555555, 0xAAAAAA, 0xFFFFFF)}

@@ -89,7 +89,7 @@ def test_calls_beneath_file_objects_need_no_memory(program: Runner) -> None:
 
 
 def test_calls_of_libraries_beyond_those_kept_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    # GIVEN six calls of a library in two batches, and room for two of them
+    # GIVEN six calls of a library in two batches, and room for two
     writer = LogWriter()
     thread = writer.thread(writer.process(100), 100)
     for number in range(6):
@@ -97,6 +97,6 @@ def test_calls_of_libraries_beyond_those_kept_are_counted(tmp_path: Path, monkey
     monkeypatch.setattr(library_calls, "_MOST", 2)
     log, reducer = open_log(writer.save(tmp_path / "run.pyio")), LibraryCalls()
     first, second = map(reducer.partial, log.batches(reducer.columns, 3))
-    # WHEN they are combined THEN two are there, and it is said how many are not
+    # WHEN they are combined THEN two are kept, and the result says how many are missing
     found = reducer.finish(reducer.combine(first, second), log)
     assert (len(found), found.dropped) == (2, 4)

@@ -175,7 +175,7 @@ def test_a_name_that_changes_hands(program: Runner, tmp_path: Path) -> None:
 
 
 def test_a_rename_to_the_same_name_does_nothing(tmp_path: Path) -> None:
-    # GIVEN a file that is renamed to its own name between two openings
+    # GIVEN a file that is opened, renamed to its own name, and opened again
     writer = LogWriter()
     thread = writer.thread(writer.process(100), 100)
     path = writer.string("/d/a")
@@ -189,7 +189,7 @@ def test_a_rename_to_the_same_name_does_nothing(tmp_path: Path) -> None:
 
 
 def test_a_name_that_another_program_gave_to_another_file(tmp_path: Path) -> None:
-    # GIVEN a name that is looked at after each of two openings, which find different files; something else is renamed
+    # GIVEN a name that is opened twice and stat()ed after each opening, where the second opening finds another file
     writer = LogWriter()
     thread = writer.thread(writer.process(100), 100)
     path = writer.string("/d/a")
@@ -198,7 +198,7 @@ def test_a_name_that_another_program_gave_to_another_file(tmp_path: Path) -> Non
         desc = writer.desc(3 + number, path, dev=1, ino=inode)
         thread.record("OPEN", begin=2_000 + 100 * number, desc=path, aux=0, offset=desc, result=3 + number)
         thread.record("STAT", begin=2_050 + 100 * number, desc=path)
-    # WHEN the log is read THEN each look is at the file that was opened before it
+    # WHEN the log is read THEN each stat is of the file that was opened just before it
     rows = open_log(writer.save(tmp_path / "run.pyio")).operations(["op", "file"]).to_pylist()
     opened, looked = ([row["file"] for row in rows if row["op"] == op] for op in ("open", "stat"))
     assert opened == looked and opened[0] != opened[1]

@@ -247,18 +247,18 @@ def test_a_log_that_has_lost_spans_infers_nothing_after_that(writer: LogWriter, 
 
 
 def test_where_a_process_had_no_room_nothing_is_inferred(writer: LogWriter, tmp_path: Path) -> None:
-    # GIVEN a log that was never full, but in which some process got no more room
+    # GIVEN a log that never became full as a whole, but in which one process got no more room
     process = writer.process(100)
     path = writer.string("/data")
     span(writer.thread(process, 100), 2_000, 9_000, path)
     row = read(writer.thread(process, 101), 2_500, writer.desc(3, path, dev=1, ino=3))
     writer.header["lost"] = 9
-    # WHEN it is read THEN the call may be of one of the spans that have no record
+    # WHEN it is read THEN the call may belong to a span without a record
     assert answers(writer, tmp_path)[row] == ("none", None, None)
 
 
 def test_parents_in_a_ring_are_those_that_the_calls_began_in(writer: LogWriter, tmp_path: Path) -> None:
-    # GIVEN a ring, in which the record of a parent may have been overwritten by another: one call, and a run of calls
+    # GIVEN a ring, where another record may have replaced a call's parent: a single call, and a row of many calls
     thread = writer.thread(writer.process(100), 100)
     desc = writer.desc(3, "/data")
     one = thread.record("A_BUF_READ", begin=2_000, duration=100, desc=desc, aux=3, size=10, result=10)
@@ -266,7 +266,7 @@ def test_parents_in_a_ring_are_those_that_the_calls_began_in(writer: LogWriter, 
     rows = [read(thread, begin, desc, parent=parent, link=1)
             for parent, begin in ((one, 1_990), (one, 2_050), (one, 2_200), (run, 3_400), (run, 3_600))]  # fmt: skip
     writer.header["ring_slots"] = 1
-    # WHEN the log is read THEN only a call during which another began is its parent
+    # WHEN the log is read THEN a record is the parent only of calls that began while it ran
     log = open_log(writer.save(tmp_path / "run.pyio"))
     parents = {row["id"]: row["parent"] for row in log.operations().to_pylist()}
     assert [parents[row] for row in rows] == [None, one, None, run, None]

@@ -104,7 +104,7 @@ def test_a_stream_moves_the_position_beneath_it(writer: LogWriter, tmp_path: Pat
 
 
 def test_what_waits_in_a_stream_is_of_its_own_file(writer: LogWriter, tmp_path: Path) -> None:
-    # GIVEN two files that are used by descriptors and streams; bytes are left in the first one's stream
+    # GIVEN two files, each used through a descriptor and a C stream; the first stream has unwritten bytes in its buffer
     thread = writer.thread(writer.process(100), 100)
     written, other = writer.desc(3, "/x"), writer.desc(4, "/y")
     io(thread, "READ", 2_000, written, 5)
@@ -112,7 +112,7 @@ def test_what_waits_in_a_stream_is_of_its_own_file(writer: LogWriter, tmp_path: 
     thread.record("LSEEK", begin=2_002, desc=other, aux=4, offset=70, size=os.SEEK_SET)
     io(thread, "READ", 2_003, other, 5)
     io(thread, "FREAD", 2_004, other, 5)
-    # WHEN the log is read THEN the seek says where the read of the second one is
+    # WHEN the log is read THEN the read of the second file starts where the seek left it
     assert offsets_of(writer, tmp_path)[:4] == [0, None, 70, 70]
 
 
@@ -197,7 +197,7 @@ def test_appends_go_to_the_end_of_the_file(writer: LogWriter, tmp_path: Path) ->
 
 
 def test_appends_where_the_place_given_does_not_count(writer: LogWriter, tmp_path: Path) -> None:
-    # GIVEN an appending descriptor of a file of known size, pwrite() on it (Linux appends), and a write that fails
+    # GIVEN a descriptor opened with O_APPEND, a pwrite() on it (which Linux appends), and a write that fails
     thread = writer.thread(writer.process(100), 100)
     path = writer.string("/log")
     end = writer.desc(3, path, dev=1, ino=1, open_flags=os.O_APPEND | os.O_RDWR)
@@ -207,12 +207,12 @@ def test_appends_where_the_place_given_does_not_count(writer: LogWriter, tmp_pat
     thread.record("LSEEK", begin=2_003, desc=end, aux=3, offset=3, size=os.SEEK_SET)
     thread.record("WRITE", begin=2_004, desc=end, aux=3, size=5, errno=28)
     io(thread, "READ", 2_005, end, 5)
-    # WHEN the log is read THEN the size is that of both, and the failed write moves nothing
+    # WHEN the log is read THEN both writes count for the file's size, and the failed one does not
     assert offsets_of(writer, tmp_path) == [None, 1_000, 10, 3, 3, 3]
 
 
 def test_a_truncation_by_a_name_that_may_be_any_files(writer: LogWriter, tmp_path: Path) -> None:
-    # GIVEN appends, and truncations by the name of the file and by one that no descriptor was opened by
+    # GIVEN appends, a truncation by the file's own name, and one by a name that was never opened
     thread = writer.thread(writer.process(100), 100)
     path = writer.string("/log")
     end = writer.desc(3, path, dev=1, ino=1, open_flags=os.O_APPEND | os.O_WRONLY)
@@ -222,17 +222,17 @@ def test_a_truncation_by_a_name_that_may_be_any_files(writer: LogWriter, tmp_pat
     io(thread, "WRITE", 2_003, end, 10)
     thread.record("TRUNCATE", begin=2_004, desc=writer.string("/link"), offset=70)
     io(thread, "WRITE", 2_005, end, 10)
-    # WHEN the log is read THEN the first sets the size, and after the second it is not known
+    # WHEN the log is read THEN the first sets the file's size, and after the second it is unknown
     assert offsets_of(writer, tmp_path)[1::2] == [0, 50, None]
 
 
 def test_a_read_of_a_descriptor_that_is_missing(writer: LogWriter, tmp_path: Path) -> None:
-    # GIVEN reads of a descriptor, and between them one of which the log does not have the descriptor
+    # GIVEN reads of a descriptor, with one among them whose descriptor is missing from the log
     thread = writer.thread(writer.process(100), 100)
     desc = writer.desc(3, "/x")
     for number, one in enumerate((desc, 0, desc)):
         io(thread, "READ", 2_000 + number, one, 10)
-    # WHEN the log is read THEN it has no offset, and is not in the way of the others
+    # WHEN the log is read THEN that one has no offset, and the others are not affected
     assert offsets_of(writer, tmp_path) == [0, None, 10]
 
 

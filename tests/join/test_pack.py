@@ -119,7 +119,7 @@ def test_a_folder(tmp_path: Path) -> None:
 
 
 def test_files_of_a_folder_are_each_of_one_log(tmp_path: Path) -> None:
-    # GIVEN two logs with a file that is known by its inode and one that is known by its path only
+    # GIVEN two logs, each with a file known by its inode and a file known only by its path
     for number in range(2):
         writer = LogWriter(host=f"host{number}")
         writer.header["run_id"] = 7 + number
@@ -127,7 +127,7 @@ def test_files_of_a_folder_are_each_of_one_log(tmp_path: Path) -> None:
         for begin, desc in enumerate((writer.desc(3, "/seen", dev=1, ino=1), writer.desc(4, "/named"))):
             thread.record("PREAD", begin=2_000 + begin, desc=desc, aux=3, offset=0, size=1, result=1)
         writer.save(tmp_path / f"{number}.pyio")
-    # WHEN the folder is read THEN each file is of its own log
+    # WHEN the folder is read THEN files of different logs are not mixed up
     rows = open_log(tmp_path).operations(["host", "path", "file"]).to_pylist()
     logs = {(row["host"], row["path"]): log_of(row["file"]) for row in rows}
     assert logs == {(f"host{number}", path): number for number in range(2) for path in ("/seen", "/named")}
@@ -135,7 +135,7 @@ def test_files_of_a_folder_are_each_of_one_log(tmp_path: Path) -> None:
 
 
 def test_a_folder_ends_with_its_last_run(tmp_path: Path) -> None:
-    # GIVEN two runs whose rings have lost operations, and one whose end nobody saw
+    # GIVEN two runs whose rings dropped operations, and one run whose end is unknown
     for number, end in enumerate((9_000, 8_000, 0)):
         writer = LogWriter(host=f"host{number}")
         writer.header["run_id"], writer.header["ring_lost"] = 7 + number, (3_000, 4_000, 0)[number]
@@ -143,7 +143,8 @@ def test_a_folder_ends_with_its_last_run(tmp_path: Path) -> None:
         for folder in ("all", "ended") if end else ("all",):
             (tmp_path / folder).mkdir(exist_ok=True)
             writer.save(tmp_path / folder / f"{number}.pyio")
-    # WHEN they are read together THEN they end with the last one, if all have, and are whole from the later loss on
+    # WHEN they are read together THEN the end is that of the run that ended last, or unknown if one is, and nothing is
+    # missing from the later of the two losses on
     every, ended = (open_log(tmp_path / folder).info() for folder in ("all", "ended"))
     start = ended["start"]
     assert (every["end"], ended["end"] - start) == (None, 8_000)

@@ -135,12 +135,12 @@ def test_processes(writer: LogWriter, tmp_path: Path) -> None:
 
 
 def test_of_several_completions_of_a_place_the_latest_counts() -> None:
-    # GIVEN completions of two records that a ring put in the same place WHEN they are looked up
+    # GIVEN completions of two records that took the same place in a ring WHEN they are looked up
     records = np.zeros(2, layout.RECORD)
     records["parent"], records["begin"], records["offset"] = 9, (7, 5), (70, 50)
     completions, found = Completions(records), np.full(3, -1, np.int64)
     completions.fill(found, np.array([3, 9, 12]), np.array([7, 7, 7], np.uint64))
-    # THEN the later one has its own, and the earlier one, which is gone, has none
+    # THEN the later record gets its own, and the earlier one, which was overwritten, gets none
     assert found.tolist() == [-1, 70, -1]
     gone = np.full(1, -1, np.int64)
     completions.fill(gone, np.array([9]), np.array([5], np.uint64))

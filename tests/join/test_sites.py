@@ -170,8 +170,7 @@ def test_code_that_arrived_without_its_file(tmp_path: Path) -> None:
 
 
 def test_what_begins_an_import_is_one_list() -> None:
-    # GIVEN the functions that the writer takes for the begin of an import WHEN the reader's are looked at THEN they are
-    # the same
+    # GIVEN the writer's list of functions that begin an import WHEN compared with the reader's THEN they are equal
     source = (Path(__file__).parents[2] / "csrc" / "ext" / "frames" / "frames.c").read_text()
     (listed,) = re.findall(r"static bool begins_import\(.*?names\[\] = \{(.*?)\};", source, re.DOTALL)
     assert set(re.findall(r'"(\w+)"', listed)) == BEGIN_IMPORT

@@ -29,9 +29,9 @@ def test_a_file_without_a_name_is_not_renamed(tmp_path: Path, name: str, renamed
 
 
 def test_a_file_that_was_not_written_during_the_run_is_another_one(tmp_path: Path) -> None:
-    # GIVEN a file with the inode of one that was written under a name that is gone
+    # GIVEN a file that has the inode of one written earlier under a name that no longer exists
     (tmp_path / "model.pt").touch()
     changed = (tmp_path / "model.pt").stat().st_mtime_ns
     files = written(f"{tmp_path}/tmp1", tmp_path / "model.pt")
-    # WHEN renames are looked for THEN it is that file only if it was changed since the run began
+    # WHEN renames are looked for THEN it is taken for that file only if it was changed after the run began
     assert [len(find_renames(files, since)) for since in (changed, changed + 1)] == [1, 0]

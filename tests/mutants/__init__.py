@@ -1,1 +1,1 @@
-"""Does the suite bite?  Lists of small changes of meaning, and what runs the tests against each."""
+"""Whether the tests notice mistakes: lists of small wrong changes, and a runner that tries each."""

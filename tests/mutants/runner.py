@@ -27,7 +27,7 @@ _PYTEST = ["-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "--outcomes", "
 
 
 class WrongList(Exception):
-    """A list, or a tree, that mutants cannot be judged with."""
+    """The list does not fit the tree, or the tests fail without a mutant."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Mutant:
 
 @dataclass(frozen=True)
 class Verdict:
-    """word: killed, limit of time (which counts as killed) or survived; by: the test that noticed."""
+    """word: killed, limit of time (which counts as killed) or survived.  by: the test that failed."""
 
     word: str
     by: str = ""
@@ -57,7 +57,7 @@ def read(path: Path) -> list[Mutant]:
 
 
 def stale(mutants: Sequence[Mutant], root: Path) -> list[str]:
-    """What in a list does not fit the tree: a text that is not once in its file, a test that is not there."""
+    """Problems of a list: a text that does not occur exactly once in its file, a test file that does not exist."""
     found = []
     for mutant in mutants:
         path = root / mutant.file
@@ -113,7 +113,7 @@ class Workshop:
 
     @contextmanager
     def changed(self, mutant: Mutant) -> Iterator[None]:
-        """The mutant in the tree and in what is installed; as before afterwards."""
+        """Puts the mutant into the tree and the installed package, and takes it out again."""
         before = (self.tree / mutant.file).read_text()
         try:
             self._put(mutant.file, before.replace(mutant.old, mutant.new))
@@ -141,7 +141,7 @@ class Workshop:
                 raise WrongList(f"cmake {words[0]} failed:\n{done.stdout}")
 
     def test(self, tests: Sequence[str], limit: float | None = None) -> Verdict:
-        """What the tests say, to the first that fails."""
+        """Runs the tests up to the first failure."""
         results = self.tree / "build/outcomes.json"
         results.parent.mkdir(exist_ok=True)
         results.unlink(missing_ok=True)
@@ -186,6 +186,6 @@ def line(mutant: Mutant, verdict: Verdict) -> str:
 
 
 def summary(verdicts: Sequence[Verdict]) -> str:
-    """How many of each."""
+    """How many were killed and how many survived."""
     words = Counter(verdict.word for verdict in verdicts)
     return f"{len(verdicts)} mutants: " + ", ".join(f"{number} {word}" for word, number in sorted(words.items()))

@@ -210,7 +210,7 @@ def alike(outcome: Outcome, bare: Outcome, told_by: Callable[[Outcome], object] 
     again, traced, untraced = bare.again, told_by(outcome), [told_by(bare)]
     while again and traced not in untraced and len(untraced) < MOST_BARE_RUNS:
         untraced.append(told_by(again()))
-    assert traced in untraced
+    assert traced in untraced, f"traced: {traced}\nuntraced: " + "\n          ".join(map(str, untraced))
     return outcome
 
 

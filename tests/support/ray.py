@@ -30,7 +30,7 @@ def surroundings() -> Iterator[dict[str, str | None]]:
             "RAY_TMPDIR": folder,
             "RAY_AUTH_MODE": "disabled",  # else a token is put into the home folder
             "RAY_USAGE_STATS_ENABLED": "0",
-            "RAY_local_fs_capacity_threshold": "1",  # else nothing works where 95 % of the disk are used
+            "RAY_local_fs_capacity_threshold": "1",  # Ray's default is to refuse work on a disk that is 95 % full
             "RAY_ADDRESS": None,
             "RAY_RUNTIME_ENV_HOOK": None,
         }

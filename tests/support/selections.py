@@ -25,7 +25,7 @@ _HARDLY = (
 
 
 def quick(items: list[pytest.Item]) -> list[pytest.Item]:
-    """What takes some two minutes in all: of each function that is neither slow nor once, one set of parameters."""
+    """One set of parameters of each function that is neither slow nor once: some two minutes in all."""
     return _one_of_each([item for item in items if not _marked(item)])
 
 
@@ -41,7 +41,7 @@ def of_python(items: list[pytest.Item], version: tuple[int, int] = sys.version_i
 
 
 def long_first(items: list[pytest.Item]) -> list[pytest.Item]:
-    """Files with long searches, then files with slow tests, then the rest: what begins last should not end last."""
+    """Files with long searches first, then files with slow tests, so that no long file is left for the end."""
     soak, slow = ({item.path for item in items if item.get_closest_marker(name)} for name in ("soak", "slow"))
     return sorted(items, key=lambda item: (item.path not in soak, item.path not in slow))
 

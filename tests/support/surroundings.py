@@ -65,7 +65,7 @@ def let_everybody_enter(folder: Path) -> None:
 
 
 def allow_descriptors(most: int) -> None:
-    """Programs that are started from now on may open that many; skips the test where nobody may."""
+    """Raises the limit on open files for the programs of this test; skips it where that is not permitted."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     enough = hard == resource.RLIM_INFINITY or hard >= most
     if soft != resource.RLIM_INFINITY and soft < most:

@@ -1,4 +1,4 @@
-"""The lists of mutants fit the code, and what runs them tells a mutant that a test notices from one that none does."""
+"""The lists of mutants fit the code, and the runner tells killed mutants from survivors."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def workshop(tmp_path: Path) -> Workshop:
 
 @pytest.mark.parametrize("path", LISTS, ids=lambda path: path.stem)
 def test_lists_fit_the_code(path: Path) -> None:
-    # GIVEN a list of mutants WHEN it is held against the code THEN each text to change is once in its file
+    # GIVEN a list of mutants WHEN it is compared with the code THEN each text to change occurs exactly once in its file
     mutants = runner.read(path)
     assert mutants and all(mutant.breaks and mutant.tests for mutant in mutants)
     assert runner.stale(mutants, runner.ROOT) == []
@@ -74,7 +74,7 @@ def test_what_is_stale(workshop: Workshop) -> None:
     ],
 )
 def test_what_becomes_of_a_mutant(workshop: Workshop, old: str, new: str, verdict: Verdict) -> None:
-    # GIVEN a mutant WHEN the tests run against it THEN it is killed by the test that sees it, wherever that looks
+    # GIVEN a mutant WHEN the tests run THEN the one that notices kills it, in-process or in a program that it starts
     before = (workshop.tree / MUTANT.file).read_text()
     limit = 5 if verdict.word == "limit of time" else None
     assert workshop.judge(replace(MUTANT, old=old, new=new), limit) == verdict

@@ -34,7 +34,7 @@ class TestGroup:
 
 @dataclass(frozen=True)
 class Item:
-    """As much of a test as choosing looks at."""
+    """What the choice looks at of a test."""
 
     nodeid: str
     marks: tuple[str, ...] = ()
@@ -59,15 +59,15 @@ SLOW = [Item("tests/capture/test_y.py::test", ("slow",)), Item("tests/join/test_
     ],
 )
 def test_what_a_python_runs(version: tuple[int, int], chosen: list[Item]) -> None:
-    # GIVEN tests of both halves, some of them marked WHEN a Python's share is chosen THEN the oldest runs all, each
-    # other one what it can change, and the newest one test of each function of the rest
+    # GIVEN tests of capture and of reading, some marked slow or once WHEN the share of a Python is chosen
+    # THEN the oldest runs all, the others run capture, and the newest runs one test of each reading function as well
     items: list[Any] = [*READING, *CAPTURE, *SLOW]
     assert selections.of_python(items, version) == chosen
 
 
 def test_what_is_quick(tmp_path: Path) -> None:
-    # GIVEN tests with and without parameters and marks WHEN the quick ones are run THEN each function has one test,
-    # but for what takes long or what one Python alone is asked
+    # GIVEN tests with and without parameters and marks WHEN the quick ones are run THEN one test of each function runs,
+    # but none that is slow or once
     (tmp_path / "test_it.py").write_text(TESTS)
     (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers =\n  slow\n  once\n")
     words = [sys.executable, "-m", "pytest", "-v", "-p", "no:cacheprovider", "-p", "tests.conftest", "--quick"]

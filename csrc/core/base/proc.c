@@ -14,20 +14,21 @@ static uint64_t number_at(const char *p)
     return value;
 }
 
-/* A field of /proc/PID/stat, by its number in proc(5); 0: unreadable. pid 0: this process. */
+/* A field of /proc/PID/stat, by its number in proc(5); 0: unreadable.  pid 0: this process.  read: how many bytes that
+ * took, or NULL. */
 static uint64_t stat_field(uint32_t pid, int wanted, uint64_t *read)
 {
     char text[1024], path[32] = "/proc/self/stat";
     if (pid)
         snprintf(path, sizeof path, "/proc/%u/stat", pid);
     long fd = pt_sys(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC, 0);
-    *read = 0;
+    long n = fd < 0 ? 0 : pt_sys(SYS_read, fd, text, sizeof text - 1);
+    if (read)
+        *read = n > 0 ? (uint64_t)n : 0;
     if (fd < 0)
         return 0;
-    long n = pt_sys(SYS_read, fd, text, sizeof text - 1);
     pt_sys(SYS_close, fd);
     text[n > 0 ? n : 0] = 0;
-    *read = n > 0 ? (uint64_t)n : 0;
     char *p = strrchr(text, ')'); /* the name before it may contain anything */
     for (int field = 2; p && field < wanted; field++)
         p = strchr(p + 1, ' ');
@@ -37,8 +38,7 @@ static uint64_t stat_field(uint32_t pid, int wanted, uint64_t *read)
 /* The start time of a process, which tells whether its id was reused; 0: unreadable. pid 0: this process. */
 uint64_t pt_process_start_time(uint32_t pid)
 {
-    uint64_t read;
-    return stat_field(pid, 22, &read);
+    return stat_field(pid, 22, NULL);
 }
 
 uint64_t pt_own_start_time(uint64_t *read)
@@ -49,8 +49,7 @@ uint64_t pt_own_start_time(uint64_t *read)
 /* 0: unreadable. */
 uint32_t pt_process_parent(uint32_t pid)
 {
-    uint64_t read;
-    return (uint32_t)stat_field(pid, 4, &read);
+    return (uint32_t)stat_field(pid, 4, NULL);
 }
 
 /* The number in the link's text after a mark: "pid:[4026531836]", or "4711" after "". */

@@ -5,7 +5,7 @@
 #include "base/compiler.h"
 
 uint64_t pt_process_start_time(uint32_t pid);
-/* The start time of this process.  *read: the bytes read from /proc for it, which the kernel counts for the process. */
+/* The start time of this process.  *read: how many bytes were read from /proc for it; the kernel counts them too. */
 uint64_t pt_own_start_time(uint64_t *read);
 /* 0: unreadable. */
 uint32_t pt_process_parent(uint32_t pid);

@@ -1,8 +1,8 @@
-/* Children of fork() that may be killed before they have entered themselves in the log: the parent that waits for one
- * enters it then.
+/* Forked children that are killed before they can enter themselves in the process table.  The parent does it for them
+ * when it waits for them, or at its own end.
  *
- * Only the latest are remembered.  A signal handler may fork or wait at any moment, so no lock is taken; of two that
- * take the same place, one is forgotten. */
+ * Only the latest forks are remembered.  There is no lock, since a signal handler may fork or wait at any moment: of
+ * two forks that take the same slot, one is forgotten. */
 #include "base/clock.h"
 #include "base/sys.h"
 #include "process/process.h"
@@ -14,12 +14,12 @@
 #define REMEMBERED 64u
 
 static struct forked {
-    uint32_t pid; /* atomic; 0: the place is free */
+    uint32_t pid; /* atomic; 0: the slot is free */
     uint32_t record;
     uint64_t begin;
     bool pending; /* counted in header.forks_pending */
 } children[REMEMBERED];
-static uint32_t newest, parent; /* parent: whose children these are; a forked child inherits them */
+static uint32_t newest, parent; /* parent: the pid that forked them; a forked child inherits the table */
 
 void pt_forked(uint32_t pid, uint32_t record, bool pending)
 {
@@ -47,18 +47,18 @@ struct pt_process *pt_enter_lost_child(uint32_t pid)
         struct pt_process *p;
         uint32_t id;
         if (!pt_process_enter(PT_START_FORK, child->record, pid, pt.process_id, &p, &id))
-            return NULL; /* the log is full, which the child may have found as well */
+            return NULL; /* the log is full, and the child may have run into that itself */
         if (child->pending)
             pt_fork_is_entered();
         p->begin = child->begin;
-        p->followed = 1; /* it has done nothing that is not here */
+        p->followed = 1; /* it did nothing, so nothing of it is missing */
         pt_process_describe_like(p, pt.process);
         return p;
     }
     return NULL;
 }
 
-/* Those that have ended and were never waited for.  This looks at them without waiting for them. */
+/* Enters the end of children that were never waited for.  WNOWAIT leaves them to the program. */
 void pt_lost_children_end(void)
 {
     for (uint32_t i = 0; i < REMEMBERED && parent == pt.pid && pt.process_id; i++) {
@@ -71,13 +71,12 @@ void pt_lost_children_end(void)
         bool ended = result == 0 && info.si_pid == (pid_t)pid;
         if (!p && (ended || result == -ECHILD))
             p = pt_enter_lost_child(pid);
-        if (p &&
-            ended) /* if not, the kernel or a call that is not hooked has waited for it: nobody tells how it ended */
+        if (p && ended) /* else it was waited for unseen, and how it ended is unknown */
             pt_process_end(p, info.si_code == CLD_EXITED ? PT_END_EXIT : PT_END_SIGNAL, info.si_status);
     }
 }
 
-/* Another log begins: its header counts no forks of before. */
+/* For another log, whose header does not count earlier forks. */
 void pt_forked_children_forget(void)
 {
     memset(children, 0, sizeof children);

@@ -51,7 +51,7 @@ void pt_process_end(struct pt_process *p, uint32_t kind, int status)
         return;
     bool itself = (uint32_t)pt_sys6(SYS_getpid, 0, 0, 0, 0, 0, 0) == p->pid && p->namespace_inode == pt.namespace_inode;
     if (itself && p == pt.process && p != &pt_unlisted_process) {
-        if (kind != PT_END_EXEC) /* after that it may still wait */
+        if (kind != PT_END_EXEC) /* the new program may still wait for them */
             pt_lost_children_end();
         bool all = kind != PT_END_EXEC ||
                    p->start != PT_START_FORK; /* fork, then exec: it has used no mapping of its parent */
@@ -130,7 +130,7 @@ void pt_enter_forked_child(bool pending)
     bool listed = p != &pt_unlisted_process && from != &pt_unlisted_process;
     if (listed)
         p->followed = 1;
-    if (pending) /* at once: a child that is killed between these lines leaves the count too high */
+    if (pending) /* as early as possible: a child killed before this leaves the count too high */
         pt_fork_is_entered();
     if (listed) {
         p->start_time = pt_own_start_time(&p->own_read); /* its account has begun with the fork */

@@ -14,12 +14,12 @@ PT_API void pt_process_name(const char *kind, const char *name);
 void pt_process_describe(struct pt_process *p, const char *path, char *const *argv);
 void pt_before_vfork(void);
 void pt_fork_failed(void);
-void pt_fork_is_entered(void); /* a forked child has its entry now */
-/* The parent has forked.  record: of the fork, or 0; pending: the child is waited for in header.forks_pending. */
+void pt_fork_is_entered(void); /* a forked child now has its entry */
+/* In the parent, after a fork.  record: the fork's, or 0.  pending: header.forks_pending counts the child. */
 void pt_forked(uint32_t pid, uint32_t record, bool pending);
-/* The entry of a child that has ended without making one; NULL: it is none of ours. */
+/* Makes the entry of a forked child that ended without one; NULL: it is no fork that we remember. */
 struct pt_process *pt_enter_lost_child(uint32_t pid);
-void pt_lost_children_end(void); /* at the end of their parent */
+void pt_lost_children_end(void); /* when their parent ends */
 void pt_forked_children_forget(void);
 void pt_enter_forked_child(bool pending);
 void pt_has_forked(void);
@@ -37,8 +37,8 @@ struct pt_waiting {
 };
 void pt_before_wait(struct pt_waiting *w);
 struct rusage;
-/* p: the child's entry, or NULL; usage: what the kernel counted for the child and the children that it had waited for;
- * NULL: not known. */
+/* p: the child's entry, or NULL.  usage: the kernel's figures for the child and for the children it waited for; NULL if
+ * unknown. */
 void pt_process_waited(struct pt_process *p, uint32_t pid, int status, const struct pt_waiting *w,
                        const struct rusage *usage);
 

@@ -33,7 +33,7 @@ int64_t pt_now_ns(void)
     return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
-/* Not the wall clock: where others use the processors, it would end the measuring early. */
+/* Not wall time: on a busy machine that would end the measuring early. */
 int64_t pt_thread_cpu_ns(void)
 {
     struct timespec used;
@@ -241,7 +241,7 @@ uint64_t pt_dirty_cached_slow(int fd, uint64_t offset, uint64_t length)
 
 /* ---- the kernel's account ---------------------------------------------------------- */
 
-/* When tracing is stopped while the process goes on: the account just before, and what it had read itself until then. */
+/* Where tracing stops and the process goes on: the account just before, and the tracer's own reads until then. */
 static struct pt_account at_stop;
 static uint64_t own_at_stop;
 static bool known_at_stop;
@@ -290,7 +290,7 @@ void pt_account_begins(struct pt_process *p, bool forked)
         p->accounts = PT_ACCOUNT_BEGIN;
 }
 
-/* Calls and bytes, of which the log has each; not what the kernel did for them later. */
+/* Copies the figures of calls, which the log has one by one, but not those of storage and faults. */
 static void take_calls(struct pt_account *to, const struct pt_account *from)
 {
     to->read_chars = from->read_chars;
@@ -299,18 +299,18 @@ static void take_calls(struct pt_account *to, const struct pt_account *from)
     to->write_calls = from->write_calls;
 }
 
-/* Other threads have gone on meanwhile: what they moved until the hooks were in place passed no hook. */
+/* Leaves out what other threads moved after the account began and before the hooks were in place. */
 void pt_account_opened(struct pt_process *p)
 {
     struct pt_account now;
     uint64_t own = __atomic_load_n(&p->own_read, __ATOMIC_RELAXED);
     if ((p->accounts & PT_ACCOUNT_BEGIN) && pt_account_now_slow(&now)) {
         take_calls(&p->begin_account, &now);
-        __atomic_fetch_sub(&p->own_read, own, __ATOMIC_RELAXED); /* that was before */
+        __atomic_fetch_sub(&p->own_read, own, __ATOMIC_RELAXED); /* those reads came earlier */
     }
 }
 
-/* Other threads go on: what they move from now on until the end passes no hook. */
+/* Leaves out what other threads move between the closing of the hooks and the end of the account. */
 void pt_account_stops(struct pt_process *p)
 {
     own_at_stop = __atomic_load_n(&p->own_read, __ATOMIC_RELAXED);

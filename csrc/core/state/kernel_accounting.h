@@ -18,12 +18,12 @@ bool pt_dirty_each_slow(uintptr_t until, pt_dirty_seen *seen,
 uint64_t pt_dirty_cached_slow(int fd, uint64_t offset, uint64_t length);
 #define PT_MEASURING_ALLOWANCE 20000000 /* ns of processor time; beyond it, the share of the process's time counts */
 bool pt_measuring_affordable(int64_t allowance_ns);
-void pt_measuring_took(int64_t since_cpu_ns); /* since then, by the calling thread's processor time */
+void pt_measuring_took(int64_t since_cpu_ns); /* adds the calling thread's processor time since then */
 int64_t pt_thread_cpu_ns(void);
 int64_t pt_now_ns(void);
 void pt_account_begins(struct pt_process *p, bool forked); /* the calling process */
-void pt_account_opened(struct pt_process *p);              /* after its begin, once calls are seen */
-void pt_account_stops(struct pt_process *p);               /* before its end, while calls are still seen */
+void pt_account_opened(struct pt_process *p);              /* once the hooks are in place */
+void pt_account_stops(struct pt_process *p);               /* just before the hooks go */
 void pt_account_ends(struct pt_process *p);
 bool pt_account_now_slow(struct pt_account *out);
 void pt_account_of_child(const struct pt_account *before, const struct pt_account *after);

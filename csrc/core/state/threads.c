@@ -188,7 +188,7 @@ PT_COLD struct pt_record *pt_claim_slow(struct pt_thread *t)
     __atomic_signal_fence(__ATOMIC_SEQ_CST);
     t->end = (uintptr_t)c + size;
     __atomic_thread_fence(__ATOMIC_SEQ_CST);
-    /* If tracing was stopped meanwhile, no further record goes here.  Not t->epoch: a restart has set that already. */
+    /* If tracing was stopped meanwhile, no more records go here.  t->epoch would not tell: a restart has renewed it. */
     if (PT_UNLIKELY(epoch != __atomic_load_n(&pt.epoch, __ATOMIC_RELAXED)))
         t->end = 0;
     return (struct pt_record *)((char *)c + PT_OPS_START);
@@ -223,7 +223,7 @@ void pt_threads_after_fork(void)
 /* Tracing stops or starts: no thread may go on writing to its old chunk, or for the process entry of the old log. */
 void pt_threads_forget_chunks(void)
 {
-    __atomic_thread_fence(__ATOMIC_SEQ_CST); /* the new epoch is seen by whoever sets `end` from now on */
+    __atomic_thread_fence(__ATOMIC_SEQ_CST); /* a thread that sets `end` after this sees the new epoch */
     for (struct pt_thread *t = __atomic_load_n(&all_threads, __ATOMIC_ACQUIRE); t; t = t->all_next) {
         t->end = 0;
         t->ring_chunk = NULL;
