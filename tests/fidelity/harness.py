@@ -100,9 +100,10 @@ def bare_calls(program: Program, folder: Path) -> list[list[tuple[object, ...]]]
 
 
 def calls_on(world: World, folder: Path) -> list[list[tuple[object, ...]]]:
-    """The program's calls on files of a folder, thread by thread in the order of their first, without its name.
+    """The program's calls on files of a folder, without its name: those of each thread in order.
 
-    Made-up names of tempfile are all the same; addresses are left out.
+    The threads come in the order of what they did, since which of several begins first is chance.  Made-up names of
+    tempfile are all the same; addresses are left out.
     """
     threads: dict[int, list[tuple[object, ...]]] = {}
     began = beginnings(world)
@@ -115,4 +116,4 @@ def calls_on(world: World, folder: Path) -> list[list[tuple[object, ...]]]:
             continue
         path = re.sub(r"\btmp[a-z0-9_]{8}|#\d+ ", "tmpXXXXXXXX", str(seen.path)[len(str(folder)) :])
         threads.setdefault(call.tid, []).append((call.name, path, seen.number, call.error or call.result))
-    return list(threads.values())
+    return sorted(threads.values(), key=repr)
