@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import resource
 import signal
+import subprocess
 import sys
 import tempfile
 import zlib
@@ -62,6 +63,11 @@ def let_everybody_enter(folder: Path) -> None:
     for place in (folder, *list(folder.parents)[:3]):
         if place.stat().st_mode & 0o055 != 0o055:
             place.chmod(0o755)
+
+
+def file_system(folder: Path) -> str:
+    """The type of the file system that a folder is on, as stat(1) calls it: "overlayfs", "ext2/ext3"."""
+    return subprocess.run(["stat", "-f", "-c", "%T", folder], check=True, capture_output=True, text=True).stdout.strip()
 
 
 def allow_descriptors(most: int) -> None:

@@ -52,7 +52,7 @@ SLOW = [Item("tests/capture/test_y.py::test", ("slow",)), Item("tests/join/test_
     ("version", "chosen"),
     [
         ((3, 11), [*READING, *CAPTURE, *SLOW]),
-        ((3, 12), CAPTURE),
+        ((3, 12), CAPTURE[:1]),
         ((3, 13), CAPTURE[:1]),
         ((3, 14), CAPTURE),
         ((3, 15), [READING[0], *CAPTURE]),

@@ -10,10 +10,13 @@
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/utsname.h>
+#include <sys/vfs.h>
 #include <time.h>
 #include <unistd.h>
 
-#define LOCKS_TRIED 100 /* one a millisecond: a look at a log locks it for a moment */
+#define OVERLAYFS 0x794c7630l
+#define MOST_ENTRIES 4096u /* of processes, that are read; of a log with more, some are taken to live */
+#define LOCKS_TRIED 100    /* one a millisecond: a look at a log locks it for a moment */
 
 /* ---- this machine and this container ------------------------------------ */
 
@@ -78,6 +81,31 @@ static enum owner owner_of(const struct pt_header *head)
     return head->owner_pid == (uint32_t)getpid() ? OWNER_IS_US : OWNER_LIVES;
 }
 
+static bool is_alive(uint32_t pid, uint64_t start_time)
+{
+    if (!pid || pid > INT32_MAX || pt_sys(SYS_kill, pid, 0) == -ESRCH)
+        return false;
+    uint64_t start = start_time && proc_is_ours() ? pt_process_start_time(pid) : 0;
+    return !start || start == start_time; /* otherwise the id now belongs to another process */
+}
+
+/* Does a process other than this one still write to the log of the same place? */
+static bool others_live(int fd, const struct pt_header *head)
+{
+    struct pt_process p;
+    uint32_t id = head->processes;
+    for (unsigned i = 0; id; i++, id = p.previous) {
+        if (i == MOST_ENTRIES)
+            return true;
+        if (pread(fd, &p, sizeof p, (off_t)id << PT_ID_SHIFT) != sizeof p)
+            return false; /* a damaged log */
+        uint32_t pid = p.namespace_inode ? p.outer_pid : p.pid;
+        if (p.followed == 1 && p.end_kind == PT_END_UNKNOWN && pid != (uint32_t)getpid() && is_alive(pid, p.start_time))
+            return true;
+    }
+    return false;
+}
+
 /* ---- locks ---------------------------------------------------------------- */
 
 /* 0; -EWOULDBLOCK: somebody else holds it; another error: no locks here. */
@@ -100,10 +128,24 @@ int pt_file_lock_shared(int fd)
     return 0;
 }
 
+/* A mapping keeps the lock of its file, but on overlayfs it maps a file below, and the lock goes with close(). */
+static bool mappings_keep_locks(int fd)
+{
+    struct statfs fs;
+    return fstatfs(fd, &fs) != 0 || fs.f_type != OVERLAYFS;
+}
+
+/* May a new log replace this one, which was not cut, as far as its processes tell? */
+static bool is_abandoned(int fd, const struct pt_header *head)
+{
+    enum owner owner = owner_of(head);
+    return (owner == OWNER_GONE || owner == OWNER_IS_US) && !others_live(fd, head);
+}
+
 /* May a new log replace this file? If so, takes the lock, so that it stays so. 0, -PT_LOG_HELD or -PT_LOG_FOREIGN.
  *
- * Locks decide, with two exceptions: a process maps nothing for a moment while it execs, and a network file system
- * may show a lock only to the host that took it. */
+ * Locks decide, with three exceptions: overlayfs, a process that execs and so maps nothing for a moment, and a network
+ * file system that may show a lock only to the host that took it. */
 static int try_to_replace(int fd, const struct stat *st)
 {
     struct pt_header head;
@@ -127,13 +169,12 @@ static int try_to_replace(int fd, const struct stat *st)
         return 0;
     if (!is_log) /* empty */
         return locked ? -PT_LOG_HELD : 0;
-    enum owner owner = owner_of(&head);
-    if (locked)
-        return owner == OWNER_GONE || owner == OWNER_IS_US ? 0 : -PT_LOG_HELD;
     struct utsname names;
-    bool other_host = pt_file_same_place(&head) == -PT_LOG_OTHER_BOOT &&
-                      (uname(&names) != 0 || strncmp(names.nodename, head.host, sizeof head.host) != 0);
-    return owner == OWNER_LIVES || other_host ? -PT_LOG_HELD : 0;
+    bool other_boot = pt_file_same_place(&head) == -PT_LOG_OTHER_BOOT;
+    bool other_host = other_boot && (uname(&names) != 0 || strncmp(names.nodename, head.host, sizeof head.host) != 0);
+    if (locked || (!mappings_keep_locks(fd) && !other_boot))
+        return is_abandoned(fd, &head) ? 0 : -PT_LOG_HELD;
+    return owner_of(&head) == OWNER_LIVES || other_host ? -PT_LOG_HELD : 0;
 }
 
 bool pt_file_is_same(const struct stat *a, const struct stat *b)
