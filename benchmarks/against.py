@@ -53,9 +53,9 @@ def compare(rows: Iterable[str], other: str, laps: int, folder: Path | None) -> 
 
 def _place_anew(python: str) -> None:
     """Replaces each library of an installation by a copy of itself."""
-    code = "import os, pyio_trace.native as native; print(os.path.dirname(native.__file__))"
+    code = "import os, pyio_trace; print(os.path.dirname(pyio_trace.__file__))"
     folder = subprocess.run([python, "-I", "-c", code], stdout=subprocess.PIPE, text=True, check=True).stdout.strip()
-    for library in Path(folder).glob("*.so"):
+    for library in Path(folder).rglob("*.so"):
         copy = library.with_suffix(".copy")
         shutil.copy2(library, copy)
         os.replace(copy, library)

@@ -21,8 +21,6 @@ from time import perf_counter_ns
 import pyio_trace
 from benchmarks.measure import Figure, Pair, alternate
 from benchmarks.measure import repeat as repeat_work
-from pyio_trace.capture.instrumentation import watching
-from pyio_trace.capture.instrumentation.instrument import Target
 
 ROUNDS = 31
 #: Records in a 1 MiB chunk of the log: (1 MiB - header) / 48 bytes.
@@ -84,11 +82,17 @@ def loop_library_call(path: str, n: int) -> None:
 
 def watch_path() -> None:
     """Watches it as an instrument does that reports the path only."""
+    # Not imported above: with --against, the other installation may have other modules.
+    from pyio_trace.capture.instrumentation import watching
+    from pyio_trace.capture.instrumentation.instrument import Target
+
     watching.watch(Target("library_call", path="path"), sys.modules[__name__])
 
 
 def watch_details() -> None:
     """Watches it as an instrument does that reports bytes, and three details that differ from call to call."""
+    from pyio_trace.capture.instrumentation import watching
+    from pyio_trace.capture.instrumentation.instrument import Target
 
     def details(path: str, number: int, where: slice) -> dict[str, object]:
         return {"number": number, "where": where, "dtype": "float64"}

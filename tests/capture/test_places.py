@@ -166,9 +166,10 @@ def test_twenty_at_once(program: Runner, data: Path) -> None:
         assert re.search(r"another run's, or no log of yours; the log is|\[log-in-use\]|^pyio_trace: ", text), text
 
 
-def test_the_core_numbers_a_name_that_is_held(program: Runner, data: Path) -> None:
-    """Without the look that the launch takes before."""
-    outcome = succeeded(program.bare(READS + """
+#: A name that a child of a run holds when another run takes it, without the look that the launch takes before.
+HELD = (
+    READS
+    + """
 import pyio_trace
 from pyio_trace.capture.runtime import tracer
 from pyio_trace.config import Config
@@ -187,9 +188,37 @@ for number in range(2):
     print(os.path.basename(begun.live))
 os.write(begin[1], b"x")
 os.wait()
-""", data))  # fmt: skip
+"""
+)
+#: Commands for unshare --mount: runs the rest in a folder on overlayfs.
+OVERLAY = """
+set -e
+mkdir lower upper work merged
+mount -t overlay -o lowerdir=lower,upperdir=upper,workdir=work overlay merged
+cd merged
+exec "$@"
+"""
+
+
+def test_the_core_numbers_a_name_that_is_held(program: Runner, data: Path) -> None:
+    outcome = succeeded(program.bare(HELD, data))
     assert outcome.stdout == "run-2.pyio\nrun-3.pyio\n"
     assert [reads(program.folder / name, data) for name in ("run.pyio", "run-2.pyio", "run-3.pyio")] == [50, 20, 20]
+
+
+def test_a_name_that_is_held_on_overlayfs(program: Runner, data: Path) -> None:
+    # GIVEN a file system on which a mapping does not keep its file's lock
+    unshare = ["unshare", "--mount", "sh", "-c", OVERLAY, "sh"]
+    probe = program.folder / "probe"
+    probe.mkdir()
+    if os.geteuid() or subprocess.run([*unshare, "true"], cwd=probe, capture_output=True).returncode:
+        pytest.skip("needs root, unshare --mount, and a folder that overlayfs can be mounted over")
+    # WHEN a name is taken again whose run has a living child
+    outcome = succeeded(program.command([*unshare, sys.executable, program.write(HELD), data]))
+    # THEN the later logs are numbered
+    assert outcome.stdout == "run-2.pyio\nrun-3.pyio\n"
+    logs = [program.folder / "upper" / name for name in ("run.pyio", "run-2.pyio", "run-3.pyio")]
+    assert [reads(log, data) for log in logs] == [50, 20, 20]
 
 
 def test_a_stretch_that_is_over_is_replaced(program: Runner, data: Path) -> None:

@@ -1,9 +1,9 @@
 """Which tests are run: `pytest --quick` before each commit, and `pytest --this-python` on each Python that CI has.
 
-CI runs everything on the oldest Python.  On every other one, what is neither
-`slow` nor `once` runs, but for what a Python can hardly change: of that, the
-newest runs one test of each function, and those between the two run none.  3.12
-and 3.13, with older and newer ones on both sides, run one test of each function.
+CI runs everything on the oldest Python, and on the others nothing that is `slow`
+or `once`.  The newest runs the rest, but of what a Python can hardly change only
+one test of each function.  Those between run one test of each function that a
+Python can change.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import sys
 
 import pytest
 
-OLDEST, MIDDLE, NEWEST = (3, 11), ((3, 12), (3, 13)), (3, 15)
+OLDEST, NEWEST = (3, 11), (3, 15)
 #: What a Python can hardly change: the half that reads logs, and what the core does to files, limits and other
 #: processes.  Folders and files, from tests/.
 _HARDLY = (
@@ -37,7 +37,7 @@ def of_python(items: list[pytest.Item], version: tuple[int, int] = sys.version_i
     hardly = [item for item in rest if item.nodeid.removeprefix("tests/").startswith(_HARDLY)]
     left_out = set(hardly) - set(_one_of_each(hardly) if version >= NEWEST else [])
     chosen = [item for item in rest if item not in left_out]
-    return _one_of_each(chosen) if version in MIDDLE else chosen
+    return chosen if version >= NEWEST else _one_of_each(chosen)
 
 
 def long_first(items: list[pytest.Item]) -> list[pytest.Item]:

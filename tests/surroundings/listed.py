@@ -49,15 +49,19 @@ def _four() -> Iterator[None]:
         yield
 
 
-def _temporary(words: str, mount: str, needs: str = "true") -> Surrounding:
+def _temporary(words: str, mount: str) -> Surrounding:
     """TMPDIR on a file system that is mounted for this run alone."""
     start = f"""
 set -e; mkdir {{folder}}/here; {mount.replace("HERE", "{folder}/here")}
 chmod 1777 {{folder}}/here; TMPDIR={{folder}}/here exec "$@"
 """
+    tried = start.replace("{folder}", "$1").replace('"$@"', "true")
+    probe = f"""folder=$(mktemp -d) && unshare --mount sh -c {shlex.quote(tried)} sh "$folder"
+status=$?; rm -rf "$folder"; exit $status
+"""
     return Surrounding(
         f"tmpdir-{words}", f"TMPDIR on {words}", f"exec unshare --mount sh -c {shlex.quote(start)} sh \"$@\"",
-        f"unshare --mount true && {needs}", f"mounts, or {words}",
+        probe, f"mounts, or {words}",
     )  # fmt: skip
 
 
@@ -93,8 +97,8 @@ LISTED = [
         "test -e /usr/share/i18n/locales/de_DE && command -v localedef", "Debian's package locales",
     ),
     _temporary("tmpfs", "mount -t tmpfs none HERE"),
-    _temporary("overlayfs", _OVERLAY, "grep -q overlay /proc/filesystems"),
-    _temporary("ext4", _EXT4, "command -v mkfs.ext4 && test -e /dev/loop0"),
+    _temporary("overlayfs", _OVERLAY),
+    _temporary("ext4", _EXT4),
     Surrounding("no-home", "HOME is not set", 'unset HOME; exec "$@"'),
     Surrounding("home-read-only", "HOME is not writable", 'HOME=/proc exec "$@"'),
     Surrounding("descriptors-256", "at most 256 descriptors", 'ulimit -n 256; exec "$@"'),
