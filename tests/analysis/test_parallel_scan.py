@@ -228,6 +228,7 @@ def test_large_parts_are_in_no_graph(logs: dict[str, Path], cluster: str, monkey
         assert scan_with(there, log, [Heavy()]) == scan(log, [Heavy()])
 
 
+@pytest.mark.slow
 def test_commands(logs: dict[str, Path], cluster: str, capsys: pytest.CaptureFixture[str]) -> None:
     path = str(logs["packed"])
     for command in (["summary", "--json"], ["files", "--format", "csv"], ["stacks", "--op", "p*"], ["counters"]):

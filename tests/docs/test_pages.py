@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -21,9 +22,12 @@ def _needed(page: Path) -> set[str]:
     return {name for block in blocks(page) if block.language == "needs" for name in block.text.split()}
 
 
-@pytest.mark.parametrize(
-    "path", [frameworks.chosen(page, _needed(page)) for page in RUN], ids=lambda path: str(path.relative_to(ROOT))
-)
+def _page(page: Path) -> Any:
+    marks = [] if page.name in ("README.md", "index.md") else [pytest.mark.slow]
+    return frameworks.chosen(page, _needed(page), *marks)
+
+
+@pytest.mark.parametrize("path", [_page(page) for page in RUN], ids=lambda path: str(path.relative_to(ROOT)))
 def test_page_runs(path: Path, tmp_path: Path) -> None:
     # GIVEN a folder with the examples, as in a clone
     folder = tmp_path / "clone"

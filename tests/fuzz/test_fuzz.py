@@ -46,7 +46,7 @@ def test_some_mutated_logs_can_be_read(kind: str, tmp_path: Path) -> None:
     assert len(outcomes) > 1 or kind == "libraries"
 
 
-@pytest.mark.parametrize(("kind", "examples"), [("live", 60), ("parquet", 80), ("libraries", 60)])
+@pytest.mark.parametrize(("kind", "examples"), [("live", 30), ("parquet", 40), ("libraries", 20)])
 def test_quick(kind: str, examples: int, tmp_path: Path) -> None:
     fuzz(kind, examples, tmp_path, 0)
 

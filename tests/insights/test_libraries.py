@@ -52,6 +52,7 @@ def test_arrays_that_are_loaded_once_each(program: Runner) -> None:
     assert none(findings_of(outcome), "whole-file-again")
 
 
+@pytest.mark.slow
 def test_parsing_csv(program: Runner) -> None:
     pytest.importorskip("pandas")
     text = """

@@ -145,6 +145,7 @@ def test_the_tests_see_no_reader(pytester: pytest.Pytester) -> None:
     pytester.runpytest_subprocess("--pyio-trace").assert_outcomes(passed=2)
 
 
+@pytest.mark.slow
 def test_log_is_kept(pytester: pytest.Pytester) -> None:
     # GIVEN the tests, and names of logs
     pytester.makepyfile(KNOWN)
@@ -164,6 +165,7 @@ def test_log_is_kept(pytester: pytest.Pytester) -> None:
         assert [log.losses() for log in logs] == [{}] * len(logs)
 
 
+@pytest.mark.slow
 def test_already_traced(pytester: pytest.Pytester) -> None:
     # GIVEN the tests
     pytester.makepyfile(KNOWN)
@@ -256,6 +258,7 @@ def test_time_of_fixtures_is_not_limited(pytester: pytest.Pytester) -> None:
 # ---- fingerprints
 
 
+@pytest.mark.slow
 def test_record_and_check(pytester: pytest.Pytester) -> None:
     # GIVEN recorded tests
     source = pytester.makepyfile(KNOWN)
@@ -291,6 +294,7 @@ def test_record_and_check(pytester: pytest.Pytester) -> None:
     assert pytester.runpytest_subprocess("--io-check").ret == 0
 
 
+@pytest.mark.slow
 def test_what_a_fingerprint_leaves_out(pytester: pytest.Pytester) -> None:
     # GIVEN tests that print, import, write .pyc files, format tracebacks, make random names and read libraries
     pytester.makepyfile(NOISY)
@@ -392,6 +396,7 @@ def test_mistakes(pytester: pytest.Pytester, words: list[str], message: str) -> 
     result.stderr.fnmatch_lines([message])
 
 
+@pytest.mark.slow
 def test_a_log_without_room(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
     # GIVEN recorded tests, and room for a part of their log
     pytester.makepyfile("""

@@ -23,9 +23,9 @@ def param(value: Any, needed: Iterable[str]) -> Any:
     return pytest.param(value, marks=[pytest.mark.frameworks(name) for name in NAMES if name in needed])
 
 
-def chosen(value: Any, needed: Iterable[str]) -> Any:
-    """The same for a test that does without what is missing."""
-    return pytest.param(value, marks=[pytest.mark.frameworks] if set(NAMES) & set(needed) else [])
+def chosen(value: Any, needed: Iterable[str], *marks: pytest.MarkDecorator) -> Any:
+    """The same for a test that does without what is missing.  marks: further ones."""
+    return pytest.param(value, marks=[*marks, *([pytest.mark.frameworks] if set(NAMES) & set(needed) else [])])
 
 
 #: For tests of event loops.
