@@ -13,6 +13,7 @@
 #include <time.h>
 #include <sys/auxv.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 
 #define ENTRIES 256u          /* of pagemap, in one read: 2 KiB on the stack */
 #define FULL_PAGES (1u << 17) /* mappings of up to 512 MiB are examined whole, larger ones ... */
@@ -299,12 +300,19 @@ static void take_calls(struct pt_account *to, const struct pt_account *from)
     to->write_calls = from->write_calls;
 }
 
+/* False also where /proc does not tell. */
+static bool has_one_thread(void)
+{
+    struct stat st; /* a folder has two links, and this one another for each thread */
+    return pt_sys(SYS_newfstatat, AT_FDCWD, "/proc/self/task", &st, 0) == 0 && st.st_nlink == 3;
+}
+
 /* Leaves out what other threads moved after the account began and before the hooks were in place. */
 void pt_account_opened(struct pt_process *p)
 {
     struct pt_account now;
     uint64_t own = __atomic_load_n(&p->own_read, __ATOMIC_RELAXED);
-    if ((p->accounts & PT_ACCOUNT_BEGIN) && pt_account_now_slow(&now)) {
+    if ((p->accounts & PT_ACCOUNT_BEGIN) && !has_one_thread() && pt_account_now_slow(&now)) {
         take_calls(&p->begin_account, &now);
         __atomic_fetch_sub(&p->own_read, own, __ATOMIC_RELAXED); /* those reads came earlier */
     }
