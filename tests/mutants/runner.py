@@ -23,18 +23,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 _BUILD_TOOL = "scikit-build-core>=0.10"  # pyproject.toml, build-system
-_PYTEST = [
-    "-m",
-    "pytest",
-    "-p",
-    "no:randomly",
-    "-x",
-    "-q",
-    "-p",
-    "no:cacheprovider",
-    "--outcomes",
-    "build/outcomes.json",
-]
+_PYTEST = ["-m", "pytest", "-x", "-q", "-pno:randomly", "-pno:cacheprovider", "--outcomes", "build/outcomes.json"]
 
 
 class WrongList(Exception):

@@ -83,7 +83,7 @@ static enum owner owner_of(const struct pt_header *head)
 
 static bool is_alive(uint32_t pid, uint64_t start_time)
 {
-    if (!pid || pid > INT32_MAX || pt_sys(SYS_kill, pid, 0) == -ESRCH)
+    if (pid > INT32_MAX || pt_sys(SYS_kill, pid, 0) == -ESRCH)
         return false;
     uint64_t start = start_time && proc_is_ours() ? pt_process_start_time(pid) : 0;
     return !start || start == start_time; /* otherwise the id now belongs to another process */
@@ -99,9 +99,11 @@ static bool others_live(int fd, const struct pt_header *head)
             return true;
         if (pread(fd, &p, sizeof p, (off_t)id << PT_ID_SHIFT) != sizeof p)
             return false; /* a damaged log */
+        if (p.followed != 1 || p.end_kind != PT_END_UNKNOWN)
+            continue;
         uint32_t pid = p.namespace_inode ? p.outer_pid : p.pid;
-        if (p.followed == 1 && p.end_kind == PT_END_UNKNOWN && pid != (uint32_t)getpid() && is_alive(pid, p.start_time))
-            return true;
+        if (!pid || (pid != (uint32_t)getpid() && is_alive(pid, p.start_time)))
+            return true; /* 0: its number here is not known */
     }
     return false;
 }
