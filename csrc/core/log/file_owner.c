@@ -89,11 +89,16 @@ static bool is_alive(uint32_t pid, uint64_t start_time)
     return !start || start == start_time; /* otherwise the id now belongs to another process */
 }
 
-/* Does a process other than this one still write to the log of the same place? */
-static bool others_live(int fd, const struct pt_header *head)
+/* Does a process other than this one still write to the log of the same place?  One that has just been forked has no
+ * entry yet, but is counted, and is so until it has one: hence the order. */
+static bool others_live(int fd)
 {
     struct pt_process p;
-    uint32_t id = head->processes;
+    uint32_t pending, id;
+    if (pread(fd, &pending, sizeof pending, offsetof(struct pt_header, forks_pending)) != sizeof pending || pending)
+        return true;
+    if (pread(fd, &id, sizeof id, offsetof(struct pt_header, processes)) != sizeof id)
+        return true;
     for (unsigned i = 0; id; i++, id = p.previous) {
         if (i == MOST_ENTRIES)
             return true;
@@ -141,7 +146,7 @@ static bool mappings_keep_locks(int fd)
 static bool is_abandoned(int fd, const struct pt_header *head)
 {
     enum owner owner = owner_of(head);
-    return (owner == OWNER_GONE || owner == OWNER_IS_US) && !others_live(fd, head);
+    return (owner == OWNER_GONE || owner == OWNER_IS_US) && !others_live(fd);
 }
 
 /* May a new log replace this file? If so, takes the lock, so that it stays so. 0, -PT_LOG_HELD or -PT_LOG_FOREIGN.
