@@ -25,11 +25,11 @@ def test_the_four_most_common() -> None:
 
 
 def test_what_is_not_known_of_one_part_is_not_known_of_both() -> None:
-    # GIVEN sizes of single calls, and a sum over calls with more different sizes than it keeps
+    # GIVEN two calls of 8 bytes, and a sum of five calls that knows the size of only two of them
     sizes, summed = AccessSizes(), AccessSizes()
     sizes.add(np.array([8, 8], np.int64))
     summed.add_sum({"0-100": 5}, {7: 2})
-    # WHEN they are added up THEN every call is in a bin, but the most common sizes are unknown
+    # WHEN the two are merged THEN each size range counts the calls of both, but the most common sizes are not known
     sizes.update(summed)
     assert sizes.bins()[0] == ("0-100", 7)
     assert sizes.common() == []

@@ -35,7 +35,7 @@ def test_files_that_have_another_number_in_the_other_part() -> None:
     ranges, other = ByteRanges(), ByteRanges()
     ranges.add(np.array([2, 2]), np.array([0, far]), np.array([10, far + 10]))
     other.add(np.array([1, 1]), np.array([5, far + 5]), np.array([15, far + 15]))
-    # WHEN they are added up THEN bytes that both parts touched count once
+    # WHEN the parts are merged THEN bytes that both touched count once
     ranges.update(other, np.array([0, 2]))
     assert ranges.total() == 15 + 15
 
@@ -57,7 +57,7 @@ def test_bytes_of_two_together(parts: list[tuple[int, bool, Intervals]], far: bo
         starts, ends = columns(pairs)
         (read if reads else written).add(np.full(len(starts), file, np.int64), starts + base, ends + base)
         touched[reads] |= {(file, unit) for unit in marked(pairs)}
-    # WHEN they are added up together THEN what both touched counts once, and neither is changed
+    # WHEN the parts are merged THEN bytes that both touched count once, and neither part is changed
     for _ in range(2):
         assert read.with_those_of(written).total() == len(touched[True] | touched[False])
         assert (read.total(), written.total()) == (len(touched[True]), len(touched[False]))

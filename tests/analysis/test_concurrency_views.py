@@ -59,7 +59,7 @@ def test_what_is_hidden_behind_the_main_thread(log: Log) -> None:
 
 
 def test_calls_that_have_no_times_of_their_own_are_not_hidden(tmp_path: Path) -> None:
-    # GIVEN one call of a thread, and many calls within 20 ms that are one row with 2 ms of I/O
+    # GIVEN a single call, and one row for many short calls: 2 ms of I/O somewhere within 20 ms
     writer = LogWriter()
     process = writer.process(100, begin=0, end=60 * MS)
     desc = writer.desc(3, "/d/data", kind=1, dev=1, ino=11)
@@ -68,7 +68,7 @@ def test_calls_that_have_no_times_of_their_own_are_not_hidden(tmp_path: Path) ->
     other.record("FGETC", begin=30 * MS, duration=2 * MS, flags=layout.COALESCED, desc=desc, aux=9, offset=20 * MS,
                  result=9)  # fmt: skip
     log = open_log(writer.save(tmp_path / "run.pyio"))
-    # WHEN overlap and concurrency are computed THEN that row is left out, and the result says so
+    # WHEN overlap and concurrency are computed THEN both leave out the 2 ms, and say so
     overlap, concurrency = result(log, "overlap"), result(log, "concurrency")
     assert (overlap.io_ns, overlap.hidden_ns, overlap.unplaced_ns) == (10 * MS, 10 * MS, 2 * MS)
     assert (concurrency.busy_ns, concurrency.unplaced_ns) == (10 * MS, 2 * MS)
@@ -160,7 +160,7 @@ def test_files_of_several_processes(program: Runner) -> None:
 
 
 def test_who_copies_from_a_file_reads_it(tmp_path: Path) -> None:
-    # GIVEN a process that copies a shared file into its own, and another process that reads the same bytes
+    # GIVEN a process that copies a shared file to a private one, and another process that reads the same bytes
     writer = LogWriter()
     first, second = (writer.process(pid, begin=0, end=60 * MS) for pid in (100, 200))
     source, target = (writer.desc(3 + n, f"/d/{n}", kind=1, dev=1, ino=n + 1) for n in range(2))

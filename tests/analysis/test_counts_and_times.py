@@ -67,7 +67,7 @@ def test_what_two_parts_have_given_up_adds_up() -> None:
     one, other = (KeyedSums(limit=1, most=4) for _ in range(2))
     for keys in (np.arange(5), np.arange(5, 10)):
         other.add(keys, np.ones(5, np.int64), keys)
-    # WHEN they are added up THEN the result says how much was dropped
+    # WHEN the parts are merged THEN the result says how much was dropped
     assert len(other.sums()[0]) == 2
     one.update(other)
     assert one.given_up == other.given_up == 8

@@ -260,7 +260,7 @@ def test_timers_that_calls_add_to(tmp_path: Path) -> None:
     for number, (op, duration) in enumerate(calls.items()):
         begin = 2_000 + number * 1_000_000_000
         thread.record(op, begin=begin, duration=duration, desc=desc, aux=3, offset=0, size=5, result=5)
-    # WHEN they are counted THEN a sync counts as writing and a seek as metadata
+    # WHEN the file's counters are computed THEN time in fsync() is write time, and time in lseek() is metadata time
     (record,) = counters(open_log(writer.save(tmp_path / "run.pyio")))
     times = [record[f"POSIX_F_{name}_TIME"] for name in ("READ", "WRITE", "META")]
     assert times == [pytest.approx(time) for time in (0.000_001, 0.004_32, 0.05)]

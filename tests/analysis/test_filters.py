@@ -84,7 +84,7 @@ def test_columns_that_there_are_not() -> None:
 
 @pytest.mark.parametrize(("word", "pids"), [("1", {1}), ("0", {1}), ("100", {100}), ("2", {200})])
 def test_a_number_is_a_pid_before_it_is_an_index(tmp_path: Path, word: str, pids: set[int]) -> None:
-    # GIVEN a process whose pid equals another one's index WHEN that number is selected THEN only one process is chosen
+    # GIVEN a number that is one process's pid and another's index WHEN it is selected THEN only one process is chosen
     writer = LogWriter()
     desc = writer.desc(3, "/d/x", dev=1, ino=1)
     for pid in (1, 100, 200):

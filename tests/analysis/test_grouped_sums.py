@@ -65,6 +65,6 @@ def test_what_two_parts_have_dropped_adds_up() -> None:
         part.add({"key": np.arange(10), "value": np.arange(10)})
         part.columns()
     assert one.dropped == other.dropped == 8
-    # WHEN they are added up THEN the result says how much both parts dropped
+    # WHEN the parts are merged THEN the result says how much both of them dropped
     one.update(other)
     assert one.dropped == 16

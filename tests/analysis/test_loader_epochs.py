@@ -30,7 +30,7 @@ def test_a_wait_is_split_where_its_fetch_ended() -> None:
         call(FETCH, THIRD, 5, 335, batch=2, ordinal=1),
         call(WAIT, TRAINER, 400, 407, raised="StopIteration"),
     ]
-    # WHEN they are joined, in this order or the other
+    # WHEN waits and fetches are matched, in either order
     for given in (calls, calls[::-1]):
         found, ready = epochs(given)
         # THEN not ready: 70 + 0 + 35; handed over: 10 + 30 + 5; the worker began 20 ns after the first wait
@@ -86,6 +86,6 @@ def test_a_worker_whose_fetches_lie_within_each_other() -> None:
         call(FETCH, WORKER, 0, 100, batch=0),
         call(FETCH, WORKER, 10, 20, batch=1),
     ]
-    # WHEN they are joined THEN the batch is not ready for the whole of the wait
+    # WHEN waits and fetches are matched THEN the trainer waited all that time for a batch that was not ready
     (found,), _ = epochs(calls)
     assert (found.not_ready_ns, found.hand_over_ns) == (70, 0)

@@ -189,7 +189,7 @@ def test_imports_that_are_only_counted_are_no_descriptors_left_out(writer: LogWr
 
 
 def test_a_file_that_was_renamed_twice_has_its_last_name(writer: LogWriter, tmp_path: Path) -> None:
-    # GIVEN a file that is read and then renamed twice, in between to a name that another file had before
+    # GIVEN a file that is renamed twice after a read; the name in between belonged to another file before
     thread = writer.thread(writer.process(100), 100)
     second, first, third = (writer.string(f"/d/{name}") for name in ("second", "first", "third"))
     pread(thread, 1_500, 20, writer.desc(3, second, kind=1, dev=1, ino=9))
@@ -197,7 +197,7 @@ def test_a_file_that_was_renamed_twice_has_its_last_name(writer: LogWriter, tmp_
     pread(thread, 2_000, 10, writer.desc(3, first, kind=1, dev=1, ino=1))
     thread.record("RENAME", begin=3_000, desc=first, aux=second)
     thread.record("RENAME", begin=4_000, desc=second, aux=third)
-    # WHEN calls are summed by file THEN it has its final name
+    # WHEN calls are summed by file THEN the renamed file appears under its last name
     files = by_file(opened(writer, tmp_path)).to_pylist()
     assert {file["path"] for file in files if file["reads"]} == {"/d/second", "/d/third"}
 

@@ -302,7 +302,7 @@ def test_a_killed_process_lived_until_somebody_knew_of_its_end(program: Runner, 
     ))  # fmt: skip
     child, before, after = map(int, outcome.stdout.split())
     entry = outcome.process(child)
-    # THEN it ends when its parent learned of it, at the parent's own end at the latest, and the summary says so
+    # THEN it counts as ended when its parent learned of it, or when the parent ended, and the summary says so
     assert (entry["end_by"], entry["ended"]) == ("parent", "signal 9 (SIGKILL)")
     assert entry["end"] >= before - 1_000_000  # of the two clocks
     assert not waits or entry["end"] <= after + 1_000_000

@@ -247,13 +247,13 @@ def test_a_log_that_has_lost_spans_infers_nothing_after_that(writer: LogWriter, 
 
 
 def test_where_a_process_had_no_room_nothing_is_inferred(writer: LogWriter, tmp_path: Path) -> None:
-    # GIVEN a log that never became full as a whole, but in which one process got no more room
+    # GIVEN a log with room left, in which one process could still not record some calls
     process = writer.process(100)
     path = writer.string("/data")
     span(writer.thread(process, 100), 2_000, 9_000, path)
     row = read(writer.thread(process, 101), 2_500, writer.desc(3, path, dev=1, ino=3))
     writer.header["lost"] = 9
-    # WHEN it is read THEN the call may belong to a span without a record
+    # WHEN it is read THEN the call gets no parent, since the right one may be missing
     assert answers(writer, tmp_path)[row] == ("none", None, None)
 
 

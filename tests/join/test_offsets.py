@@ -227,12 +227,12 @@ def test_a_truncation_by_a_name_that_may_be_any_files(writer: LogWriter, tmp_pat
 
 
 def test_a_read_of_a_descriptor_that_is_missing(writer: LogWriter, tmp_path: Path) -> None:
-    # GIVEN reads of a descriptor, with one among them whose descriptor is missing from the log
+    # GIVEN reads of one descriptor, and among them a read whose descriptor is missing from the log
     thread = writer.thread(writer.process(100), 100)
     desc = writer.desc(3, "/x")
     for number, one in enumerate((desc, 0, desc)):
         io(thread, "READ", 2_000 + number, one, 10)
-    # WHEN the log is read THEN that one has no offset, and the others are not affected
+    # WHEN the log is read THEN only the read without a descriptor has no offset
     assert offsets_of(writer, tmp_path) == [0, None, 10]
 
 

@@ -119,7 +119,7 @@ def test_a_folder(tmp_path: Path) -> None:
 
 
 def test_files_of_a_folder_are_each_of_one_log(tmp_path: Path) -> None:
-    # GIVEN two logs, each with a file known by its inode and a file known only by its path
+    # GIVEN two logs with two files each; one file has an inode in the log, and the other only a path
     for number in range(2):
         writer = LogWriter(host=f"host{number}")
         writer.header["run_id"] = 7 + number
@@ -127,7 +127,7 @@ def test_files_of_a_folder_are_each_of_one_log(tmp_path: Path) -> None:
         for begin, desc in enumerate((writer.desc(3, "/seen", dev=1, ino=1), writer.desc(4, "/named"))):
             thread.record("PREAD", begin=2_000 + begin, desc=desc, aux=3, offset=0, size=1, result=1)
         writer.save(tmp_path / f"{number}.pyio")
-    # WHEN the folder is read THEN files of different logs are not mixed up
+    # WHEN the folder is read THEN there are four files, each from its own log
     rows = open_log(tmp_path).operations(["host", "path", "file"]).to_pylist()
     logs = {(row["host"], row["path"]): log_of(row["file"]) for row in rows}
     assert logs == {(f"host{number}", path): number for number in range(2) for path in ("/seen", "/named")}

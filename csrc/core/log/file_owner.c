@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #define OVERLAYFS 0x794c7630l
-#define MOST_ENTRIES 4096u /* of processes, that are read; of a log with more, some are taken to live */
+#define MOST_ENTRIES 4096u /* process entries that are read; if there are more, some process counts as alive */
 #define LOCKS_TRIED 100    /* one a millisecond: a look at a log locks it for a moment */
 
 /* ---- this machine and this container ------------------------------------ */
@@ -65,32 +65,30 @@ static bool proc_is_ours(void)
     return n > 0 && strcmp(text, own) == 0;
 }
 
-enum owner { OWNER_UNKNOWN, OWNER_GONE, OWNER_LIVES, OWNER_IS_US };
+enum process_state { PROCESS_UNKNOWN, PROCESS_GONE, PROCESS_LIVES, PROCESS_IS_US };
 
-static enum owner owner_of(const struct pt_header *head)
+/* Of a process of this boot and pid namespace.  pid 0: it is not known. */
+static enum process_state state_of(uint32_t pid, uint64_t start_time)
 {
-    if (pt_file_same_place(head) != 0 || head->owner_pid == 0 || head->owner_pid > INT32_MAX)
-        return OWNER_UNKNOWN;
-    if (pt_sys(SYS_kill, head->owner_pid, 0) == -ESRCH)
-        return OWNER_GONE;
-    uint64_t start = proc_is_ours() ? pt_process_start_time(head->owner_pid) : 0;
-    if (!start || !head->owner_start)
-        return OWNER_UNKNOWN;
-    if (start != head->owner_start)
-        return OWNER_GONE; /* the id now belongs to another process */
-    return head->owner_pid == (uint32_t)getpid() ? OWNER_IS_US : OWNER_LIVES;
+    if (pid == 0 || pid > INT32_MAX)
+        return PROCESS_UNKNOWN;
+    if (pt_sys(SYS_kill, pid, 0) == -ESRCH)
+        return PROCESS_GONE;
+    uint64_t start = proc_is_ours() ? pt_process_start_time(pid) : 0;
+    if (!start || !start_time)
+        return PROCESS_UNKNOWN;
+    if (start != start_time)
+        return PROCESS_GONE; /* the id now belongs to another process */
+    return pid == (uint32_t)getpid() ? PROCESS_IS_US : PROCESS_LIVES;
 }
 
-static bool is_alive(uint32_t pid, uint64_t start_time)
+static enum process_state owner_of(const struct pt_header *head)
 {
-    if (pid > INT32_MAX || pt_sys(SYS_kill, pid, 0) == -ESRCH)
-        return false;
-    uint64_t start = start_time && proc_is_ours() ? pt_process_start_time(pid) : 0;
-    return !start || start == start_time; /* otherwise the id now belongs to another process */
+    return pt_file_same_place(head) == 0 ? state_of(head->owner_pid, head->owner_start) : PROCESS_UNKNOWN;
 }
 
-/* Does a process other than this one still write to the log of the same place?  One that has just been forked has no
- * entry yet, but is counted, and is so until it has one: hence the order. */
+/* Does another process still write to this log?  The log must be of this boot and pid namespace.  A forked child is
+ * counted as pending until it has entered itself in the table, so the count is read first. */
 static bool others_live(int fd)
 {
     struct pt_process p;
@@ -106,9 +104,9 @@ static bool others_live(int fd)
             return false; /* a damaged log */
         if (p.followed != 1 || p.end_kind != PT_END_UNKNOWN)
             continue;
-        uint32_t pid = p.namespace_inode ? p.outer_pid : p.pid;
-        if (!pid || (pid != (uint32_t)getpid() && is_alive(pid, p.start_time)))
-            return true; /* 0: its number here is not known */
+        enum process_state state = state_of(p.namespace_inode ? p.outer_pid : p.pid, p.start_time);
+        if (state == PROCESS_LIVES || state == PROCESS_UNKNOWN)
+            return true;
     }
     return false;
 }
@@ -135,18 +133,19 @@ int pt_file_lock_shared(int fd)
     return 0;
 }
 
-/* A mapping keeps the lock of its file, but on overlayfs it maps a file below, and the lock goes with close(). */
+/* A mapping keeps its file open, and so locked.  On overlayfs it keeps a file of the layer below open instead, and
+ * close() releases the lock. */
 static bool mappings_keep_locks(int fd)
 {
     struct statfs fs;
     return fstatfs(fd, &fs) != 0 || fs.f_type != OVERLAYFS;
 }
 
-/* May a new log replace this one, which was not cut, as far as its processes tell? */
+/* Is no other process using this log, which was not cut?  Asked where its lock says nothing. */
 static bool is_abandoned(int fd, const struct pt_header *head)
 {
-    enum owner owner = owner_of(head);
-    return (owner == OWNER_GONE || owner == OWNER_IS_US) && !others_live(fd);
+    enum process_state owner = owner_of(head);
+    return (owner == PROCESS_GONE || owner == PROCESS_IS_US) && !others_live(fd);
 }
 
 /* May a new log replace this file? If so, takes the lock, so that it stays so. 0, -PT_LOG_HELD or -PT_LOG_FOREIGN.
@@ -165,7 +164,7 @@ static int try_to_replace(int fd, const struct stat *st)
     int locked = lock(fd, LOCK_EX);
     /* This process has released its own earlier log, but a page fault in another thread may keep the description
      * alive for a moment. */
-    for (int tries = 0; locked == -EWOULDBLOCK && tries < LOCKS_TRIED && is_log && owner_of(&head) == OWNER_IS_US;
+    for (int tries = 0; locked == -EWOULDBLOCK && tries < LOCKS_TRIED && is_log && owner_of(&head) == PROCESS_IS_US;
          tries++) {
         nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
         locked = lock(fd, LOCK_EX);
@@ -181,7 +180,7 @@ static int try_to_replace(int fd, const struct stat *st)
     bool other_host = other_boot && (uname(&names) != 0 || strncmp(names.nodename, head.host, sizeof head.host) != 0);
     if (locked || (!mappings_keep_locks(fd) && !other_boot))
         return is_abandoned(fd, &head) ? 0 : -PT_LOG_HELD;
-    return owner_of(&head) == OWNER_LIVES || other_host ? -PT_LOG_HELD : 0;
+    return owner_of(&head) == PROCESS_LIVES || other_host ? -PT_LOG_HELD : 0;
 }
 
 bool pt_file_is_same(const struct stat *a, const struct stat *b)

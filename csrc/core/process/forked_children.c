@@ -71,12 +71,12 @@ void pt_lost_children_end(void)
         bool ended = result == 0 && info.si_pid == (pid_t)pid;
         if (!p && (ended || result == -ECHILD))
             p = pt_enter_lost_child(pid);
-        if (p && ended) /* else it was waited for unseen, and how it ended is unknown */
+        if (p && ended) /* otherwise the program waited for it in a call that was not seen */
             pt_process_end(p, info.si_code == CLD_EXITED ? PT_END_EXIT : PT_END_SIGNAL, info.si_status);
     }
 }
 
-/* For another log, whose header does not count earlier forks. */
+/* Called for a new log, whose header does not count earlier forks. */
 void pt_forked_children_forget(void)
 {
     memset(children, 0, sizeof children);

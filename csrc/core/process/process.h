@@ -17,7 +17,7 @@ void pt_fork_failed(void);
 void pt_fork_is_entered(void); /* a forked child now has its entry */
 /* In the parent, after a fork.  record: the fork's, or 0.  pending: header.forks_pending counts the child. */
 void pt_forked(uint32_t pid, uint32_t record, bool pending);
-/* Makes the entry of a forked child that ended without one; NULL: it is no fork that we remember. */
+/* Makes the entry of a forked child that ended without one; NULL if the fork is not remembered. */
 struct pt_process *pt_enter_lost_child(uint32_t pid);
 void pt_lost_children_end(void); /* when their parent ends */
 void pt_forked_children_forget(void);

@@ -34,7 +34,7 @@ int64_t pt_now_ns(void)
     return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
-/* Not wall time: on a busy machine that would end the measuring early. */
+/* The processor time of this thread.  Measuring is limited by it: on a busy machine, wall time would run out early. */
 int64_t pt_thread_cpu_ns(void)
 {
     struct timespec used;
@@ -242,7 +242,7 @@ uint64_t pt_dirty_cached_slow(int fd, uint64_t offset, uint64_t length)
 
 /* ---- the kernel's account ---------------------------------------------------------- */
 
-/* Where tracing stops and the process goes on: the account just before, and the tracer's own reads until then. */
+/* If tracing stops and the process goes on: the account at that moment, and what the tracer itself had read. */
 static struct pt_account at_stop;
 static uint64_t own_at_stop;
 static bool known_at_stop;
@@ -300,14 +300,14 @@ static void take_calls(struct pt_account *to, const struct pt_account *from)
     to->write_calls = from->write_calls;
 }
 
-/* False also where /proc does not tell. */
+/* Also false if /proc cannot be read. */
 static bool has_one_thread(void)
 {
-    struct stat st; /* a folder has two links, and this one another for each thread */
+    struct stat st; /* its link count is 2, as of any folder, plus the number of threads */
     return pt_sys(SYS_newfstatat, AT_FDCWD, "/proc/self/task", &st, 0) == 0 && st.st_nlink == 3;
 }
 
-/* Leaves out what other threads moved after the account began and before the hooks were in place. */
+/* Subtracts what other threads moved between the first reading of the account and the opening of the hooks. */
 void pt_account_opened(struct pt_process *p)
 {
     struct pt_account now;
@@ -318,7 +318,7 @@ void pt_account_opened(struct pt_process *p)
     }
 }
 
-/* Leaves out what other threads move between the closing of the hooks and the end of the account. */
+/* Notes the account as the hooks close, so that what other threads move afterwards is not counted. */
 void pt_account_stops(struct pt_process *p)
 {
     own_at_stop = __atomic_load_n(&p->own_read, __ATOMIC_RELAXED);
