@@ -7,6 +7,7 @@ makes all of them longer.
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +55,22 @@ def line_of(overview: Overview, op: str) -> Any:
 def time_of(outcome: Outcome, **where: object) -> int:
     """ns of the rows with these values."""
     return sum(row["duration"] for row in outcome.select(**where))
+
+
+@pytest.mark.parametrize("how", ["-c", "stdin"])
+def test_a_program_without_a_file(program: Runner, how: str) -> None:
+    # GIVEN a program that Python gets as an argument or on standard input, and that imports nothing new
+    text = "import os\nfd = os.open('/etc/hostname', os.O_RDONLY)\nfor n in range(2000):\n    os.pread(fd, 5, n % 9)\n"
+    env = {"PYIO_TRACE": "1", "PYIO_TRACE_QUIET": "1", "PYIO_TRACE_OUTPUT": str(program.folder / "run.pyio")}
+    words = [sys.executable, "-c", text] if how == "-c" else ["sh", "-c", f"{sys.executable} - < script"]
+    (program.folder / "script").write_text(text)
+    # WHEN it is run traced THEN its I/O is its own, and neither a part of the start nor without a line
+    outcome = succeeded(program.command(words, env))
+    overview = summarize(outcome.log, top=100).overview
+    assert overview is not None
+    (process,) = (one for one in overview.processes if one.split.io_ns)
+    assert process.split.io_ns == time_of(outcome, layer="posix", op=("open", "pread"))
+    assert line_of(overview, "pread").line in ("<string>:4:<module>", "<stdin>:4:<module>")
 
 
 def test_many_stats(program: Runner) -> None:

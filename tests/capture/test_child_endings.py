@@ -377,6 +377,29 @@ for n in range(30):
 print(*killed)
 """
 
+#: Killed likewise, and never waited for: more than the core remembers.
+MANY_KILLS = """
+import os, signal
+os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+killed = []
+for n in range(200):
+    pid = os.fork()
+    if not pid:
+        signal.pause()
+    os.kill(pid, signal.SIGKILL)
+    killed.append(pid)
+print(*killed)
+"""
+
+
+def test_many_children_that_are_killed_and_not_waited_for(program: Runner) -> None:
+    # GIVEN a parent that kills each of many children right after the fork WHEN it is traced
+    outcome = succeeded(program.traced(MANY_KILLS))
+    # THEN each child is in the process table with the signal that ended it
+    ended = {row["pid"]: row["ended"] for row in outcome.processes}
+    assert {ended.get(int(word)) for word in outcome.stdout.split()} == {"signal 9 (SIGKILL)"}
+    assert outcome.path.stat().st_size < 8 << 20  # AND the log was cut
+
 
 def test_children_that_are_killed_before_they_begin(program: Runner) -> None:
     # GIVEN a parent that kills each child right after the fork, and waits for it in several ways

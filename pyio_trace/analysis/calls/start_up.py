@@ -9,6 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pyio_trace.join.references.call_stacks import is_foreign
+from pyio_trace.join.references.sent_code import DYNAMIC
+
+#: Code of the program that is in no file: of -c, standard input, a console, a notebook, a doctest, another process.
+_WITHOUT_FILE = re.compile(
+    rf"<string>|<stdin>|<console>|<python-input-\d+>|<ipython-input-[^>:]*>|<doctest [^>:]*>|{re.escape(DYNAMIC)}"
+)
 
 
 def own_sites(sites: list[str]) -> NDArray[np.bool_]:
@@ -26,9 +32,9 @@ def body_sites(sites: list[str], scripts: Collection[str]) -> NDArray[np.bool_]:
 
 
 def _is_body(site: str) -> bool:
-    return site.endswith(":<module>")
+    return site.endswith(":<module>") and not site.startswith("<")
 
 
 def is_own(site: str) -> bool:
     """Whether a line is the program's own, and no library's."""
-    return not is_foreign(site)
+    return not is_foreign(site) or _WITHOUT_FILE.match(site) is not None
