@@ -11,17 +11,21 @@ import inspect
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 from pyio_trace import enums, events
 from pyio_trace.analysis import typed_results
-from pyio_trace.analysis.results.figures import Summary
 from pyio_trace.cli.help_text import option_rows
 from pyio_trace.cli.main import COMMANDS
 from pyio_trace.cli.parser import Parser
 from pyio_trace.insights import judgement, registry
 from pyio_trace.insights.rule import Limit, Rule
+from pyio_trace.report.schemas import schema_of
+
+AGENTS = Path(__file__).resolve().parents[1] / "pyio_trace" / "AGENTS.md"
 
 
 def on_files(files: Any, config: Any) -> Any:
@@ -267,10 +271,14 @@ def views_page() -> str:
     return "\n".join(lines) + "\n"
 
 
-def summary_schema() -> str:
-    """The JSON schema of `pyio-trace summary --json`."""
-    head = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "pyio-trace summary --json"}
-    return json.dumps(head | typed_results.schema(Summary), indent=1) + "\n"
+def schema_page(name: str) -> str:
+    """What `pyio-trace schema` prints."""
+    return json.dumps(schema_of(name), indent=1) + "\n"
+
+
+def agents() -> str:
+    """The page for programs that use pyio_trace without a person, which is in the wheel."""
+    return AGENTS.read_text("utf-8")
 
 
 def _type_link(kind: Any) -> str:
@@ -311,5 +319,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "reference/columns.md": columns,
     "reference/findings.md": findings,
     "reference/views.md": views_page,
-    "reference/summary.schema.json": summary_schema,
+    "how-to/agents.md": agents,
+    "reference/findings.schema.json": partial(schema_page, "insights"),
+    "reference/summary.schema.json": partial(schema_page, "summary"),
 }

@@ -31,6 +31,7 @@ COMMANDS = {
     "counters": "Darshan's counters by file; what was counted and not recorded",
     "views": "the views that `view` prints, one line each",
     "view": "one view of a log: sums by line, accesses, reuse, phases, ...",
+    "schema": "the JSON schema of what a command prints",
     "pack": "make a compact Parquet log of a live one",
     "doctor": "whether tracing works here, in a process, for a script",
 }

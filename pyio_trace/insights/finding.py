@@ -1,6 +1,6 @@
 """One finding as data: what rules make, and what every format prints.
 
-Times are int ns.  docs/reference/findings.schema.json has the JSON of to_dict().
+Times are int ns.  `pyio-trace schema insights` describes the JSON of to_dict().
 """
 
 from __future__ import annotations
@@ -12,6 +12,12 @@ from typing import Any
 SEVERITIES = ("critical", "warning", "info", "ok")
 #: What a confidence is called, with the lowest value of each.
 LEVELS = (("high", 0.8), ("medium", 0.5), ("low", 0.0))
+#: What the calls at a finding's lines did over time.
+MOTIFS = {
+    "steady": "calls took as long at the end as at the beginning",
+    "warm-up": "each of the first third of the calls took more than twice as long as later ones",
+    "worsening": "calls took longer and longer: each of the last third more than twice as long as at first",
+}
 #: The name of a value of an Evidence: the loaders that the finding is about, separated by blanks.
 LOADER = "loader"
 
@@ -118,8 +124,9 @@ class Verified:
     what it saves at most) or "not tried"; why: the reason, if it was not tried, or
     what to know of the figures.  plain_ns, remedy_ns: all recorded
     operations without and with it, medians; saved_ns: the median of the rounds'
-    differences, low_ns and high_ns their quartiles; operations: issued again in
-    each round, of so many that were recorded; cache: of the original files,
+    differences, low_ns and high_ns their quartiles; plain_range_ns, remedy_range_ns:
+    the fastest and the slowest round of either, which do not overlap in a gain;
+    operations: issued again in each round, of so many that were recorded; cache: of the original files,
     "cached", "cold", "partly cached", "cache not known", or "new files".
     at_least: what was tried is only a part of what the remedy saves;
     recorded_ns: what the recorded operations took in the run, with Python's part
@@ -143,6 +150,8 @@ class Verified:
     recorded_ns: int = 0
     readers: list[Readers] = field(default_factory=list)
     from_memory_ns: int | None = None
+    plain_range_ns: tuple[int, int] = (0, 0)
+    remedy_range_ns: tuple[int, int] = (0, 0)
 
 
 @dataclass(frozen=True)
@@ -168,6 +177,7 @@ class Finding:
     files: list[str] = field(default_factory=list)
     processes: list[int] = field(default_factory=list)
     persistence: float | None = None
+    motif: str | None = None
     confidence: Confidence = Confidence(0.9)
     severity: str = "critical"
     slug: str = ""
@@ -180,5 +190,5 @@ class Finding:
         if self.verified is None:
             del found["verified"]
         found["confidence"]["level"] = self.confidence.level
-        first = ("slug", "severity", "title", "recoverable_ns", "recoverable", "confidence", "persistence")
+        first = ("slug", "severity", "title", "recoverable_ns", "recoverable", "confidence", "persistence", "motif")
         return {**{name: found[name] for name in first}, **found}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from pyio_trace.analysis.reducer import Reducer
@@ -16,6 +16,7 @@ from pyio_trace.insights.comments import Comments
 from pyio_trace.insights.file_systems import FileSystems
 from pyio_trace.insights.finding import SEVERITIES, Finding, Site
 from pyio_trace.insights.judgement import judged, order, weaknesses
+from pyio_trace.insights.line_times import CallTimes
 from pyio_trace.insights.observed import Observed
 from pyio_trace.insights.rule import Rule
 from pyio_trace.insights.settings import Settings
@@ -78,7 +79,7 @@ def find(
 
 def _reducers(rules: Mapping[str, Rule]) -> list[Reducer[Any, Any]]:
     """Each reducer that a rule needs, once."""
-    return list(dict.fromkeys([LineCalls(), *(one for rule in rules.values() for one in rule.needs)]))
+    return list(dict.fromkeys([LineCalls(), CallTimes(), *(one for rule in rules.values() for one in rule.needs)]))
 
 
 def _specific(found: list[Finding], rules: Mapping[str, Rule]) -> list[Finding]:
@@ -122,6 +123,8 @@ def _insights(observed: Observed, rules: Mapping[str, Rule], settings: Settings)
     ]
     weak = [weakness.text for weakness in known]
     listed, more = _first_of_each(sorted(wanted, key=order))
+    times = observed.of(CallTimes())
+    listed = [replace(finding, motif=times.motif(finding.sites)) for finding in listed]
     return Insights(listed, len(found) - len(wanted), failed, weak, more)
 
 

@@ -102,7 +102,7 @@ def _tried(finding: Finding, replay: str, rows: Rows, summary: Summary, settings
     except Exception as error:  # an unforeseen file, library or log
         what = f"{type(error).__name__}: {error}".split("\n", 1)[0]
         return replace(finding, verified=Verified("not tried", f"the trial failed ({what})"))
-    gain = rounds.is_gain(found.low, found.saved, found.plain)
+    gain = rounds.is_gain(found.plain_range, found.remedy_range, found.saved)
     if made.workers > 1:
         notes.append(f"in {made.workers} processes side by side")
     if made.threads > 1:
@@ -112,6 +112,7 @@ def _tried(finding: Finding, replay: str, rows: Rows, summary: Summary, settings
     verified = Verified(
         "gain" if gain else "no gain", "; ".join(notes), found.plain, found.remedy, found.saved, found.low, found.high,
         found.rounds, found.operations, made.recorded, found.cache, made.least,
+        plain_range_ns=found.plain_range, remedy_range_ns=found.remedy_range,
     )  # fmt: skip
     verified = _bounded(verified, attempt.recorded_ns(made.threads))
     if not gain and (made.least or (was_cold and made.originals and found.cache != "cold")):

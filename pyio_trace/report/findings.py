@@ -38,7 +38,7 @@ def as_text(found: Sequence[LogFindings], rules: Rules) -> str:
 
 
 def as_json(found: Sequence[LogFindings], rules: Rules) -> str:
-    """A list of objects: docs/reference/findings.schema.json."""
+    """A list of objects: findings.schema.json beside this file."""
     fields = change_fields(found)
     objects = [{**finding.to_dict(), "log": path, **fields.get(id(finding), {})} for path, finding in _each(found)]
     return json.dumps(objects, indent=1) + "\n"

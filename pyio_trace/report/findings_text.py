@@ -7,14 +7,14 @@ from collections.abc import Iterator
 
 from pyio_trace.errors import printable
 from pyio_trace.insights import file_systems
-from pyio_trace.insights.finding import Finding, Verified
+from pyio_trace.insights.finding import MOTIFS, Finding, Verified
 from pyio_trace.insights.insights import Insights
 from pyio_trace.report.overview_text import WIDTH
 from pyio_trace.report.wording import relative
 from pyio_trace.units import counted, number, seconds, shortened
 
 _INDENT = "   "
-_LABEL = 12  #: of confidence, bound, proof
+_LABEL = 12  #: of confidence, bound, over time, proof
 _CODE = 8  #: of before and after
 _FILES = 3
 #: A finding that costs less than this share of the run is not in the summary.
@@ -79,6 +79,8 @@ def _finding(finding: Finding, rank: int, folder: str) -> Iterator[str]:
     elif finding.severity != "ok":
         bound = {"upper": "at most: ", "measured": "measured: "}.get(finding.recoverable.bound, "")
         yield from _labelled("bound", bound + finding.recoverable.how)
+    if finding.motif in ("warm-up", "worsening"):
+        yield from _labelled("over time", MOTIFS[finding.motif])
     if finding.verified is not None:
         yield from _labelled(verified_label(finding.verified), verified_text(finding.verified))
     lines = finding.query.text.split("\n")
@@ -102,18 +104,31 @@ def verified_label(verified: Verified) -> str:
 
 
 def verified_text(verified: Verified) -> str:
-    """``"1.9 s -> 0.3 s, saves 1.6 s (1.5 s to 1.7 s), 5 rounds, cached"``, or why it was not tried."""
+    """``"1.9 s -> 0.3 s, saves 1.6 s (1.5 s to 1.7 s), 9 rounds, cached"``, or why it was not tried."""
     if verified.outcome in ("bound", "not tried"):
         return verified.why
-    saved = seconds(max(verified.saved_ns, 0))
-    spread = f"{seconds(max(verified.low_ns, 0))} to {seconds(max(verified.high_ns, 0))}"
-    least = "at least " if verified.at_least else ""
-    gain = f"saves {least}{saved} ({spread})" if verified.outcome == "gain" else "saves nothing that shows"
-    text = f"{seconds(verified.plain_ns)} -> {seconds(verified.remedy_ns)}, {gain}, {verified.rounds} rounds"
-    parts = [text, verified.cache]
+    found = _gain(verified) if verified.outcome == "gain" else _rejected(verified)
+    parts = [f"{seconds(verified.plain_ns)} -> {seconds(verified.remedy_ns)}", found, verified.cache]
     if verified.operations < verified.of_operations:
         parts.append(f"from {number(verified.operations)} of {number(verified.of_operations)} operations")
     return ", ".join(parts) + (f"; {verified.why}" if verified.why else "")
+
+
+def _gain(verified: Verified) -> str:
+    saved = seconds(max(verified.saved_ns, 0))
+    spread = f"{seconds(max(verified.low_ns, 0))} to {seconds(max(verified.high_ns, 0))}"
+    return f"saves {'at least ' if verified.at_least else ''}{saved} ({spread}), {verified.rounds} rounds"
+
+
+def _rejected(verified: Verified) -> str:
+    """What the rounds showed, if that is no gain."""
+    plain, remedy = verified.plain_range_ns, verified.remedy_range_ns
+    if remedy[0] > plain[1]:
+        return f"takes longer with the remedy, {verified.rounds} rounds"
+    if remedy[1] < plain[0]:
+        return f"saves too little to count, {verified.rounds} rounds"
+    ranges = " and ".join(f"{seconds(fastest)} to {seconds(slowest)}" for fastest, slowest in (plain, remedy))
+    return f"no difference seen in {verified.rounds} rounds: {ranges} overlap"
 
 
 def place_of(finding: Finding) -> str:

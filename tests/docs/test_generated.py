@@ -55,7 +55,7 @@ def test_the_schema_of_the_summary_describes_a_summary(tmp_path: Path, capsys: p
     assert main(["summary", str(small_run(tmp_path / "run.pyio")), "--json"]) == 0
     summary = json.loads(capsys.readouterr().out)
     # THEN the schema accepts it, and has all of its keys
-    schema = json.loads(docs_pages.summary_schema())
+    schema = json.loads(docs_pages.schema_page("summary"))
     jsonschema.Draft202012Validator(schema).validate(summary)
     assert schema["properties"].keys() == summary.keys()
     # AND refuses one that lacks a figure

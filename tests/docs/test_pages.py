@@ -13,7 +13,8 @@ from tests.docs.pages import ROOT, Failed, Page, blocks
 from tests.support import frameworks
 
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md"), *(ROOT / "docs").glob("tutorials/*.md"),
-                *(ROOT / "docs").glob("how-to/*.md"), ROOT / "docs" / "reference" / "modes.md"])  # fmt: skip
+                *(ROOT / "docs").glob("how-to/*.md"), ROOT / "pyio_trace" / "AGENTS.md",
+                ROOT / "docs" / "reference" / "modes.md"])  # fmt: skip
 pytestmark = pytest.mark.once  # the pages show what one Python prints
 RUN = [page for page in PAGES if any(block.language in ("console", "python") for block in blocks(page))]
 

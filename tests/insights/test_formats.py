@@ -23,7 +23,7 @@ from tests.support.summaries import RUN
 pytestmark = pytest.mark.once
 jsonschema = pytest.importorskip("jsonschema")
 ROOT = Path(__file__).parents[2]
-SCHEMA = json.loads((ROOT / "docs" / "reference" / "findings.schema.json").read_text())
+SCHEMA = json.loads((ROOT / "pyio_trace" / "report" / "findings.schema.json").read_text())
 SARIF = json.loads((Path(__file__).parent / "sarif" / "sarif-schema-2.1.0.json").read_text())
 
 PROGRAM = """

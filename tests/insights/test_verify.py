@@ -50,6 +50,7 @@ def check_gain(finding: Finding, shown: Verified, operations: int) -> None:
     assert shown.outcome == "gain", shown
     assert shown.rounds >= ROUNDS and 0 < shown.operations <= shown.of_operations == operations
     assert shown.low_ns <= shown.saved_ns <= shown.high_ns <= shown.recorded_ns and shown.remedy_ns < shown.plain_ns
+    assert shown.remedy_range_ns[1] < shown.plain_range_ns[0]
     assert finding.recoverable.bound == "measured" and finding.confidence.level == "high"
     assert finding.recoverable_ns == min(shown.saved_ns, finding.recoverable.of_wall_ns)
 
@@ -81,7 +82,8 @@ def test_a_remedy_that_does_not_help(program: Runner) -> None:
     finding, shown = verified(program.traced(text), "strided-reads")
     assert shown.outcome == "no gain" and shown.rounds >= ROUNDS and shown.saved_ns < 0
     assert (finding.severity, finding.recoverable_ns) == ("info", 0)
-    assert "saves nothing that shows" in verified_text(shown)
+    assert "takes longer with the remedy" in verified_text(shown)
+    assert shown.plain_range_ns[1] < shown.remedy_range_ns[0]
 
 
 def test_the_same_bytes_again(program: Runner) -> None:
@@ -285,7 +287,7 @@ def test_formats(program: Runner, capsys: pytest.CaptureFixture[str]) -> None:
         assert captured.err == ""  # which is no terminal here
     # THEN JSON has an object that fits the schema, and the others a sentence
     objects: list[dict[str, Any]] = json.loads(printed["json"])
-    jsonschema.validate(objects, json.loads((ROOT / "docs/reference/findings.schema.json").read_text()))
+    jsonschema.validate(objects, json.loads((ROOT / "pyio_trace/report/findings.schema.json").read_text()))
     small = next(one for one in objects if one["slug"] == "small-accesses")
     assert small["verified"]["outcome"] == "gain" and small["verified"]["operations"] == 8000
     for name in ("text", "markdown", "sarif", "github"):

@@ -22,7 +22,7 @@ from pyio_trace.insights.trials.loaders import Loader, loader_of
 from pyio_trace.insights.trials.originals import Originals
 from pyio_trace.insights.trials.recorded import Rows
 from pyio_trace.insights.trials.replay import NotTried
-from pyio_trace.insights.trials.rounds import in_rounds, is_gain, quartiles
+from pyio_trace.insights.trials.rounds import in_rounds, is_gain, quartiles, range_of
 from pyio_trace.insights.trials.side_by_side import longest
 from pyio_trace.units import seconds as text
 
@@ -91,10 +91,11 @@ class Readings:
                 from_memory_ns=memory,
             )  # fmt: skip
         low, saved, high = quartiles(plain - wholes[best])
-        outcome = "gain" if is_gain(low, saved, before) else "no gain"
+        ranges = range_of(plain), range_of(wholes[best])
+        outcome = "gain" if is_gain(*ranges, saved) else "no gain"
         return Verified(
             outcome, words, before, before - saved, saved, low, high, rounds, operations, of, cache, readers=table,
-            from_memory_ns=memory,
+            from_memory_ns=memory, plain_range_ns=ranges[0], remedy_range_ns=ranges[1],
         )  # fmt: skip
 
     def _laid_out(
