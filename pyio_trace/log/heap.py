@@ -18,6 +18,7 @@ from pyio_trace.log import layout
 from pyio_trace.log.live import LiveLog
 
 _MAPPING = struct.Struct("<IIIIIIIIQQQQQ")  # layout.MAPPING
+_PACKAGE = struct.Struct("<IIIIQ")  # layout.PACKAGE
 _TWO_WORDS = struct.Struct("<IIII")  # kind, size and two more: the start of every heap object
 #: Ids in one page, and bytes that one id stands for.
 _PER_PAGE = layout.PAGE >> layout.ID_SHIFT
@@ -166,6 +167,14 @@ class Heap:
         """An entry of a list of loaded libraries or of sent code: (id of the entry before, id of the path or code)."""
         found = self._object(identity, layout.HEAP_LOADED)
         return None if found is None else (found[2], found[3])
+
+    def package(self, identity: int) -> tuple[int, int, int] | None:
+        """An imported package: (id of the entry before, string id of its name, ticks)."""
+        found = self._object(identity, layout.HEAP_IMPORT)
+        if found is None or found[1] < _PACKAGE.size:
+            return None
+        _, _, previous, name, ticks = _PACKAGE.unpack_from(self._view, found[0])
+        return previous, name, ticks
 
     def mapping(self, identity: int) -> tuple[int, ...] | None:
         """A mapping's fields, in the order of layout.MAPPING (its heap header as two of them); None: missing."""

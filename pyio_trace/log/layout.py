@@ -89,7 +89,7 @@ LINK_SHIFT = 5
 LINK_STARTED = 5  # PT_LINK_STARTED: Link.CONTEXT, of a thread that was started in the span, until the span ends
 NO_BYTES = 0xFFFFFFFF
 
-HEAP_STRING, HEAP_STACK, HEAP_CODE, HEAP_DESC, HEAP_MAPPING, HEAP_PROFILE, HEAP_LOADED = range(1, 8)
+HEAP_STRING, HEAP_STACK, HEAP_CODE, HEAP_DESC, HEAP_MAPPING, HEAP_PROFILE, HEAP_LOADED, HEAP_IMPORT = range(1, 9)
 MAPPING_SHARED, MAPPING_POPULATED, MAPPING_SAMPLED, MAPPING_PARTLY, MAPPING_INHERITED = 1, 2, 4, 8, 16
 MAPPING_SYNCED, MAPPING_SYNCED_OTHERS = 32, 64
 NOT_MEASURED, MEASURED_AT_MUNMAP, MEASURED_AT_END, MEASURING_SKIPPED = range(4)
@@ -354,9 +354,12 @@ PROCESS_ENTRY = np.dtype(
         ("outer_pid", "<u4"),
         ("sent", "<u4"),
         ("asked_from", "<u4"),
+        ("packages", "<u4"),
     ],
     align=True,
 )
+
+PACKAGE = np.dtype([("heap", HEAP), ("previous", "<u4"), ("name", "<u4"), ("ticks", "<u8")], align=True)
 
 #: C struct name -> dtype, for tests/log/test_layout.py.
 STRUCTS: dict[str, np.dtype[np.void]] = {
@@ -373,6 +376,7 @@ STRUCTS: dict[str, np.dtype[np.void]] = {
     "pt_code": CODE,
     "pt_desc": DESC,
     "pt_mapping": MAPPING,
+    "pt_package": PACKAGE,
     "pt_account": ACCOUNT,
     "pt_profile": PROFILE,
     "pt_profile_data": PROFILE_DATA,

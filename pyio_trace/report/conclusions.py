@@ -6,18 +6,23 @@ from collections import defaultdict
 
 from pyio_trace.analysis.results.figures import Summary
 from pyio_trace.analysis.results.overview_figures import KindTime, LoaderEpoch, Overview
+from pyio_trace.errors import printable
 from pyio_trace.report.wording import short_line, waited_for
 from pyio_trace.units import counted, number, percent, seconds
 
 #: The least share of the wall time that is worth a sentence.
 _WORTH = 0.05
 _MOST = 3
+#: Characters of a sentence.
+_LONGEST = 80
 #: ns of imports that are worth a sentence.
 _LONG = 50_000_000
+#: The share of all imports that a package has that is named.
+_WORTH_NAMING = 0.1
 
 
 def conclusions(summary: Summary) -> list[str]:
-    """Sentences of at most 80 characters, the largest cost first."""
+    """Sentences of at most _LONGEST characters, the largest cost first."""
     overview, wall = summary.overview, summary.run.wall
     if overview is None or not overview.kinds or wall <= 0:
         return []
@@ -122,9 +127,18 @@ def _metadata(overview: Overview) -> list[tuple[int, str]]:
 
 
 def _imports(overview: Overview, wall: int) -> list[tuple[int, str]]:
-    """What the first process imported, if it took long."""
+    """What the first process imported, if it took long, and the packages that took most of it."""
     spent = min((overview.processes[0].imports_ns if overview.processes else None) or 0, wall)
-    return [(spent, f"Importing took {seconds(spent)}, {percent(spent / wall)} of the run.")] if spent >= _LONG else []
+    if spent < _LONG:
+        return []
+    text = f"Importing took {seconds(spent)}, {percent(spent / wall)} of the run"
+    packages = [one for one in overview.processes[0].packages if one.time_ns >= _WORTH_NAMING * spent]
+    for place, one in enumerate(packages[:_MOST]):
+        more = f"{',' if place else ':'} {printable(one.package)} {seconds(one.time_ns)}"
+        if len(text) + len(more) >= _LONGEST:
+            break
+        text += more
+    return [(spent, f"{text}.")]
 
 
 def _no_limits(overview: Overview, wall: int, more: bool) -> list[str]:

@@ -40,6 +40,60 @@ def test_imports_inside_others_count_once(program: Runner) -> None:
     assert _own(outcome)["import_time"] >= 50_000_000
 
 
+def _packages(outcome: Outcome) -> dict[str, int]:
+    own = _own(outcome)
+    return dict(zip(own["import_packages"], own["import_package_times"], strict=True))
+
+
+@pytest.mark.usefixtures("modules")
+def test_time_by_package(program: Runner) -> None:
+    # GIVEN a module that sleeps and imports another, and a package whose modules import each other
+    (program.folder / "package").mkdir()
+    program.write("from package import first", "package/__init__.py")
+    program.write("import time, package.second, inner; time.sleep(0.01)", "package/first.py")
+    program.write("import time; time.sleep(0.02)", "package/second.py")
+    # WHEN they are imported
+    outcome = succeeded(program.traced("import outer, package\nimport package.second"))
+    found, whole = _packages(outcome), _own(outcome)["import_time"]
+    # THEN each has its own time, that of its modules added up, and no time is there twice
+    assert found["outer"] >= 20_000_000 and found["inner"] >= 30_000_000 and found["package"] >= 30_000_000
+    assert sum(found.values()) <= whole and "package.second" not in found
+    # THEN the module that both import is paid for once: its time is in neither
+    assert found["outer"] <= whole - found["inner"] - found["package"]
+
+
+def test_a_failed_import_has_its_time(program: Runner) -> None:
+    program.write("import time; time.sleep(0.01); import there_is_no_such_module", "broken.py")
+    text = "try:\n    import broken\nexcept ModuleNotFoundError as error:\n    print(error.name)"
+    outcome = succeeded(program.traced(text))
+    assert outcome.stdout == "there_is_no_such_module\n" and _packages(outcome)["broken"] >= 10_000_000
+
+
+def test_imports_nested_deeper_than_is_noted(program: Runner) -> None:
+    # GIVEN 50 modules, each of which imports the next one, and the last one sleeps
+    for number in range(50):
+        program.write(f"import deep{number + 1}", f"deep{number}.py")
+    program.write("import time; time.sleep(0.01)", "deep50.py")
+    # WHEN they are imported THEN the time is that of the deepest that has a place, and later imports have their own
+    program.write("import time; time.sleep(0.02)", "later.py")
+    outcome = succeeded(program.traced("import deep0\nimport later"))
+    found = _packages(outcome)
+    assert found["deep31"] >= 10_000_000 and "deep50" not in found and found["later"] >= 20_000_000
+
+
+@pytest.mark.usefixtures("modules")
+def test_a_fork_in_an_import(program: Runner) -> None:
+    # GIVEN a module that forks while it is imported, and sleeps before and after that
+    text = (
+        "import os, time; time.sleep(0.03)\nchild = os.fork()\ntime.sleep(0.01)\nif not child: os._exit(0)\nos.wait()"
+    )
+    program.write(text, "forks.py")
+    # WHEN it is imported THEN the child has none of its parent's time
+    outcome = succeeded(program.traced("import forks"))
+    (child,) = [row for row in outcome.log.processes().to_pylist() if row["pid"] != outcome.pid]
+    assert _packages(outcome)["forks"] >= 40_000_000 and child["import_packages"] == []
+
+
 @pytest.mark.usefixtures("modules")
 def test_importlib_and_failures_count_too(program: Runner) -> None:
     # GIVEN a program that imports in each other way

@@ -169,6 +169,13 @@ def test_many_imports(program: Runner) -> None:
     assert evidence_of(finding, outcome.log)[0]["imports"] >= 400
 
 
+def test_packages_of_many_imports(program: Runner) -> None:
+    # GIVEN many modules, and one that takes longest WHEN findings are made THEN it is named
+    slow = IMPORTS.replace("COUNT", "400") + 'open("slow.py", "w").write("import time; time.sleep(0.2)")\nimport slow'
+    finding = only(findings_of(program.traced(slow)), "import-storm")
+    assert "each without others: slow 2" in finding.evidence[-1].text
+
+
 def test_many_imports_with_rows(program: Runner) -> None:
     # GIVEN a log that has the calls of imports WHEN findings are made THEN they are priced, and the folder is named
     outcome = program.traced(IMPORTS.replace("COUNT", "400"), env=ROWS[0])

@@ -16,6 +16,7 @@ from pyio_trace.analysis.results.overview_figures import (
     Line,
     LoaderEpoch,
     Overview,
+    PackageTime,
     ProcessTime,
     SlowReads,
     Split,
@@ -294,6 +295,22 @@ def test_threads_that_wait_hold_nothing_up() -> None:
     # THEN the waits are at their line, and no conclusion
     assert any(line.endswith("run.py:7: 80 waits for a queue") for line in lines)
     assert not any(line.startswith("Waiting") for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("packages", "said"),
+    [
+        ([], "Importing took 2.33 s, 56 % of the run."),
+        ([("torch", 1_900), ("numpy", 300)], "Importing took 2.33 s, 56 % of the run: torch 1.90 s, numpy 300 ms."),
+        ([("torch", 2_200), ("numpy", 90)], "Importing took 2.33 s, 56 % of the run: torch 2.20 s."),
+        ([("a" * 50, 2_000), ("b", 300)], "Importing took 2.33 s, 56 % of the run."),  # more than a line
+        ([("a\x1b[2J\n", 2_000)], "Importing took 2.33 s, 56 % of the run: a\\x1b[2J\\n 2 s."),
+    ],
+)
+def test_packages_that_took_most_of_the_imports(packages: list[tuple[str, int]], said: str) -> None:
+    times = [PackageTime(name, time * MS) for name, time in packages]
+    lines = screen(given=overview(processes=[ProcessTime(0, 100, "k", "k", TRAINER, 0, 0, 2_330 * MS, times)]))
+    assert said in lines
 
 
 @pytest.mark.parametrize(("spent", "said"), [(2_330 * MS, True), (40 * MS, False), (None, False)])

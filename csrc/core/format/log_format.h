@@ -309,6 +309,7 @@ struct pt_process { /* at the start of a process chunk; counters follow at PT_CO
     uint32_t outer_pid;  /* then, its number in the log's namespace; 0: not known */
     uint32_t sent;       /* newest struct pt_loaded of code that it has pickled for others; 0: none */
     uint32_t asked_from; /* of what a fork server has forked: the stack that asked for it; 0: not known */
+    uint32_t packages;   /* atomic: newest struct pt_package; 0: none */
 };
 enum pt_accounts {
     PT_ACCOUNT_BEGIN = 1,

@@ -53,7 +53,8 @@ enum pt_heap_kind {
     PT_HEAP_DESC = 4,
     PT_HEAP_MAPPING = 5,
     PT_HEAP_PROFILE = 6,
-    PT_HEAP_LOADED = 7
+    PT_HEAP_LOADED = 7,
+    PT_HEAP_IMPORT = 8
 };
 
 struct pt_heap {
@@ -133,6 +134,13 @@ struct pt_loaded { /* a library that was patched in a process, or code that it h
     uint32_t path;     /* string; of code that was sent: its id */
 };
 
+struct pt_package { /* time that importing a package took at once, without the other packages that it imported */
+    struct pt_heap heap;
+    uint32_t previous; /* next older one of the process */
+    uint32_t name;     /* string: the first part of the module's name */
+    uint64_t ticks;
+};
+
 /* Sums over operations of the same process, thread, operation, file, stack,
  * parent and error.  desc, stack, parent and aux mean what they mean in a record.
  * Sizes are counted in Darshan's ten ranges: up to 100, 1 K, 10 K, 100 K, 1 M,
@@ -207,6 +215,7 @@ _Static_assert(sizeof(struct pt_desc) == 64, "descriptor size");
 _Static_assert(sizeof(struct pt_string) == 16, "string header size");
 _Static_assert(sizeof(struct pt_mapping) == 72, "mapping size");
 _Static_assert(sizeof(struct pt_loaded) == 16, "loaded object size");
+_Static_assert(sizeof(struct pt_package) == 24, "package object size");
 _Static_assert(sizeof(struct pt_stack) == 16, "stack header size");
 _Static_assert(sizeof(struct pt_profile) == 104 &&
                    sizeof(struct pt_profile_data) == PT_PROFILE_DATA_SIZE - PT_PROFILE_SIZE,

@@ -3,12 +3,33 @@
  * Every import of a module that is not loaded yet goes through one function of importlib, which is watched
  * (capture/instrumentation/import_hooks.py).  Imports inside others are a part of these.
  *
+ * The time of a package, the first part of a module's name, is that of its modules without the other packages that they
+ * import, so that the times of packages add up.  What takes about a millisecond or more at once is noted in the log.  The
+ * packages being imported on a thread are known by number of nesting, not by pointers to frames: greenlets move those.
+ *
  * No function of Python is called just before the script's own code.  The first sign of it is the loader that Python
  * makes for a script's file; for `-c` and `-m` there is none, and the first import by the code of __main__ counts. */
 #include "imports/import_times.h"
 
+#include "base/clock.h"
+#include "base/hash.h"
+#include "log/chunks.h"
+#include "log/intern.h"
+
+/* Imports in more than so many others belong to the innermost of these. */
+#define DEEPEST 32
+/* Packages that a process notes, and the least time of one, us. */
+#define MOST_NOTED 256u
+#define LEAST_US 1000u
+
+/* By depth, beginning with 0: the imports under way. */
+static __thread struct nested {
+    uint64_t package; /* hash of its name */
+    uint64_t own;     /* ticks in the package so far */
+} nested[DEEPEST];
 static __thread unsigned depth;
-static bool script_seen; /* also in a forked child: its parent's script goes on */
+static __thread uint64_t counted_until; /* ticks: what came before is in some own time */
+static bool script_seen;                /* also in a forked child: its parent's script goes on */
 
 void pt_script_begins(void)
 {
@@ -33,22 +54,85 @@ static bool is_by_script(void)
     return script && PyModule_Check(script) && PyModule_GetDict(script) == globals;
 }
 
-void pt_import_begins(struct pt_import *import)
+/* Returns the length of the package's part of a module's name, 0 if there is none; sets *text. */
+static size_t package_of(PyObject *name, const char **text)
 {
-    import->outermost = depth++ == 0;
-    if (!import->outermost)
-        return;
-    if (!script_seen && is_by_script())
-        pt_script_begins();
-    import->process_id = pt.gate & PT_GATE_OFF ? 0 : pt.process_id;
-    import->begin = pt_ticks();
+    Py_ssize_t size = 0;
+    *text =
+        name && PyUnicode_Check(name) && PyUnicode_IS_COMPACT_ASCII(name) ? PyUnicode_AsUTF8AndSize(name, &size) : NULL;
+    const char *dot = *text ? memchr(*text, '.', (size_t)size) : NULL;
+    return *text ? (dot ? (size_t)(dot - *text) : (size_t)size) : 0;
 }
 
-void pt_import_ends(const struct pt_import *import)
+/* The place of the innermost import under way. */
+static struct nested *innermost(void)
 {
-    depth--;
-    if (!import->outermost || !import->process_id || pt.gate & PT_GATE_OFF || import->process_id != pt.process_id)
+    return &nested[depth <= DEEPEST ? depth - 1 : DEEPEST - 1];
+}
+
+static void count_until(uint64_t now)
+{
+    innermost()->own += now - counted_until;
+    counted_until = now;
+}
+
+static void note_package(PyObject *name, uint64_t ticks)
+{
+    static uint32_t noted_by, noted;
+    const char *text;
+    size_t size = package_of(name, &text);
+    if (!size || ticks < LEAST_US * pt_ticks_per_us())
         return;
-    __atomic_fetch_add(&pt.process->import_ticks, pt_ticks() - import->begin, __ATOMIC_RELAXED);
+    noted = noted_by == pt.process_id ? noted + 1 : 1;
+    noted_by = pt.process_id;
+    struct pt_package *o = noted <= MOST_NOTED ? pt_heap_alloc_slow(sizeof *o) : NULL;
+    if (!o)
+        return;
+    o->name = pt_string(text, size, 0);
+    o->ticks = ticks;
+    pt_heap_publish(o, PT_HEAP_IMPORT);
+    uint32_t newest = __atomic_load_n(&pt.process->packages, __ATOMIC_RELAXED);
+    do
+        o->previous = newest;
+    while (!__atomic_compare_exchange_n(&pt.process->packages, &newest, pt_id_of(o), false, __ATOMIC_RELEASE,
+                                        __ATOMIC_RELAXED));
+}
+
+void pt_import_begins(struct pt_import *import, PyObject *name)
+{
+    uint64_t now = pt_ticks();
+    import->outermost = depth == 0;
+    if (!import->outermost)
+        count_until(now);
+    else if (!script_seen && is_by_script())
+        pt_script_begins();
+    import->process_id = pt.gate & PT_GATE_OFF ? 0 : pt.process_id;
+    import->begin = counted_until = now;
+    depth++;
+    if (depth <= DEEPEST) {
+        const char *text;
+        size_t size = package_of(name, &text);
+        *innermost() = (struct nested){.package = size ? pt_hash_bytes(text, size, 0) : 0};
+    }
+}
+
+void pt_import_ends(const struct pt_import *import, PyObject *name)
+{
+    uint64_t now = pt_ticks();
+    bool records = import->process_id && !(pt.gate & PT_GATE_OFF) && import->process_id == pt.process_id;
+    if (depth) {
+        count_until(now);
+        struct nested ended = *innermost();
+        depth--;
+        if (depth >= DEEPEST)
+            ; /* its time is in the innermost import that has a place */
+        else if (depth && innermost()->package == ended.package)
+            innermost()->own += ended.own;
+        else if (records)
+            note_package(name, ended.own);
+    }
+    if (!import->outermost || !records)
+        return;
+    __atomic_fetch_add(&pt.process->import_ticks, now - import->begin, __ATOMIC_RELAXED);
     __atomic_fetch_add(&pt.process->imports, 1, __ATOMIC_RELAXED);
 }

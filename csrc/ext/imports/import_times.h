@@ -12,8 +12,9 @@ struct pt_import {
     uint32_t process_id; /* the process that it began in: it may fork */
     bool outermost;
 };
-void pt_import_begins(struct pt_import *import);
-void pt_import_ends(const struct pt_import *import);
+/* name: of the module, as importlib has it. */
+void pt_import_begins(struct pt_import *import, PyObject *name);
+void pt_import_ends(const struct pt_import *import, PyObject *name);
 
 /* The code of __main__ is about to run.  Only the first call counts. */
 void pt_script_begins(void);

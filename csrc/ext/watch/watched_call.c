@@ -124,10 +124,11 @@ static PyObject *call_marker(struct pt_target *g, const struct pt_invocation *ca
 
 static PyObject *call_import(const struct pt_invocation *call)
 {
+    PyObject *name = pt_positional(call) > 0 ? call->args[0] : NULL; /* Borrowed */
     struct pt_import import;
-    pt_import_begins(&import);
+    pt_import_begins(&import, name);
     PyObject *result = pt_call_original(call);
-    pt_import_ends(&import);
+    pt_import_ends(&import, name);
     return result;
 }
 

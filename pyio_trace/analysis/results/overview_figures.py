@@ -60,11 +60,20 @@ def _sum(one: int | None, other: int | None) -> int | None:
 
 
 @dataclass(frozen=True)
+class PackageTime:
+    """What importing a package took, without the other packages that it imports."""
+
+    package: str
+    time_ns: int
+
+
+@dataclass(frozen=True)
 class ProcessTime:
     """One process: what it is called, how its time went, what the kernel fetched and wrote for it.
 
     kind: processes of the same kind do the same work ("DataLoader workers"); storage_read, storage_written: by the
-    kernel's account, without this log's own pages; imports_ns: in import statements, None: not known.
+    kernel's account, without this log's own pages; imports_ns: in import statements, None: not known;
+    packages: those whose import took longest.
     """
 
     index: int
@@ -75,6 +84,7 @@ class ProcessTime:
     storage_read: int | None
     storage_written: int | None
     imports_ns: int | None = None
+    packages: list[PackageTime] = field(default_factory=list)
 
 
 @dataclass(frozen=True)

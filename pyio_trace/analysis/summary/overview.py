@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -16,6 +16,7 @@ from pyio_trace.analysis.calls.start_up import own_sites
 from pyio_trace.analysis.results.overview_figures import (
     KindTime,
     Overview,
+    PackageTime,
     ProcessTime,
     SlowReads,
     Split,
@@ -39,6 +40,8 @@ if TYPE_CHECKING:
 Ints = NDArray[np.int64]
 Mask = NDArray[np.bool_]
 
+#: Packages of a process that are listed.
+_PACKAGES = 10
 _ACCOUNT = ("storage_read", "storage_written", "import_time")
 
 
@@ -158,10 +161,20 @@ def _processes(table: list[dict[str, Any]], splits: list[Split], workers: Mask, 
         for entry in entries[1:]:
             split += splits[entry]
         accounts = [[table[entry][name] for name in _ACCOUNT] for entry in entries]
-        account = (known_sum(values) for values in zip(*accounts, strict=True))
+        read, written, imports = (known_sum(values) for values in zip(*accounts, strict=True))
         kind = kind_of(process, bool(workers[index]), index in loading)
-        rows.append(ProcessTime(index, process["pid"], kind, titled(process), split, *account))
+        packages = _packages([table[entry] for entry in entries])
+        rows.append(ProcessTime(index, process["pid"], kind, titled(process), split, read, written, imports, packages))
     return rows
+
+
+def _packages(entries: list[dict[str, Any]]) -> list[PackageTime]:
+    """What the entries of one process imported, the package with the most time first."""
+    times: Counter[str] = Counter()
+    for entry in entries:
+        for package, time in zip(entry["import_packages"] or (), entry["import_package_times"] or (), strict=False):
+            times[package] += int64(max(time, 0))
+    return [PackageTime(package, time) for package, time in times.most_common(_PACKAGES)]
 
 
 def kind_of(process: dict[str, Any], worker: bool, loading: bool) -> str:

@@ -64,6 +64,8 @@ def find(run: Observed, limits: Mapping[str, float]) -> Iterator[Finding]:
         gain = run.gain(run.times(rows), "the calls on files that imports made", terms=terms)
     else:
         gain = _estimated(run, times, calls)
+    if packages := _packages(run, worst[0]):
+        texts.append(Evidence(f"The packages that took longest, each without others: {', '.join(packages)}."))
     yield Finding(
         title=f"Imports take {percent(times[worst[0]] / max(run.wall_ns, 1))} of the run in {name}",
         recoverable_ns=gain.ns,
@@ -79,6 +81,12 @@ def find(run: Observed, limits: Mapping[str, float]) -> Iterator[Finding]:
         severity="critical" if recorded else "info",
         query=Query(_QUERY),
     )
+
+
+def _packages(run: Observed, process: int) -> list[str]:
+    """Up to three packages whose import took longest in a process."""
+    found = next((one.packages for one in run.overview.processes if one.index == process), [])
+    return [f"{one.package} {seconds(one.time_ns)}" for one in found[:3]]
 
 
 def _elsewhere(run: Observed, processes: list[int]) -> str:

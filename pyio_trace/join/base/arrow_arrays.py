@@ -46,7 +46,7 @@ def of_texts(texts: Sequence[str | None]) -> pa.Array:
 
 
 def table_of_rows(rows: Sequence[dict[str, Any]], schema: pa.Schema) -> pa.Table:
-    """pa.Table.from_pylist(rows, schema), for integers, booleans, strings and lists of strings."""
+    """pa.Table.from_pylist(rows, schema), for integers, booleans, strings and lists of these."""
     import pyarrow as pa
 
     columns = [_column([row.get(field.name) for row in rows], field.type) for field in schema]
@@ -107,7 +107,7 @@ def _column(values: list[Any], kind: pa.DataType) -> pa.Array:
         return of_texts(values)
     if pa.types.is_list(kind):
         lists = [value or () for value in values]
-        every = of_texts([text for texts in lists for text in texts])
+        every = _column([one for part in lists for one in part], kind.value_type)
         return pa.Array.from_buffers(kind, len(values), [_valid(values), _offsets(lists)], children=[every])
     numbers = np.array([value or 0 for value in values], kind.to_pandas_dtype())
     return of_numbers(numbers, np.array([value is None for value in values], np.bool_))

@@ -43,7 +43,7 @@ class Process:
     """One row of the process table; index, parent: rows; begin, end: ns since the epoch.
 
     kernel_read to unseen_written: see kernel_io.KernelIO; cpu_user to
-    script_begin: see usage.Cpu and usage.Imports; mapped_touched,
+    import_package_times: see usage.Cpu and usage.Imports; mapped_touched,
     mapped_written: sums over its file mappings (mapped_files.Mapping;
     estimated).  started_by: the operation; site, call_stack: the line of Python that
     led to it (start_lines.py).  end_by: who reported the end: "itself"; "parent"
@@ -83,6 +83,8 @@ class Process:
     imports: int | None = None
     import_time: int | None = None
     script_begin: int | None = None
+    import_packages: list[str] = field(default_factory=list)
+    import_package_times: list[int] = field(default_factory=list)
     unseen_read: int | None = None
     unseen_written: int | None = None
     mapped_touched: int | None = None
@@ -110,7 +112,9 @@ def arrow_schema() -> pa.Schema:
             "version": text, "followed": pa.bool_(), "cwd": text, "lost": big, "blind": pa.list_(text),
             "stack_state": text, "note": text, "kernel_read": big, "kernel_written": big, "storage_read": big,
             "storage_written": big, "major_faults": big, "cpu_user": big, "cpu_system": big, "imports": big,
-            "import_time": big, "script_begin": big, "unseen_read": big, "unseen_written": big,
+            "import_time": big, "script_begin": big,
+            "import_packages": pa.list_(text), "import_package_times": pa.list_(big),
+            "unseen_read": big, "unseen_written": big,
             "mapped_touched": big, "mapped_written": big,
             "started_by": big, "site": text, "call_stack": text, "end_by": text,
             "process_kind": text, "process_name": text, "global_rank": integer, "local_rank": integer,

@@ -6,6 +6,7 @@ the figures to the parent that waits for it.
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import NamedTuple
 
 import numpy as np
@@ -14,7 +15,11 @@ from numpy.typing import NDArray
 from pyio_trace.join.base.records import LAST_TICK
 from pyio_trace.join.processes.kernel_io import sane
 from pyio_trace.log import layout
+from pyio_trace.log.heap import Heap
 from pyio_trace.log.live import LiveLog
+
+#: Packages of a process that are read, as many as it notes, and that are listed.
+_MOST_PACKAGES, _LISTED = 256, 20
 
 
 class Cpu(NamedTuple):
@@ -33,14 +38,17 @@ class Storage(NamedTuple):
 
 class Imports(NamedTuple):
     """Import statements that loaded modules, without those inside others; ns in them; when the script began, ns since
-    the epoch."""
+    the epoch.  import_packages: the packages that took longest; import_package_times: ns in each, without the other
+    packages that it imports, and less what took under a millisecond at once."""
 
     imports: int
     import_time: int
     script_begin: int | None
+    import_packages: list[str]
+    import_package_times: list[int]
 
 
-def usage_of(log: LiveLog, own_pages: NDArray[np.int64]) -> list[list[Cpu | Storage | Imports]]:
+def usage_of(log: LiveLog, heap: Heap, own_pages: NDArray[np.int64]) -> list[list[Cpu | Storage | Imports]]:
     """What is known of each process, in the order of log.processes().  own_pages: see own_pages()."""
     entries = log.processes()
     accounts = entries["accounts"]
@@ -60,19 +68,39 @@ def usage_of(log: LiveLog, own_pages: NDArray[np.int64]) -> list[list[Cpu | Stor
     storage = map(Storage, used("storage_read").tolist(), written.tolist())
     found: list[list[Cpu | Storage | Imports]] = []
     for own, killed, time, moved, imports in zip(
-        known.tolist(), waited.tolist(), cpu, storage, _imports(log), strict=True
+        known.tolist(), waited.tolist(), cpu, storage, _imports(log, heap), strict=True
     ):
         found.append([*([time] if own else []), *([moved] if killed else []), *([imports] if imports else [])])
     return found
 
 
-def _imports(log: LiveLog) -> list[Imports | None]:
+def _imports(log: LiveLog, heap: Heap) -> list[Imports | None]:
     """None: the process has no Python, or ran none of its code."""
     entries = log.processes()
     time = log.clock.span(np.minimum(entries["import_ticks"], np.uint64(LAST_TICK)).view(np.int64)).tolist()
     begin = log.clock.epoch(entries["script_since"]).tolist()
-    rows = zip(entries["version"], entries["imports"].tolist(), time, begin, entries["script_since"] > 0, strict=True)
+    rows = zip(
+        entries["version"], entries["imports"].tolist(), time, begin, entries["script_since"] > 0, entries["packages"],
+        strict=True,
+    )  # fmt: skip
     return [
-        Imports(count, ns, script if began else None) if bytes(version).strip(b"\0") else None
-        for version, count, ns, script, began in rows
+        Imports(count, ns, script if began else None, *_packages(log, heap, int(newest)))
+        if bytes(version).strip(b"\0")
+        else None
+        for version, count, ns, script, began, newest in rows
     ]
+
+
+def _packages(log: LiveLog, heap: Heap, newest: int) -> tuple[list[str], list[int]]:
+    """The packages of a process and the ns in each, the one with the most time first."""
+    ticks: Counter[str] = Counter()
+    seen: set[int] = set()  # a forged list may be a circle
+    while newest and newest not in seen and len(seen) < _MOST_PACKAGES:
+        seen.add(newest)
+        newest, name, own = heap.package(newest) or (0, 0, 0)
+        text = heap.text(name)
+        if text:
+            ticks[text] += min(own, LAST_TICK)
+    found = ticks.most_common(_LISTED)
+    spans = log.clock.span(np.array([min(own, LAST_TICK) for _, own in found], np.int64)).tolist()
+    return [name for name, _ in found], spans

@@ -104,7 +104,7 @@ class LiveSource:
         own = own_pages(self._log)
         accounts = kernel_io_of(self._log, self._tables.words, self._tables.scan.bytes_by_process, own)
         result = []
-        for process, account, usage in zip(self._table, accounts, usage_of(self._log, own), strict=True):
+        for process, account, usage in zip(self._table, accounts, usage_of(self._log, self._heap, own), strict=True):
             known = {} if account is None else account._asdict()
             for figures in usage:
                 known |= figures._asdict()

@@ -32,8 +32,10 @@ _PROCESS = [field.name for field in fields(Process)]
 #: Those that older Parquet logs do not have.
 _ADDED = {
     "end_by", "process_kind", "process_name", "global_rank", "local_rank", "world_size", "cpu_user", "cpu_system",
-    "imports", "import_time", "script_begin",
+    "imports", "import_time", "script_begin", "import_packages", "import_package_times",
 }  # fmt: skip
+#: Lists that belong together.
+_PACKAGES = ("import_packages", "import_package_times")
 #: Columns of the process table that are never null.
 _KNOWN = ("index", "host", "pid", "ppid", "start", "begin", "ended", "argv", "executable", "version", "followed",
           "lost", "blind", "stack_state", "note")  # fmt: skip
@@ -105,10 +107,12 @@ def _sound_info(info: dict[str, Any], depth: int = 0) -> bool:
 def _sound_processes(table: pa.Table) -> bool:
     rows = table.num_rows
     parents = [parent for parent in table["parent"].to_pylist() if parent is not None]
-    lists = (table[name].combine_chunks().flatten() for name in ("argv", "blind"))
+    lists = (table[name].combine_chunks().flatten() for name in ("argv", "blind", *_PACKAGES))
+    packages = zip(*(table[name].to_pylist() for name in _PACKAGES), strict=True)
     return (
         all(table[name].null_count == 0 for name in _KNOWN)
         and all(texts.null_count == 0 for texts in lists)
+        and all(len(names or ()) == len(times or ()) for names, times in packages)
         and table["index"].to_pylist() == list(range(rows))
         and all(0 <= parent < rows for parent in parents)
     )
