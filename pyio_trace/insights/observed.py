@@ -40,6 +40,8 @@ DATABASE_FILES = ("", "-journal", "-wal", "-shm")
 _LOADERS = "DataLoader workers"
 #: Processes between one that a line starts and the one whose line it is, at most.
 _BETWEEN = 8
+#: Calls on sockets for one on an epoll descriptor, at most, of a loop (asyncio, uvloop, trio) that has no connections.
+_OF_LOOPS = 8
 _NEVER = np.iinfo(np.int64).min
 #: How the names of calls of the module sqlite3 begin.
 _SQLITE = ("sqlite3.", "Connection.", "Cursor.", "Blob.")
@@ -107,6 +109,15 @@ class Observed:
             if row["kind"] == IMPORT and row["process"] is not None:
                 found[row["process"]] += row["calls"] or 0
         return found
+
+    def socket_calls(self) -> dict[int, int]:
+        """By process (index), the counted calls on sockets, if there are more than event loops make for themselves."""
+        calls = {kind: Counter[int]() for kind in ("socket", "anon")}
+        for row in self._counters:
+            if row["kind"] in calls and row["process"] is not None:
+                calls[row["kind"]][row["process"]] += row["calls"] or 0
+        loops = calls["anon"]
+        return {process: count for process, count in calls["socket"].items() if count > _OF_LOOPS * loops[process]}
 
     @property
     def wall_ns(self) -> int:

@@ -23,6 +23,7 @@ _OF_WALL = (
 #: Thresholds of time, such that they decide nothing: how long calls take is up to the machine, and what else it does.
 NO_TIMES: Mapping[str, Mapping[str, float]] = {
     **{slug: {"share": 0} for slug in _OF_WALL},
+    "blocking-call-in-event-loop": {"ms": 0, "longest_ms": 1e9},
     **{slug: {"share": 0, "ms": 0} for slug in ("decompression-bound", "format-bound", "parse-bound")},
     "loader-first-batch": {"share": 0, "ms": 0},
     "loader-starved": {"share": 0, "ms": 0.001},

@@ -1,0 +1,98 @@
+"""Calls on files that tasks and callbacks made on the thread of an event loop, for the rule about these."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from pyio_trace.analysis.scan.batch_rows import addable, places
+from pyio_trace.analysis.sums.grouped_sums import GroupedSums
+from pyio_trace.analysis.view_sums.call_table import CallTable
+from pyio_trace.enums import ROLES, Role
+from pyio_trace.insights.event_loops import Beneath, StackKinds, beneath
+from pyio_trace.join.base.arrow_arrays import codes, numbers, texts_at
+
+if TYPE_CHECKING:
+    from pyio_trace.join.sources.facade import Log
+
+Ints = NDArray[np.int64]
+_KEYS = ("process", "tid", "call_stack", "site", "path")
+_VALUES = {"calls": "sum", "time": "sum", "moved": "sum", "longest": "max", "first": "min", "last": "max"}
+#: Different sums that are kept.  Beyond, those of the fewest calls are added up without their paths.
+MOST = 1 << 18
+_LATEST = 1 << 62
+
+
+@dataclass(frozen=True)
+class LoopTable:
+    """The result.
+
+    calls: a table with the keys process, tid, stack (index into stacks), site
+    and path, and for each of them `longest`, the longest call (ns), beside the
+    usual sums; time and outer are the same.
+    """
+
+    calls: CallTable
+    stacks: list[Beneath]
+
+
+@dataclass(frozen=True)
+class LoopCalls:
+    """The reducer: outermost requests and calls (I/O, sync, lock) with no request around.  One thread makes one of
+    these at a time, so their times add up to how long the loop stood still."""
+
+    columns: ClassVar[tuple[str, ...]] = (
+        "id", "time", "duration", "op_role", "process", "tid", "path", "bytes_moved", "site", "call_stack", "calls",
+        "request_id",
+    )  # fmt: skip
+
+    kinds: StackKinds = field(default_factory=StackKinds, compare=False, repr=False)
+
+    def partial(self, batch: pa.RecordBatch) -> GroupedSums:
+        sums = _sums()
+        role, request = places(batch, "op_role", ROLES), numbers(batch["request_id"])
+        called = np.isin(role, (Role.IO, Role.SYNC, Role.LOCK)) & (request == 0)
+        called |= (role == Role.REQUEST) & (request == numbers(batch["id"]))
+        at = np.flatnonzero(called & (codes(batch["site"]) >= 0))
+        stack = codes(batch["call_stack"])[at].astype(np.int64)
+        chosen = self.kinds.beneath(batch["call_stack"].dictionary, stack)
+        at, stack = at[chosen], stack[chosen]
+        time = np.clip(numbers(batch["time"])[at], -_LATEST, _LATEST)
+        duration = addable(numbers(batch["duration"])[at])
+        calls = addable(numbers(batch["calls"]).astype(np.int64)[at])
+        columns = {
+            "process": numbers(batch["process"], -1)[at], "tid": numbers(batch["tid"])[at], "call_stack": stack,
+            "site": codes(batch["site"])[at], "path": codes(batch["path"])[at],
+            "calls": calls, "time": duration, "moved": addable(numbers(batch["bytes_moved"])[at]),
+            # Of like calls in one row, one took at least the mean.
+            "longest": duration // np.maximum(calls, 1),
+            "first": time, "last": np.minimum(time, _LATEST - (1 << 57)) + duration,
+        }  # fmt: skip
+        sums.add({name: column.astype(np.int64) for name, column in columns.items()})
+        return sums
+
+    def combine(self, part: GroupedSums, later: GroupedSums) -> GroupedSums:
+        part.update(later)
+        return part
+
+    def finish(self, part: GroupedSums | None, log: Log) -> LoopTable:
+        self.kinds.forget()
+        sums = part or _sums()
+        columns = sums.columns()
+        found, which = np.unique(columns.pop("call_stack"), return_inverse=True)
+        known = [beneath(text) for text in texts_at(log.dictionary("call_stack"), found)] if len(found) else []
+        columns["stack"], columns["outer"] = which.ravel().astype(np.int64), columns["time"]
+        words = {name: log.dictionary(name) for name in ("site", "path")}
+        return LoopTable(CallTable(columns, words, sums.dropped), [one for one in known if one is not None])
+
+
+def _sums() -> GroupedSums:
+    return GroupedSums(_KEYS, _VALUES, MOST, {"path": -1})
+
+
+#: For a rule's `needs`.
+LOOPS = LoopCalls()
