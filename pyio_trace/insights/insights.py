@@ -75,7 +75,8 @@ def find(
     mounts = FileSystems(info.get("file_systems"), info.get("lock_options"))
     counters = log.counters().to_pylist()
     known = dict(zip(reducers, results, strict=True))
-    observed = Observed(summary, known, processes, mounts, counters, machines(info))
+    mappings = log.mappings().to_pylist()
+    observed = Observed(summary, known, processes, mounts, counters, machines(info), mappings)
     return summary, _insights(observed, rules, settings)
 
 

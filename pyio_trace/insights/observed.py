@@ -74,15 +74,17 @@ class Observed:
         mounts: FileSystems | None = None,
         counters: Sequence[Mapping[str, Any]] = (),
         machines: Mapping[str, str] | None = None,
+        mappings: Sequence[Mapping[str, Any]] = (),
     ) -> None:
-        """results: of all reducers that any rule needs; processes, counters: the rows of Log.processes() and
-        Log.counters(); mounts: of the machine that the run was on, None: not known; machines: see
+        """results: of all reducers that any rule needs; processes, counters, mappings: the rows of Log.processes(),
+        Log.counters() and Log.mappings(); mounts: of the machine that the run was on, None: not known; machines: see
         pyio_trace.insights.machines, None: not known."""
         assert summary.overview is not None
         self.summary: Summary = summary
         self.overview: Overview = summary.overview
         self.processes = processes
         self.mounts = mounts or FileSystems()
+        self.mappings = mappings
         self._counters = counters
         self._machines = dict(machines or {})
         self._results = results

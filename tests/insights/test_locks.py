@@ -6,31 +6,25 @@ import pytest
 
 import pyio_trace
 from pyio_trace.insights import insights, registry
-from pyio_trace.insights.file_systems import FileSystems
 from pyio_trace.insights.finding import Finding
 from pyio_trace.insights.machines import machines
 from pyio_trace.join.pack.packer import pack
-from pyio_trace.join.processes.mounts import parsed, parsed_options
-from pyio_trace.log import layout
+from pyio_trace.join.processes.mounts import parsed_options
 from tests.support.findings import check, evidence_of, none, only, without_times
+from tests.support.machines import IN_OTHER_LOG, mounted, moved_elsewhere
 from tests.support.programs import Runner, succeeded
 
 pytestmark = pytest.mark.once
 
 SLUG = "lock-without-effect"
 #: A program that locks a file, and another one that does so in a log of its own, while the first one lives.
-LOCKS = """
-import fcntl, os, subprocess, sys
-def work():
-    with open("results.txt", "a") as f:
-        fcntl.LOCK(f, fcntl.LOCK_EX)
-        f.write("result\\n")
-if __name__ == "__main__":
-    work()
-    if len(sys.argv) > 1:
-        own = {name: text for name, text in os.environ.items() if name not in ("PYIO_TRACE_LOG", "PYIO_TRACE_FINAL")}
-        own["PYIO_TRACE_OUTPUT"] = os.path.abspath("logs/2.pyio")
-        subprocess.run([sys.executable, __file__], env=own, check=True)
+LOCKS = f"""
+import fcntl, sys
+with open("results.txt", "a") as f:
+    fcntl.LOCK(f, fcntl.LOCK_EX)
+    f.write("result")
+if len(sys.argv) > 1: sys.exit()
+{IN_OTHER_LOG}
 """
 #: Type, options -> whether flock counts only within the machine, and whether fcntl does.
 MOUNTS = {
@@ -53,7 +47,7 @@ MOUNTS = {
 
 @pytest.mark.parametrize(("mount", "local"), MOUNTS.items(), ids=lambda one: " ".join(map(str, one)))
 def test_what_a_mount_says_of_locks(mount: tuple[str, str], local: tuple[bool, bool]) -> None:
-    mounts = _mounts("/shared", *mount)
+    mounts = mounted("/shared", *mount)
     assert tuple(mounts.local_locks("/shared/a/b", op) != "" for op in ("flock", "fcntl")) == local
     assert mounts.local_locks("/shared/a", "lockf") == mounts.local_locks("/shared/a", "fcntl")
     assert mounts.local_locks("/other/a", "flock") == mounts.local_locks("a", "flock") == ""
@@ -85,28 +79,14 @@ def test_which_hosts_are_one_machine() -> None:
     assert machines({"host": "a", "boot": "1"}) == {"a": "1"}
 
 
-def _mounts(point: object, kind: str, options: str) -> FileSystems:
-    text = f"1 0 0:1 / {point} rw - {kind} server:/x {options}"
-    return FileSystems(parsed(text), parsed_options(text))
-
-
-def _elsewhere(program: Runner, name: str) -> None:
-    """Makes a log one of another machine."""
-    with (program.folder / "logs" / name).open("r+b") as file:
-        for field, value in {"host": b"elsewhere", "boot_id": b"0" * 36}.items():
-            kind, at = layout.HEADER.fields[field][:2]
-            file.seek(int(at))
-            file.write(value.ljust(kind.itemsize, b"\0"))
-
-
 def _found(
     program: Runner, monkeypatch: pytest.MonkeyPatch, options: str, lock: str = "flock", boots: int = 2
 ) -> list[Finding]:
     (program.folder / "logs").mkdir()
-    succeeded(program.traced(LOCKS.replace("LOCK(", f"{lock}("), "twice", log="logs/1.pyio"))
+    succeeded(program.traced(LOCKS.replace("LOCK(", f"{lock}("), log="logs/1.pyio"))
     if boots > 1:
-        _elsewhere(program, "2.pyio")
-    monkeypatch.setattr(insights, "FileSystems", lambda *_: _mounts(program.folder, "nfs", options))
+        moved_elsewhere(program.folder / "logs" / "2.pyio")
+    monkeypatch.setattr(insights, "FileSystems", lambda *_: mounted(program.folder, "nfs", options))
     log = pyio_trace.open(program.folder / "logs")
     _, found = insights.find(log, registry.found(third_party=False), without_times())
     assert found.failed == {} and len(log.info()["logs"]) == 2
@@ -125,7 +105,7 @@ def test_a_lock_that_counts_on_each_machine(program: Runner, monkeypatch: pytest
     # THEN the line and the file are named, and the finding is about results, not time
     values = finding.evidence[0].values
     assert (values["processes"], values["machines"], values["calls"]) == (2, 2, 2)
-    assert [site.line for site in finding.sites] == [5] and finding.files == [f"{program.folder}/results.txt"]
+    assert [site.line for site in finding.sites] == [4] and finding.files == [f"{program.folder}/results.txt"]
     assert finding.recoverable.bound == "none" and finding.severity == "critical" and "local_lock=all" in finding.title
 
 

@@ -10,9 +10,8 @@ passes locks on is not in the mount's options, so nothing is said of these.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from errno import ENOLCK, ENOSYS, EOPNOTSUPP
-from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 from pyio_trace.enums import OpClass, Role
@@ -20,6 +19,7 @@ from pyio_trace.insights import sql
 from pyio_trace.insights.finding import Confidence, Evidence, Finding, Recoverable, Remedy
 from pyio_trace.insights.observed import MOST_NAMED
 from pyio_trace.insights.rule import Rule
+from pyio_trace.insights.side_by_side import at_once, on_several_machines
 from pyio_trace.units import counted
 
 if TYPE_CHECKING:
@@ -50,18 +50,9 @@ def _local(run: Observed, kept: CallTable) -> dict[tuple[str, ...], list[int]]:
         name = kept.path(path) or ""
         found = {op: run.mounts.local_locks(name, op) for op in ops}
         local = [op for op, option in found.items() if option]
-        if local and _on_several(run, kept.where(path=path, op=local).codes("process")):
+        if local and on_several_machines(run, kept.where(path=path, op=local).codes("process")):
             options.setdefault((found[local[0]], *local), []).append(path)
     return options
-
-
-def _on_several(run: Observed, processes: Collection[int]) -> bool:
-    """Whether some of these processes ran at the same time on different machines."""
-    spans: dict[str, list[tuple[float, float]]] = {}
-    for index in processes:
-        spans.setdefault(run.machine(index), []).append(_life(run, index))
-    spans.pop("", None)
-    return _overlap([(min(begin for begin, _ in one), max(end for _, end in one)) for one in spans.values()])
 
 
 def _ignored(run: Observed, refused: CallTable, kept: CallTable) -> list[tuple[int, int]]:
@@ -78,22 +69,10 @@ def _ignored(run: Observed, refused: CallTable, kept: CallTable) -> list[tuple[i
             continue
         own = uses[path].where(process=process)
         others = [index for index in uses[path].codes("process") if index != process]
-        beside = any(_overlap([_life(run, process), _life(run, other)]) for other in others)
+        beside = any(at_once(run, process, other) for other in others)
         if beside and (own.columns["last"] > one.first).any() and len(uses[path].where(kind=OpClass.WRITE)):
             found.append((path, process))
     return found
-
-
-def _life(run: Observed, process: int) -> tuple[float, float]:
-    row = run.processes[process]
-    return row["begin"], float("inf") if row["end"] is None else row["end"]
-
-
-def _overlap(spans: Sequence[tuple[float, float]]) -> bool:
-    """Whether any two of these have a time in common."""
-    ordered = sorted(spans)
-    latest = list(accumulate((end for _, end in ordered), max))
-    return any(begin <= end for end, (begin, _) in zip(latest, ordered[1:], strict=False))
 
 
 def _within_machines(run: Observed, option: str, calls: CallTable) -> Finding:
