@@ -73,23 +73,55 @@ _SENTENCES: Mapping[str, Mapping[str, str]] = {
 TOPICS = tuple(_SENTENCES)
 
 
+#: Calls that lock a file: those of BSD, and POSIX's.
+_FLOCK, _POSIX = frozenset(("flock",)), frozenset(("fcntl", "lockf"))
+#: Type of file system -> option -> the locks that it keeps within the machine.  Other types, such as FUSE and BeeGFS,
+#: have no option that tells.
+_LOCAL_LOCKS: Mapping[str, Mapping[str, frozenset[str]]] = {
+    "nfs": {"local_lock=all": _FLOCK | _POSIX, "local_lock=flock": _FLOCK, "local_lock=posix": _POSIX},
+    "lustre": {"localflock": _FLOCK | _POSIX},
+    "cifs": {"nobrl": _FLOCK | _POSIX},
+    "gfs2": {"localflocks": _FLOCK | _POSIX},
+    "ocfs2": {"localflocks": _FLOCK | _POSIX},
+    "afs": {"flock=local": _FLOCK | _POSIX},
+}
+#: Types that are other versions of one of these.
+_VERSIONS = {"nfs4": "nfs", "smb3": "cifs"}
+
+
 class FileSystems:
     """The mounts of a machine."""
 
-    def __init__(self, types: Mapping[str, str] | None = None) -> None:
-        """types: mount point -> type, as in Log.info(); None: not known."""
+    def __init__(self, types: Mapping[str, str] | None = None, options: Mapping[str, str] | None = None) -> None:
+        """types, options: mount point -> type, and options about locks, as in Log.info(); None: not known."""
         self._types = dict(types or {})
+        self._options = dict(options or {})
 
     def type_of(self, path: str) -> str:
         """The type of file system that a path is on, such as "ext4"; "": not known."""
-        if not path.startswith("/") or not self._types:
-            return ""
+        return self._types.get(self._point_of(path), "") if path.startswith("/") else ""
+
+    def _point_of(self, path: str) -> str:
+        """Where the file system of an absolute path is mounted, without a last slash."""
         folder = os.path.normpath(path).replace("//", "/")
-        while folder not in self._types:
-            if not folder or folder == "/":
-                return self._types.get("", "")
+        while folder not in self._types and folder.strip("/"):
             folder = folder.rpartition("/")[0]
-        return self._types[folder]
+        return folder if folder in self._types else ""
+
+    def local_locks(self, path: str, op: str) -> str:
+        """The mount option that keeps locks of a path by an operation ("flock", "fcntl", "lockf") within the machine;
+        "": none does, or it is not known."""
+        if not self._options or not path.startswith("/"):
+            return ""
+        options = self._options.get(self._point_of(path), "").split(",")
+        known = _LOCAL_LOCKS.get(self.type_of(path), {})
+        if (
+            "local_lock=all" in known
+            and "nolock" in options
+            and not any(one.startswith("local_lock=") for one in options)
+        ):
+            return "nolock"  # a kernel before 2.6.37
+        return next((one for one in options if op in known.get(one, ())), "")
 
     def kind_of(self, path: str) -> str:
         """A key of _KINDS, "local", or "": not known."""

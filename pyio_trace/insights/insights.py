@@ -17,6 +17,7 @@ from pyio_trace.insights.file_systems import FileSystems
 from pyio_trace.insights.finding import SEVERITIES, Finding, Site
 from pyio_trace.insights.judgement import judged, order, weaknesses
 from pyio_trace.insights.line_times import CallTimes
+from pyio_trace.insights.machines import machines
 from pyio_trace.insights.observed import Observed
 from pyio_trace.insights.rule import Rule
 from pyio_trace.insights.settings import Settings
@@ -71,9 +72,12 @@ def find(
     reducers = _reducers(rules)
     summary, results = summarize_with(reducers, log, top, progress, batches, workers)
     processes = log.processes().to_pylist()
-    mounts = FileSystems(log.info().get("file_systems"))
+    info = log.info()
+    mounts = FileSystems(info.get("file_systems"), info.get("lock_options"))
     counters = log.counters().to_pylist()
-    observed = Observed(summary, dict(zip(reducers, results, strict=True)), processes, mounts, counters)
+    known = dict(zip(reducers, results, strict=True))
+    mappings = log.mappings().to_pylist()
+    observed = Observed(summary, known, processes, mounts, counters, machines(info), mappings)
     return summary, _insights(observed, rules, settings)
 
 

@@ -75,15 +75,20 @@ class Observed:
         processes: list[dict[str, Any]],
         mounts: FileSystems | None = None,
         counters: Sequence[Mapping[str, Any]] = (),
+        machines: Mapping[str, str] | None = None,
+        mappings: Sequence[Mapping[str, Any]] = (),
     ) -> None:
-        """results: of all reducers that any rule needs; processes, counters: the rows of Log.processes() and
-        Log.counters(); mounts: of the machine that the run was on, None: not known."""
+        """results: of all reducers that any rule needs; processes, counters, mappings: the rows of Log.processes(),
+        Log.counters() and Log.mappings(); mounts: of the machine that the run was on, None: not known; machines: see
+        pyio_trace.insights.machines, None: not known."""
         assert summary.overview is not None
         self.summary: Summary = summary
         self.overview: Overview = summary.overview
         self.processes = processes
         self.mounts = mounts or FileSystems()
+        self.mappings = mappings
         self._counters = counters
+        self._machines = dict(machines or {})
         self._results = results
 
     def of(self, reducer: Reducer[Any, Result]) -> Result:
@@ -190,6 +195,10 @@ class Observed:
     def is_loader_worker(self, process: int) -> bool:
         """Whether a process fetches batches for a trainer."""
         return self._kind(process) == _LOADERS
+
+    def machine(self, process: int) -> str:
+        """What stands for the machine that a process (index) ran on; "": not known."""
+        return self._machines.get(self.processes[process]["host"], "")
 
     def starter(self, row: Mapping[str, Any]) -> int:
         """The process (index) whose line started another one, given as a row of processes; 0: not known."""

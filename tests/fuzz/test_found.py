@@ -247,6 +247,8 @@ ABOUT: dict[str, Callable[[dict[str, Any]], object]] = {
     "mounts that are a list": lambda d: d["info"].update(file_systems=["ext4"]),
     "a mount without a type": lambda d: d["info"].update(file_systems={"/": None}),
     "half a character of a mount": lambda d: d["info"].update(file_systems={"/": "\ud800"}),
+    "options that are a list": lambda d: d["info"].update(lock_options=["nolock"]),
+    "a mount without options": lambda d: d["info"].update(lock_options={"/": None}),
     "processes out of order": lambda d: d["processes"].reverse(),
     "a parent that is not there": lambda d: d["processes"][0].update(parent=9),
     "no begin": lambda d: d["processes"][0].update(begin=None),

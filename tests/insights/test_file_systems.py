@@ -107,7 +107,7 @@ def _found(program: Runner, text: str, slug: str, name: str, mounts: str | None 
     if mounts is None:
         return only(findings_of(outcome), slug)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(insights, "FileSystems", lambda types: FileSystems(parsed(mounts)))
+        patch.setattr(insights, "FileSystems", lambda *_: FileSystems(parsed(mounts)))
         return only(findings_of(outcome), slug)
 
 

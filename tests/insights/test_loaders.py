@@ -278,11 +278,14 @@ def test_a_large_load(program: Runner) -> None:
 
 def test_a_first_batch_that_comes_late(program: Runner) -> None:
     # GIVEN spawned workers, which take seconds to start, and forked ones
-    late = only(findings_of(program.traced(loop("num_workers=1, multiprocessing_context='spawn'", 0, 0, 8))), _FIRST)
+    spawned = findings_of(program.traced(loop("num_workers=1, multiprocessing_context='spawn'", 0, 0, 8)))
+    late = only(spawned, _FIRST)
     values = late.evidence[0].values
     assert late.recoverable_ns <= int(values["start_ns"]) + int(values["first_ns"]) and late.sites
+    # THEN it says what the worker spent in imports, which is no finding of its own
+    assert late.evidence[1].values["importing"] == 1 and none(spawned, "worker-reimport")
     forked = findings_of(program.traced(loop("num_workers=1", 0.01, 0.01, 40), log="forked.pyio"), _RARELY)
-    assert none(forked, _FIRST)
+    assert none(forked, _FIRST) and none(forked, "worker-reimport")
 
 
 _FIRST = "loader-first-batch"

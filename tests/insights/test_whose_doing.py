@@ -206,7 +206,7 @@ def test_stripes_are_those_of_servers(program: Runner, monkeypatch: pytest.Monke
         for n in range(60): os.pwrite(f, bytes(1 << 16), 100 + n * (1 << 16))
     """
     outcome = succeeded(program.traced(text))
-    monkeypatch.setattr(insights, "FileSystems", lambda types: FileSystems(parsed(f"1 0 0:1 / / rw - {kind} dev rw")))
+    monkeypatch.setattr(insights, "FileSystems", lambda *_: FileSystems(parsed(f"1 0 0:1 / / rw - {kind} dev rw")))
     settings = Settings(limits={"severity": {"warning_ms": 0, "warning_share": 0, "critical_ms": 0}})
     # THEN they may be a warning where another server is asked, and are none on a disk of this machine
     assert only(findings_of(outcome, settings), "unaligned-accesses").severity == worst

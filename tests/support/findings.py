@@ -31,6 +31,7 @@ NO_TIMES: Mapping[str, Mapping[str, float]] = {
     "small-partitions": {"ms": 1e9},
     "stragglers": {"ms": 1e9},
     "text-decoding": {"share": 0, "ratio": 0},
+    "worker-reimport": {"share": 0, "ms": 0},
 }
 
 

@@ -12,23 +12,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
-import numpy as np
-import pyarrow as pa
-from numpy.typing import NDArray
-
-from pyio_trace.analysis.calls.name_patterns import folder_of
 from pyio_trace.enums import OpClass, Role
+from pyio_trace.insights import import_use
 from pyio_trace.insights.finding import Confidence, Evidence, Finding, Query, Remedy, Term
 from pyio_trace.insights.rule import Limit, Rule
-from pyio_trace.join.base.arrow_arrays import texts_at
 from pyio_trace.units import counted, number, percent, seconds
 
 if TYPE_CHECKING:
     from pyio_trace.insights.observed import Gain, Observed
 
-
-Ints = NDArray[np.int64]
-_MOST_PATHS = 10_000
 #: ns that a call on a file is taken to last at least.
 _EACH = 2_000
 _QUERY = """SELECT process_name, pid, imports, import_time / 1e9 AS seconds
@@ -39,7 +31,9 @@ ORDER BY seconds DESC"""
 
 def find(run: Observed, limits: Mapping[str, float]) -> Iterator[Finding]:
     # Each interpreter imports some modules: many that start are another finding, so no process counts for another one.
-    made = {index: calls for index, calls in run.import_calls().items() if calls >= limits["calls"]}
+    # Workers that import what their parent had imported are one as well (worker-reimport).
+    again = {worker.index for worker in import_use.workers_again(run)}
+    made = {n: calls for n, calls in run.import_calls().items() if calls >= limits["calls"] and n not in again}
     times = {row["index"]: row["import_time"] for row in run.processes if row["index"] in made and row["import_time"]}
     rows = run.imported.where(imported=True, process=times)
     calls = sum(made[index] for index in times)
@@ -59,7 +53,7 @@ def find(run: Observed, limits: Mapping[str, float]) -> Iterator[Finding]:
     ]
     if recorded:
         terms = [Term("calls on files", rows.total("time"))]
-        folders = _folders(rows.sums("path"), rows.words["path"])
+        folders = import_use.worst_folders(rows.sums("path"), rows.words["path"])
         texts.append(Evidence(f"The folders with the most time: {', '.join(folders)}.", {"io_ns": rows.total("time")}))
         gain = run.gain(run.times(rows), "the calls on files that imports made", terms=terms)
     else:
@@ -103,16 +97,6 @@ def _estimated(run: Observed, times: Mapping[int, int], calls: int) -> Gain:
     whole = sum(times.values())
     shares = {index: min(time, each * calls * time // whole) for index, time in times.items()}
     return run.gain(shares, f"{number(calls)} calls on files, at the {seconds(each)} that opening and asking take here")
-
-
-def _folders(sums: Mapping[str, Ints], paths: pa.Array) -> list[str]:
-    """Up to three folders in which imports spent the most time."""
-    order = np.argsort(-sums["time"])[:_MOST_PATHS]
-    spent: dict[str, int] = {}
-    for path, time in zip(texts_at(paths, np.maximum(sums["path"][order], 0)), sums["time"][order], strict=True):
-        folder = folder_of(path or "")
-        spent[folder] = spent.get(folder, 0) + int(time)
-    return [f"{folder} {seconds(time)}" for folder, time in sorted(spent.items(), key=lambda pair: -pair[1])[:3]]
 
 
 RULE = Rule(

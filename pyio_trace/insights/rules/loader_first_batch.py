@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 
 from pyio_trace.insights import library_use
 from pyio_trace.insights.finding import Confidence, Evidence, Finding, Remedy, Term
+from pyio_trace.insights.import_use import workers_again
 from pyio_trace.insights.library_use import NEEDS
 from pyio_trace.insights.loader_use import Loader, loaders
 from pyio_trace.insights.observed import Observed
@@ -50,8 +51,19 @@ def _finding(observed: Observed, loader: Loader) -> Finding:
     )
     title = f"The first batch waits {seconds(gain.ns)} for workers to start"
     return library_use.finding(
-        observed, loader.starts, title, gain, [evidence], remedy, confidence, query=loader.starts.query("detail")
-    )
+        observed, loader.starts, title, gain, [evidence, *_imports(observed, loader)], remedy, confidence,
+        query=loader.starts.query("detail"),
+    )  # fmt: skip
+
+
+def _imports(observed: Observed, loader: Loader) -> list[Evidence]:
+    """What its workers spent in imports, where they had to import what the trainer had imported."""
+    again = [one for one in workers_again(observed) if one.starter == loader.trainer]
+    times = [one.time for one in again if observed.is_loader_worker(one.index)]
+    if not times:
+        return []
+    text = f"Of this trainer's workers, {len(times):,} began without its modules, and imported for up to "
+    return [Evidence(f"{text}{seconds(max(times))}.", {"importing": len(times), "import_ns": max(times)})]
 
 
 RULE = Rule(

@@ -61,4 +61,9 @@ def find(run: Observed, limits: Mapping[str, float]) -> Iterator[Finding]:
         )
 
 
-RULE = Rule("start-up", find, limits={"interpreters": Limit(10, "started by one line, at least")})
+RULE = Rule(
+    "start-up",
+    find,
+    limits={"interpreters": Limit(10, "started by one line, at least")},
+    yields_to=("worker-reimport",),
+)

@@ -11,10 +11,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from pyio_trace.analysis.calls.name_patterns import role_of
-from pyio_trace.enums import OpClass
 from pyio_trace.insights import sql
 from pyio_trace.insights.finding import Confidence, Evidence, Finding, Remedy
+from pyio_trace.insights.mapped_use import data_maps, mostly_remote, storage_latency
 from pyio_trace.insights.rule import Limit, Rule
 from pyio_trace.units import number, seconds, size
 
@@ -23,21 +22,18 @@ if TYPE_CHECKING:
 
 #: ns for a page from a fast device, where the run has too few reads from storage to tell.
 _DEVICE = 100_000
-_ENOUGH = 20
+_OF_RUN = "the mean of this run's reads from storage"
 
 
 def find(run: Observed, limits: Mapping[str, float]) -> Iterator[Finding]:
-    maps = run.calls.where(kind=OpClass.MAP, op=("mmap", "mmap.mmap", "numpy.memmap"), own=True, errno=0)
     for one in run.overview.processes:
         faults = run.processes[one.index]["major_faults"] or 0
-        mapped = maps.where(process=one.index)
-        mapped = mapped.where(
-            path=[code for code in mapped.codes("path") if role_of(run.calls.path(code) or "") == "data"]
-        )
-        if faults < limits["faults"] or not len(mapped):
+        mapped = data_maps(run, one.index)
+        if faults < limits["faults"] or not len(mapped) or mostly_remote(run, one.index):
             continue
         read, split = one.storage_read or 0, one.split
-        each, known = _latency(run)
+        mean = storage_latency(run)
+        each, known = (_DEVICE, "what a fast device takes") if mean is None else (mean, _OF_RUN)
         outside = split.other_ns + split.task_ns + split.library_ns
         how = f"{number(faults)} page faults at {seconds(each)}, {known}; no more than it spent outside of system calls"
         gain = run.gain({one.index: min(faults * each, outside)}, how)
@@ -62,14 +58,6 @@ def find(run: Observed, limits: Mapping[str, float]) -> Iterator[Finding]:
             query=sql.rows({"process": one.index, "op_role": "map", "path": mapped.paths()}),
             **run.about(mapped, gain),
         )
-
-
-def _latency(run: Observed) -> tuple[int, str]:
-    """ns that a read from storage takes, and where that is from."""
-    slow = run.overview.storage.slow
-    if slow.calls >= _ENOUGH:
-        return slow.time_ns // slow.calls, "the mean of this run's reads from storage"
-    return _DEVICE, "what a fast device takes"
 
 
 RULE = Rule(

@@ -75,8 +75,14 @@ def plural(kind: str) -> str:
 
 def is_helper(row: Row) -> bool:
     """Whether its command line is what multiprocessing starts an interpreter with: none of the program's own code."""
+    return helper_of(row) is not None
+
+
+def helper_of(row: Row) -> str | None:
+    """The module of multiprocessing that its command line starts, such as "spawn"; None: another program."""
     how, what = program_of(list(row["argv"][1:]))
-    return how == "c" and _HELPER.match(what.lstrip()) is not None
+    helper = _HELPER.match(what.lstrip()) if how == "c" else None
+    return helper[1] if helper else None
 
 
 def _kind_and_name(row: Row, rows: Sequence[Row]) -> tuple[str, str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from pyio_trace import log_constants
-from pyio_trace.join.processes.mounts import mounts_of
+from pyio_trace.join.processes.mounts import mounts_of, options_of
 from pyio_trace.join.processes.process_table import Process
 from pyio_trace.log.live import LiveLog
 from pyio_trace.values import MODES
@@ -14,8 +14,9 @@ from pyio_trace.values import MODES
 def read_info(log: LiveLog, processes: list[Process], rows: int) -> dict[str, Any]:
     """The run: run (id), host, boot, owner_pid, start, end (ns since the epoch; end null while some process
     runs), mode, format, version, cores (that the first process could run on; null: unknown), records, bytes (of the
-    log), bytes_per_operation, file_systems (mount point -> type; null: unknown) and ring_since (ns since the epoch: a
-    ring has overwritten operations that began up to then, and has all later ones; null: it has all)."""
+    log), bytes_per_operation, file_systems (mount point -> type; null: unknown), lock_options (mount point -> options,
+    see options_of) and ring_since (ns since the epoch: a ring has overwritten operations that began up to then, and
+    has all later ones; null: it has all)."""
     header = log.header
     mode = int(header["mode"])
     used = min(int(header["next"]), log.file.whole)
@@ -37,5 +38,6 @@ def read_info(log: LiveLog, processes: list[Process], rows: int) -> dict[str, An
         "bytes": used,
         "bytes_per_operation": used / rows if rows else None,
         "file_systems": mounts_of(host, boot),
+        "lock_options": options_of(host, boot),
         "ring_since": log.clock.epoch_of(int(header["ring_lost"])) if header["ring_lost"] else None,
     }

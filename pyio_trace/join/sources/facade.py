@@ -160,7 +160,8 @@ class Log:
     def info(self) -> dict[str, Any]:
         """The run: run, host, boot, owner_pid, start, end (ns since the epoch), mode, format, version,
         records, bytes, bytes_per_operation, file_systems (mount point -> type of the machine, such as "ext4"; None:
-        not known), ring_since (ns since the epoch: a ring has overwritten operations that
+        not known), lock_options (mount point -> those of its options that say how far locks reach, such as
+        "local_lock=all"), ring_since (ns since the epoch: a ring has overwritten operations that
         began up to then, and has all later ones; None: it has all).  Of only(): also selection (text) and
         selected_processes (indexes; None: any)."""
         return self._source.info()

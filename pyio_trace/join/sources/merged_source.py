@@ -125,6 +125,7 @@ class MergedSource:
             "bytes": size,
             "bytes_per_operation": size / rows if rows else None,
             "file_systems": agreed([info.get("file_systems") for info in logs]),
+            "lock_options": agreed([info.get("lock_options") for info in logs]),
             "ring_since": max(rings, default=None),
             "logs": logs,
         }

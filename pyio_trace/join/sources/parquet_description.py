@@ -24,7 +24,10 @@ _INFO: dict[str, Any] = {
     "boot": str, "owner_pid": int, "version": int, "records": int, "logs": list,
     "format": str, "bytes": int, "bytes_per_operation": int | float | None,
     "ring_since": int | None, "cores": int | None, "file_systems": dict | None,
+    "lock_options": dict | None,
 }  # fmt: skip
+#: Tables of mount points.
+_MOUNTS = ("file_systems", "lock_options")
 #: Most levels of packed folders in packed folders.
 _DEEPEST = 8
 _NEEDED = ("run", "host", "start", "end", "mode")
@@ -99,7 +102,7 @@ def _sound_info(info: dict[str, Any], depth: int = 0) -> bool:
         and info.keys() >= set(_NEEDED)
         and all(isinstance(info[name], kind) for name, kind in _INFO.items() if name in info)
         and all(_fits(value) for value in info.values() if isinstance(value, int))
-        and _texts([text for pair in (info.get("file_systems") or {}).items() for text in pair])
+        and all(_texts([text for pair in (info.get(name) or {}).items() for text in pair]) for name in _MOUNTS)
         and all(isinstance(log, dict) and _sound_info(log, depth + 1) for log in info.get("logs", ()))
     )
 
