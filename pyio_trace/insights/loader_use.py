@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from pyio_trace.analysis.results.overview_figures import LoaderEpoch
-from pyio_trace.analysis.view_sums.loader_epochs import FETCH, START, WAIT
+from pyio_trace.analysis.view_sums.loader_calls import FETCH, START, WAIT
 from pyio_trace.insights.finding import Site
 from pyio_trace.insights.library_use import Group, calls_of
 from pyio_trace.insights.observed import Observed, site_of

@@ -18,9 +18,11 @@ from pyio_trace.analysis.compare.comparison import (
 from pyio_trace.analysis.compare.conditions import Outcome
 from pyio_trace.analysis.compare.io_counts import COUNTS, FIGURES, SIZES, Counts
 from pyio_trace.errors import printable
-from pyio_trace.units import counted, number, seconds, shortened, size
+from pyio_trace.units import counted, number, seconds, shortened, significant, size
 
 WIDTH = 80
+#: Points of a percentage that are more than noise.
+_POINTS = 5
 _NAMES = {"bytes_read": "bytes read", "bytes_written": "bytes written", "time": "time in calls", "wall": "wall time"}
 _ONE = {"opens": "open", "reads": "read", "writes": "write", "metadata": "metadata call", "errors": "failed call",
         "files": "file"}  # fmt: skip
@@ -57,7 +59,19 @@ def answer(found: Comparison) -> list[str]:
     times = f"Calls took {seconds(after.time)}, was {seconds(before.time)}; "
     times += f"the run took {seconds(found.runs[1].wall)}, was {seconds(found.runs[0].wall)}."
     lines = [line for text in sentences for line in textwrap.wrap(text, WIDTH)]
+    lines += _waiting(*found.runs)
     return [*lines, *textwrap.wrap(times, WIDTH), *_where(found)]
+
+
+def _waiting(before: Run, after: Run) -> Iterator[str]:
+    """Which of two training loops waits more for its batches."""
+    if before.training is None or after.training is None:
+        return
+    shares = [100 - run.training.au_percentage for run in (before, after) if run.training is not None]
+    if abs(shares[1] - shares[0]) >= _POINTS:
+        word = "more" if shares[1] > shares[0] else "less"
+        values = [f"{significant(one)} %" for one in shares]
+        yield f"B's training loop waits {word} for batches: {values[1]} of its time, not {values[0]}."
 
 
 def _where(found: Comparison) -> Iterator[str]:
@@ -124,9 +138,8 @@ def change_line(name: str, before: int, after: int, indent: str = "  ") -> str:
     difference = after - before
     sign = "+" if difference > 0 else "-" if difference else ""
     relative = f"{100 * difference / before:+.0f} %" if before and difference else ""
-    relative = "" if len(relative) > 9 else relative
-    cells = f"{figure(name, before):>15}{figure(name, after):>15}{sign + figure(name, abs(difference)):>17}"
-    return f"{indent + _NAMES.get(name, name):<20}{cells}{relative:>10}".rstrip()
+    values = figure(name, before), figure(name, after), sign + figure(name, abs(difference))
+    return _row(_NAMES.get(name, name), *values, relative, indent)
 
 
 def _totals(found: Comparison) -> Iterator[str]:
@@ -136,6 +149,25 @@ def _totals(found: Comparison) -> Iterator[str]:
         before, after = getattr(found.before, name), getattr(found.after, name)
         if before or after:
             yield change_line(name, before, after)
+    yield from _training(*found.runs)
+
+
+def _training(before: Run, after: Run) -> Iterator[str]:
+    """The figures of their training loops that both have."""
+    if before.training is None or after.training is None:
+        return
+    old, new = before.training.au_percentage, after.training.au_percentage
+    yield _row("AU (at most)", f"{significant(old)} %", f"{significant(new)} %", f"{new - old:+.1f} points")
+    rate, rate_after = before.training.throughput_samples_per_second, after.training.throughput_samples_per_second
+    if rate is not None and rate_after is not None:
+        more = rate_after - rate
+        sign, relative = "+" if more >= 0 else "-", f"{100 * more / rate:+.0f} %" if rate else ""
+        yield _row("samples/s", significant(rate), significant(rate_after), sign + significant(abs(more)), relative)
+
+
+def _row(name: str, before: str, after: str, difference: str, relative: str = "", indent: str = "  ") -> str:
+    relative = "" if len(relative) > 9 else relative
+    return f"{indent + name:<20}{before:>15}{after:>15}{difference:>17}{relative:>10}".rstrip()
 
 
 def _changes(title: str, named: Sequence[tuple[str, FileChange | LineChange]], top: int) -> Iterator[str]:

@@ -17,6 +17,7 @@ from pyio_trace.analysis.results.overview_figures import BASE, PER_BYTE, FileGro
 from pyio_trace.errors import printable
 from pyio_trace.report.bars import LOOKS, Letters, bar, legend
 from pyio_trace.report.conclusions import conclusions
+from pyio_trace.report.step_lines import step_lines
 from pyio_trace.report.wording import fitting, relative, short_line, waits
 from pyio_trace.units import counted, number, seconds, shortened, significant, size
 
@@ -57,7 +58,7 @@ def _parts(summary: Summary, letters: Letters, rows: int, findings: Sequence[str
     overview, folder = summary.overview, summary.run.folder
     yield [_run(summary), *_state(summary), *conclusions(summary)]
     if overview is not None and summary.run.calls:
-        yield _time(overview, letters)
+        yield [*_time(overview, letters), *(f"  {line}" for line in step_lines(summary, WIDTH - 2))]
         yield from filter(None, (
             _data(summary), _lines(overview, folder, rows), _files(overview, letters, folder, rows),
             _folders(overview, folder, rows), findings,

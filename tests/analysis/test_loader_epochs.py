@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from pyio_trace.analysis.results.overview_figures import LoaderEpoch
-from pyio_trace.analysis.view_sums.loader_epochs import FETCH, START, WAIT, Call, epochs
+from pyio_trace.analysis.results.overview_figures import LoaderEpoch, Steps
+from pyio_trace.analysis.view_sums.loader_calls import FETCH, START, WAIT, Call
+from pyio_trace.analysis.view_sums.loader_epochs import epochs
 
 TRAINER, WORKER, SECOND, THIRD = range(4)
 
@@ -38,7 +39,7 @@ def test_a_wait_is_split_where_its_fetch_ended() -> None:
             "workers": 3, "batches": 3, "ready": 1, "wait_ns": 150, "not_ready_ns": 105, "hand_over_ns": 45,
             "first_ns": 20, "fetch_ns": 430, "start_ns": 10, "stop_ns": 7,
         }  # fmt: skip
-        assert found == [LoaderEpoch(loader="1.0", epoch=0, **expected)]
+        assert found == [LoaderEpoch(loader="1.0", epoch=0, process=TRAINER, steps=Steps(1, 70, 30, 70.0), **expected)]
         assert ready == {TRAINER: 45}
 
 

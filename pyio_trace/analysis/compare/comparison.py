@@ -15,6 +15,7 @@ from pyio_trace.analysis.calls.line_matching import Operations, Site, match_line
 from pyio_trace.analysis.calls.name_patterns import patterns
 from pyio_trace.analysis.compare.io_counts import COUNTS, NOTHING, Counts, counts_by, distinct_pairs
 from pyio_trace.analysis.tables.run_sums import COPIED_TO, RunSums, totals
+from pyio_trace.analysis.view_sums.loader_steps import Training
 from pyio_trace.enums import LAYERS
 
 Key = TypeVar("Key", bound=Hashable)
@@ -31,13 +32,15 @@ _CALL, _BYTE = 10_000, 1
 
 @dataclass(frozen=True)
 class Run:
-    """One of the runs.  incomplete: why its counts may be too low, "" if they are not; wall: ns."""
+    """One of the runs.  incomplete: why its counts may be too low, "" if they are not; wall: ns; training: its training
+    loop, None: it has none with figures."""
 
     log: str
     command: list[str]
     wall: int
     processes: int
     incomplete: str
+    training: Training | None = None
 
 
 @dataclass(frozen=True)
@@ -105,7 +108,7 @@ def time_differs(before: int, after: int) -> bool:
 
 def run_of(sums: RunSums) -> Run:
     """What is said about a run besides its figures."""
-    return Run(sums.log, sums.command, sums.wall, sums.processes, sums.incomplete)
+    return Run(sums.log, sums.command, sums.wall, sums.processes, sums.incomplete, sums.training)
 
 
 def whole(sums: RunSums) -> Counts:

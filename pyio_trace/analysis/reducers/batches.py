@@ -17,7 +17,8 @@ from pyio_trace.analysis.calls.details import number, parsed, text
 from pyio_trace.analysis.scan.columns import MEANING, Columns
 from pyio_trace.analysis.sums.grouped_sums import GroupedSums
 from pyio_trace.analysis.view_sums.key_sums import TOP, process_names
-from pyio_trace.analysis.view_sums.loader_epochs import FETCH, WAIT, Call, Fetching
+from pyio_trace.analysis.view_sums.loader_calls import FETCH, WAIT, Call
+from pyio_trace.analysis.view_sums.loader_epochs import Fetching
 
 if TYPE_CHECKING:
     import pyarrow as pa

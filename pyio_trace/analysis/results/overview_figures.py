@@ -218,6 +218,43 @@ class Folder:
 
 
 @dataclass(frozen=True)
+class Steps:
+    """The steps of an epoch but its first and last, and the waits for their batches.
+
+    A step lasts from the arrival of a batch to the moment when the next one is asked for, whatever the trainer does in
+    it.  au_percentage: 100 * step_ns / (step_ns + wait_ns), MLPerf Storage's accelerator utilization (AU) if a step
+    counts as compute; accelerators are not seen, so it is an upper bound.  samples: in their batches, None: not known.
+    """
+
+    count: int
+    step_ns: int
+    wait_ns: int
+    au_percentage: float
+    samples: int | None = None
+    throughput_samples_per_second: float | None = None
+
+
+@dataclass(frozen=True)
+class LoaderLoop:
+    """The epochs of DataLoaders that one process waits for at one line, added up.
+
+    line: as in LoaderEpoch; process: its index; epochs: how many there are; measured: those with Steps; count,
+    step_ns, wait_ns: sums of these; au_mean_percentage, throughput_mean_samples_per_second: means of their figures, as
+    in DLIO, None: not known (of a throughput: of one of them).
+    """
+
+    line: str | None
+    process: int | None
+    epochs: int
+    measured: int
+    count: int
+    step_ns: int
+    wait_ns: int
+    au_mean_percentage: float | None
+    throughput_mean_samples_per_second: float | None
+
+
+@dataclass(frozen=True)
 class LoaderEpoch:
     """One epoch of a DataLoader; its batches are joined on loader, epoch and number.
 
@@ -225,7 +262,9 @@ class LoaderEpoch:
     is 0; wait_ns: waits for batches, without the one that ends the epoch, in two parts: not_ready_ns, until the fetch
     ended and while its worker was in a later one, and hand_over_ns, the rest; first_ns: of not_ready_ns, until the
     workers began their first fetches; fetch_ns: sum of the fetches; start_ns: of DataLoader.__iter__; stop_ns: the
-    wait that ends the epoch; line: where it is waited for, file:line:function, None: not known.
+    wait that ends the epoch; line: where it is waited for, file:line:function, None: not known; process: the index
+    of the trainer, None: not known, or several; steps: None if there are fewer than three batches, or if not all waits
+    are known, or if they are not one after the other.
     """
 
     loader: str
@@ -241,6 +280,8 @@ class LoaderEpoch:
     start_ns: int
     stop_ns: int
     line: str | None = None
+    process: int | None = None
+    steps: Steps | None = None
 
 
 @dataclass(frozen=True)
@@ -269,3 +310,4 @@ class Overview:
     tasks: list[Task] = field(default_factory=list)
     read: Transfer = Transfer()
     written: Transfer = Transfer()
+    loops: list[LoaderLoop] = field(default_factory=list)

@@ -64,6 +64,15 @@ class Filter:
         return any(parts) or self.errors or self.since is not None or self.until is not None
 
 
+def lacks_calls(log: Log) -> bool:
+    """Whether the log is a selection that may lack calls between others of the same thread."""
+    chosen = log.choice.made_from if log.choice is not None else None
+    if not isinstance(chosen, Filter):
+        return False
+    parts = (chosen.layers, chosen.ops, chosen.paths, chosen.lines, chosen.min_duration)
+    return any(parts) or chosen.errors
+
+
 def restrict(log: Log, chosen: Filter, read: Callable[[int], None] | None = None) -> Log:
     """The log with only the chosen operations.
 

@@ -15,8 +15,8 @@ from pyio_trace.analysis.calls.details import Detail, of_rows, parse
 from pyio_trace.analysis.calls.renamings import Renamings
 from pyio_trace.analysis.scan.columns import Columns
 from pyio_trace.analysis.sums.size_histogram import AccessSizes
-from pyio_trace.analysis.view_sums.loader_epochs import OPS as LOADER_OPS
-from pyio_trace.analysis.view_sums.loader_epochs import Call
+from pyio_trace.analysis.view_sums.loader_calls import OPS as LOADER_OPS
+from pyio_trace.analysis.view_sums.loader_calls import Call
 from pyio_trace.enums import TASKS
 from pyio_trace.join.base.arrow_arrays import codes, numbers
 from pyio_trace.light_dataclass import dataclass

@@ -26,10 +26,12 @@ from pyio_trace.analysis.results.overview_figures import (
     Transfer,
 )
 from pyio_trace.analysis.scan.batch_rows import int64
+from pyio_trace.analysis.scan.filters import lacks_calls
 from pyio_trace.analysis.summary.detail_rows import RENAMES, DetailRows, Details, TaskCall
 from pyio_trace.analysis.summary.summary_sums import Sums
 from pyio_trace.analysis.summary.summary_times import Times
-from pyio_trace.analysis.view_sums import loader_epochs
+from pyio_trace.analysis.view_sums import loader_calls, loader_epochs
+from pyio_trace.analysis.view_sums.loader_steps import loops_of
 from pyio_trace.enums import TASKS
 from pyio_trace.join.processes.process_names import group, plural, titled
 from pyio_trace.join.sources.merged_source import log_of
@@ -67,7 +69,9 @@ def make_overview(
             known[code] = (paths[code].as_py() if code >= 0 else None) or "(name not known)"
         return known[code]
 
-    loaders, ready = loader_epochs.epochs(details.loader_calls)
+    loaders, ready = loader_epochs.epochs(details.loader_calls, [str(process["host"]) for process in table])
+    if lacks_calls(log):
+        loaders = [replace(one, steps=None) for one in loaders]
     workers = _workers(table, times.states.tasks)
     ready_ns = np.zeros(len(walls), np.int64)
     for process, time in ready.items():
@@ -102,12 +106,13 @@ def make_overview(
         tasks=_tasks(details.tasks, sums.places.task_io())[:top],
         read=transfers[0],
         written=transfers[1],
+        loops=loops_of(loaders),
     )
 
 
 def wanted_details(sums: Sums, ops: list[str]) -> DetailRows:
     """What to look for in the details; false if nothing.  ops: the log's operations."""
-    needed = (*loader_epochs.OPS, *RENAMES, *LINKS, *TASKS)
+    needed = (*loader_calls.OPS, *RENAMES, *LINKS, *TASKS)
     seen = frozenset(op for op, there in zip(ops, sums.places.ops_seen, strict=False) if there and op in needed)
     return DetailRows(seen, sums.summed > 0)
 

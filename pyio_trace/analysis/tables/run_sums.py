@@ -17,6 +17,7 @@ from pyio_trace.analysis.calls import lifetimes
 from pyio_trace.analysis.reducer import scan
 from pyio_trace.analysis.scan.batch_rows import COLUMNS, PROCESS, USER_LAYER, RowReader, Rows, int64
 from pyio_trace.analysis.sums.grouped_sums import GroupedSums
+from pyio_trace.analysis.view_sums.loader_steps import Training
 from pyio_trace.log.sorting import distinct
 
 if TYPE_CHECKING:
@@ -59,7 +60,8 @@ class Groups:
 @dataclass(frozen=True)
 class RunSums:
     """One run.  start: epoch ns; wall: ns, from its start to its last known activity; folder: where it was started,
-    None: not known; processes: how many were followed; incomplete: why counts may be too low, "" if they are not."""
+    None: not known; processes: how many were followed; incomplete: why counts may be too low, "" if they are not;
+    training: its training loop, None: there is none, or nobody asked."""
 
     log: str
     command: list[str]
@@ -72,6 +74,7 @@ class RunSums:
     paths: list[str]
     sites: list[str]
     ops: list[str]
+    training: Training | None = None
 
 
 @dataclass

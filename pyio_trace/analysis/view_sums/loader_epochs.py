@@ -11,27 +11,14 @@ from __future__ import annotations
 
 import bisect
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import field
 from typing import Any
 
 from pyio_trace.analysis.results.overview_figures import LoaderEpoch
+from pyio_trace.analysis.view_sums.loader_calls import FETCH, START, Call
+from pyio_trace.analysis.view_sums.loader_steps import steps_of
 from pyio_trace.light_dataclass import dataclass
-
-START, WAIT, FETCH = "DataLoader.__iter__", "DataLoader.__next__", "DataLoader.fetch"
-OPS = (START, WAIT, FETCH)
-
-
-@dataclass(frozen=True)
-class Call:
-    """One call of a loader.  time: of its begin, ns; detail: of its row; line: file:line:function, None: not known."""
-
-    op: str
-    process: int
-    time: int
-    duration: int
-    detail: dict[str, Any]
-    line: str | None = None
 
 
 @dataclass
@@ -44,14 +31,17 @@ class _Epoch:
     workers: int = 0
 
 
-def epochs(calls: Iterable[Call]) -> tuple[list[LoaderEpoch], dict[int, int]]:
-    """(the epochs, in the order of their calls; process -> ns that it waited for batches that were ready)."""
-    found: dict[tuple[str, int], _Epoch] = defaultdict(_Epoch)
+def epochs(calls: Iterable[Call], hosts: Sequence[str] = ()) -> tuple[list[LoaderEpoch], dict[int, int]]:
+    """(the epochs, in the order of their calls; process -> ns that it waited for batches that were ready).
+
+    hosts: of each process, as two hosts may name a loader alike.
+    """
+    found: dict[tuple[str, str, int], _Epoch] = defaultdict(_Epoch)
     for call in calls:
         loader, epoch = call.detail.get("loader"), call.detail.get("epoch")
         if not isinstance(loader, str) or not isinstance(epoch, int):
             continue
-        one = found[loader, epoch]
+        one = found[hosts[call.process] if 0 <= call.process < len(hosts) else "", loader, epoch]
         if call.op == START:
             one.start_ns += call.duration
             workers = call.detail.get("num_workers")
@@ -65,7 +55,7 @@ def epochs(calls: Iterable[Call]) -> tuple[list[LoaderEpoch], dict[int, int]]:
             one.waits.append(call)
             one.line = one.line or call.line
     ready: dict[int, int] = defaultdict(int)
-    return [_joined(*key, one, ready) for key, one in found.items()], dict(ready)
+    return [_joined(*key[1:], one, ready) for key, one in found.items()], dict(ready)
 
 
 class Fetching:
@@ -122,7 +112,9 @@ def _joined(loader: str, epoch: int, one: _Epoch, ready_ns: dict[int, int]) -> L
             starting += min(max(fetch.time - wait.time, 0), missing)
         ready_ns[wait.process] += wait.duration - missing - behind
     waited = sum(wait.duration for wait in one.waits)
+    trainers = {wait.process for wait in one.waits}
     return LoaderEpoch(
         loader, epoch, one.workers, len(one.waits), ready, waited, not_ready, waited - not_ready, starting,
         sum(fetch.duration for fetch in one.fetches.values()), one.start_ns, one.stop_ns, one.line,
+        trainers.pop() if len(trainers) == 1 else None, steps_of(one.waits, one.fetches),
     )  # fmt: skip

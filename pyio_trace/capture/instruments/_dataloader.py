@@ -227,6 +227,24 @@ def gets(result: object, queue: object, *args: object, **kwargs: object) -> None
 
 def fetches(fetcher: object, indices: object) -> Details | None:
     """Before fetch: in a worker, or without workers in the trainer."""
+    details = _of_fetch(fetcher, indices)
+    if details is not None and getattr(fetcher, "ended", None) is None:
+        details |= _samples(fetcher, indices)
+    return details
+
+
+def fetched(result: object, fetcher: object, indices: object) -> Details | None:
+    """After the fetch of an iterable dataset.  One that ended in this batch has filled an unknown part of it."""
+    return None if result is None or getattr(fetcher, "ended", True) else _samples(fetcher, indices)
+
+
+def _samples(fetcher: object, indices: object) -> Details:
+    """How many samples a batch has, where PyTorch itself makes it of single ones."""
+    known = getattr(fetcher, "auto_collation", False) is True and type(indices) in (list, tuple)
+    return {"samples": len(indices)} if known else {}  # type: ignore[arg-type]
+
+
+def _of_fetch(fetcher: object, indices: object) -> Details | None:
     worker = _this_worker()
     given = worker.next if worker is not None else None
     if given is None or given[1] != address(indices):

@@ -136,7 +136,7 @@ _LOADING = (
     Target("_MapDatasetFetcher.fetch", module=_FETCH, name="DataLoader.fetch", kind="container",
            details=loading.fetches),
     Target("_IterableDatasetFetcher.fetch", module=_FETCH, name="DataLoader.fetch", kind="container",
-           details=loading.fetches),
+           details=loading.fetches, after=loading.fetched),
     Target("_BaseDataLoaderIter.__init__", module=_LOADER, hands_over=MARKS, details=loading.begins),
     Target("_MultiProcessingDataLoaderIter._reset", module=_LOADER, hands_over=MARKS, details=loading.begins_again),
     Target("_MultiProcessingDataLoaderIter._try_get_data", module=_LOADER, hands_over=MARKS, after=loading.takes),

@@ -70,7 +70,10 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _sums(arguments: argparse.Namespace) -> list[RunSums]:
     """The sums of each log, of its selected operations."""
+    from dataclasses import replace
+
     from pyio_trace.analysis.scan.filters import check, restrict_unchecked
+    from pyio_trace.analysis.summary.training import training
     from pyio_trace.analysis.tables.run_sums import run_sums
     from pyio_trace.existing_files import check_output
 
@@ -81,7 +84,9 @@ def _sums(arguments: argparse.Namespace) -> list[RunSums]:
     logs = [open_log(path) for path in paths]
     check(logs, chosen)
     with progress("diff", sum(log.rows() for log in logs)) as bar:
-        return [run_sums(restrict_unchecked(log, chosen, bar)) for log in logs]
+        sums = [run_sums(restrict_unchecked(log, chosen, bar)) for log in logs]
+    loops = [training(restrict_unchecked(log, chosen)) for log in logs]
+    return [replace(one, training=loop) for one, loop in zip(sums, loops, strict=True)]
 
 
 def _as_dict(runs: list[RunSums], outcomes: list[Outcome]) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from pyio_trace.analysis.view_sums.loader_epochs import FETCH, START, WAIT
+from pyio_trace.analysis.view_sums.loader_calls import FETCH, START, WAIT
 from pyio_trace.insights.finding import LOADER
 from pyio_trace.insights.trials.attempt import Attempt
 from pyio_trace.insights.trials.recorded import Rows

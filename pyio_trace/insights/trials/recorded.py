@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pyio_trace.analysis.calls.details import parse
-from pyio_trace.analysis.view_sums.loader_epochs import OPS
+from pyio_trace.analysis.view_sums.loader_calls import OPS
 from pyio_trace.globs import stars_only
 from pyio_trace.insights.finding import Finding
 from pyio_trace.join.base.arrow_arrays import codes, numbers
