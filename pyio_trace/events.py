@@ -69,7 +69,7 @@ OPERATIONS: tuple[Column, ...] = (
         "command",
         "dictionary",
         True,
-        "what a lock, fcntl or wait was to do: LOCK_EX, ...; how an open writes: O_SYNC, O_DIRECT, ...",
+        "what a lock, fcntl or wait was to do: LOCK_EX, ...; flags of an open: O_WRONLY|O_TRUNC, ...; whence of a seek",
         later=True,
     ),
     Column("cpu_time", "int64", True, "ns of processor time of the thread in a span; null: not measured", later=True),

@@ -1,4 +1,4 @@
-"""Files that were opened with O_SYNC, O_DSYNC or O_DIRECT, for rules about that."""
+"""Files that were opened with O_SYNC, O_DSYNC or O_DIRECT, for rules about that; other opens do not count."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from pyio_trace.join.sources.facade import Log
 
 _KEYS = ("process", "path", "site", "command")
+_CHOSEN = ("O_SYNC", "O_DSYNC", "O_DIRECT")
 #: Different sums that are kept.
 _MOST = 1 << 18
 
@@ -25,7 +26,7 @@ _MOST = 1 << 18
 @dataclass(frozen=True)
 class Opened:
     """Opens of one file at one line.  path, site: codes of the log's dictionaries, as in LineCalls, -1 none; flags:
-    "O_SYNC", "O_DIRECT|O_DSYNC" and the like."""
+    "O_SYNC", "O_DIRECT|O_DSYNC" and the like, without the other flags of the open."""
 
     process: int
     path: int
@@ -42,7 +43,9 @@ class OpenFlags:
 
     def partial(self, batch: pa.RecordBatch) -> GroupedSums:
         sums = GroupedSums(_KEYS, {"count": "sum"}, _MOST)
-        chosen = (places(batch, "op_class", CLASSES) == OpClass.OPEN) & (codes(batch["command"]) >= 0)
+        words = batch["command"].dictionary.to_pylist()
+        wanted = np.array([*(bool(_flags(word)) for word in words), False])  # the last one is that of -1, none
+        chosen = (places(batch, "op_class", CLASSES) == OpClass.OPEN) & wanted[codes(batch["command"])]
         at = np.flatnonzero(chosen & (numbers(batch["errno"]) == 0) & ~truths(batch["imported"]))
         values = {
             "process": numbers(batch["process"], -1), "path": codes(batch["path"]), "site": codes(batch["site"]),
@@ -67,6 +70,11 @@ OPENS = OpenFlags()
 
 def _opened(found: dict[str, np.ndarray[tuple[int], np.dtype[np.int64]]], words: list[str]) -> Iterator[Opened]:
     for process, path, site, command, count in zip(*(found[name].tolist() for name in (*_KEYS, "count")), strict=True):
-        flags = words[command] if command < len(words) else ""
-        if flags.startswith("O_") and path >= 0:
+        flags = _flags(words[command]) if command < len(words) else ""
+        if flags and path >= 0:
             yield Opened(process, path, site, flags, count)
+
+
+def _flags(command: str | None) -> str:
+    """Those of _CHOSEN in a command."""
+    return "|".join(word for word in (command or "").split("|") if word in _CHOSEN)

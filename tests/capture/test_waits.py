@@ -198,19 +198,89 @@ except OSError:
 
 
 def test_what_opens_ask_for(program: Runner) -> None:
-    # GIVEN a program that opens files in each way that changes how writes are done
+    # GIVEN a program that opens files in each way that changes what they hold, or how writes are done
     text = """\
-import os
-for name, flags in (("a", 0), ("b", os.O_SYNC), ("c", os.O_DSYNC), ("d", os.O_APPEND | os.O_SYNC)):
+import ctypes, os
+how = {"a": 0, "b": os.O_SYNC, "c": os.O_DSYNC, "d": os.O_APPEND | os.O_SYNC, "e": os.O_TRUNC | os.O_NOFOLLOW}
+for name, flags in how.items():
     os.close(os.open(name, os.O_WRONLY | os.O_CREAT | flags))
-open("e", "wb").close()
+os.close(os.open("f", os.O_RDWR | os.O_CREAT | os.O_EXCL))
+os.close(os.open("a", os.O_PATH))
+for name, mode in (("g", "wb"), ("h", "xb"), ("i", "ab"), ("i", "rb"), ("i", "r+b")):
+    open(name, mode).close()
+try:
+    open("missing/j", "wb")
+except OSError:
+    pass
+open(os.open("k", os.O_RDWR | os.O_CREAT | os.O_TRUNC), "wb").close()
+libc = ctypes.CDLL(None)
+libc.fopen.restype = ctypes.c_void_p
+for mode in (b"w", b"a+", b"r"):
+    libc.fclose(ctypes.c_void_p(libc.fopen(b"l", mode)))
 """
     # WHEN it runs traced, and its log is packed
     outcome = succeeded(program.traced(text))
     packed = program.folder / "packed.parquet"
     succeeded(program.command([sys.executable, "-m", "pyio_trace", "pack", outcome.path, packed]))
+    made = "O_WRONLY|O_CREAT"
+    expected = [
+        ("a", made), ("b", f"{made}|O_SYNC"), ("c", f"{made}|O_DSYNC"), ("d", f"{made}|O_APPEND|O_SYNC"),
+        ("e", f"{made}|O_TRUNC"), ("f", "O_RDWR|O_CREAT|O_EXCL"), ("a", "O_PATH"), ("g", f"{made}|O_TRUNC"),
+        ("h", f"{made}|O_EXCL"), ("i", f"{made}|O_APPEND"), ("i", "O_RDONLY"), ("i", "O_RDWR"),
+        ("j", f"{made}|O_TRUNC"), ("k", "O_RDWR|O_CREAT|O_TRUNC"),
+    ]  # fmt: skip
+    streams = [("l", f"{made}|O_TRUNC"), ("l", "O_RDWR|O_CREAT|O_APPEND"), ("l", "O_RDONLY")]
     # THEN both logs say it of the opens, and of nothing else
     for one in (outcome, Outcome(0, "", "", packed)):
-        opens = [one.select(op="open", layer="posix", path=program.folder / name) for name in "abcde"]
-        assert [row["command"] for (row,) in opens] == [None, "O_SYNC", "O_DSYNC", "O_SYNC", None]
-        assert not [row for row in one.rows if row["op"] != "open" and (row["command"] or "").startswith("O_")]
+        own = [row for row in one.rows if (row["path"] or "").startswith(f"{program.folder}/")]
+        opens = [row for row in own if row["op_class"] == "open" and row["path"] != str(program.folder / "program.py")]
+        by_layer = {
+            layer: [(row["path"].rpartition("/")[2], row["command"]) for row in opens if row["layer"] == layer]
+            for layer in ("posix", "stdio", "app")
+        }
+        assert by_layer["posix"] == expected and by_layer["stdio"] == streams
+        assert by_layer["app"] == [*expected[7:12], ("j", None), expected[-1]]
+        assert not [row for row in one.rows if row["op_class"] != "open" and (row["command"] or "").startswith("O_")]
+
+
+def test_from_where_seeks_count(program: Runner) -> None:
+    # GIVEN a program that seeks from each place
+    text = """\
+import ctypes, os
+f = os.open("a", os.O_RDWR | os.O_CREAT)
+os.write(f, bytes(10_000))
+for at, whence in ((7, os.SEEK_SET), (1, os.SEEK_CUR), (0, os.SEEK_END), (-1, os.SEEK_END), (0, os.SEEK_DATA),
+                   (0, os.SEEK_HOLE), (0, 77), (0, 256)):
+    try:
+        os.lseek(f, at, whence)
+    except OSError:
+        pass
+libc = ctypes.CDLL(None)
+libc.fopen.restype = ctypes.c_void_p
+stream = ctypes.c_void_p(libc.fopen(b"a", b"r"))
+libc.fseek(stream, ctypes.c_long(3), 0), libc.fseek(stream, ctypes.c_long(-3), 2)
+libc.ftell(stream), libc.fclose(stream)
+"""
+    # WHEN it runs traced
+    outcome = succeeded(program.traced(text))
+    # THEN each row says which
+    places = ["SET", "CUR", "END", "END", "DATA", "HOLE"]
+    found = [row["command"] for row in outcome.select(op="lseek", path=program.folder / "a")]
+    assert found == [*(f"SEEK_{place}" for place in places), "other", "other"]
+    of_stream = [outcome.select(op=op, path=program.folder / "a") for op in ("fseek", "ftell")]
+    assert [[row["command"] for row in rows] for rows in of_stream] == [["SEEK_SET", "SEEK_END"], [None]]
+
+
+def test_sums_of_opens_and_seeks_do_not_say_how(program: Runner) -> None:
+    # GIVEN opens with different flags, and seeks from different places, at one line each
+    text = """\
+import os
+for flags in (os.O_WRONLY | os.O_CREAT, os.O_RDONLY):
+    f = os.open("a", flags)
+    os.lseek(f, 0, os.SEEK_SET if flags else os.SEEK_END)
+"""
+    # WHEN only sums are kept
+    outcome = succeeded(program.traced(text, env={"PYIO_TRACE_MODE": "profile"}))
+    # THEN nothing is said of them
+    rows = outcome.select(op=("open", "lseek"), path=program.folder / "a")
+    assert [(row["op"], row["calls"], row["command"]) for row in rows] == [("open", 2, None), ("lseek", 2, None)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +48,42 @@ def test_commands(writer: LogWriter, tmp_path: Path) -> None:
         rows = log.operations(["command", "bytes_requested"]).to_pylist()
         assert [row["command"] for row in rows] == [word for *_, word in given]
         assert [row["bytes_requested"] for row in rows] == [None] * (len(given) - 1) + [6]
+
+
+def test_flags_of_opens(writer: LogWriter, tmp_path: Path) -> None:
+    # GIVEN opens with flags that are known, not known, or all; and of file objects with a descriptor and without
+    given = [
+        (0, "O_RDONLY"), (os.O_WRONLY | os.O_CLOEXEC, "O_WRONLY"), (3, "O_ACCMODE"), (1 << 30, "O_RDONLY"),
+        (os.O_TMPFILE | os.O_RDWR, "O_RDWR|O_TMPFILE"), (os.O_DIRECTORY, "O_RDONLY"),
+        (os.O_PATH | os.O_TRUNC, "O_PATH"), (os.O_SYNC | os.O_DIRECT | os.O_RDWR, "O_RDWR|O_DIRECT|O_SYNC"),
+        (0o4000000, "O_RDONLY"), (ALL, "O_PATH"),
+        (ALL & ~os.O_PATH, "O_ACCMODE|O_CREAT|O_EXCL|O_TRUNC|O_APPEND|O_TMPFILE|O_DIRECT|O_SYNC"),
+    ]  # fmt: skip
+    thread = writer.thread(writer.process(100), 100)
+    path = writer.string("/x")
+    for n, (flags, _) in enumerate(given):
+        thread.record("OPEN", begin=2_000 + n, desc=path, aux=flags)
+    thread.record("A_OPEN", begin=3_000, desc=path, aux=os.O_RDWR, offset=writer.desc(3, "/x"))
+    thread.record("A_OPEN", begin=3_001, desc=path, errno=2)
+    thread.record("A_RAW_SEEK", begin=3_002, desc=path, size=1)
+    # THEN both logs have their words, and none where the flags are not in the log
+    for log in _both(writer, tmp_path):
+        words = log.operations(["command"])["command"].to_pylist()
+        assert words == [*(word for _, word in given), "O_RDWR", None, None]
+
+
+def test_whence_of_seeks(writer: LogWriter, tmp_path: Path) -> None:
+    # GIVEN seeks from places that exist, and from others
+    given = [
+        (0, "SEEK_SET"), (1, "SEEK_CUR"), (2, "SEEK_END"), (258, "SEEK_END"), (3, "SEEK_DATA"), (4, "SEEK_HOLE"),
+        (5, "other"), (256, "other"), (ALL - 1, "other"), (ALL, None),
+    ]  # fmt: skip
+    thread = writer.thread(writer.process(100), 100)
+    for op in ("LSEEK", "FSEEK"):
+        for n, (whence, _) in enumerate(given):
+            thread.record(op, begin=2_000 + n, size=whence)
+    for log in _both(writer, tmp_path):
+        assert log.operations(["command"])["command"].to_pylist() == [word for _, word in given] * 2
 
 
 def test_children(writer: LogWriter, tmp_path: Path) -> None:

@@ -1,8 +1,10 @@
-"""The words for what flock, lockf, fcntl and waits were told to do, which records have as a number.
+"""The words for what flock, lockf, fcntl, waits, opens and seeks were told to do, which records have as a number.
 
 The numbers are Linux's, the same on x86-64 and aarch64, except O_DIRECT: of that
-one, the reading machine's number counts.  Of an open, only the flags count that
-say when its writes are done and whether they pass by the page cache.
+one, the reading machine's number counts.  Of an open, only the flags have words
+that say what may become of the file's content, when its writes are done and
+whether they pass by the page cache.  O_CLOEXEC, O_NOFOLLOW, O_NONBLOCK and the
+like say nothing of that, and neither does a bit that is not known.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import NDArray
 
+from pyio_trace.enums import Layer, OpClass
 from pyio_trace.join.base.vocabulary import Vocabulary
 from pyio_trace.log import layout
 from pyio_trace.log.sorting import find
@@ -33,8 +36,20 @@ _WAIT_BITS = {
     0x40000000: "__WALL", 0x80000000: "__WCLONE",
 }  # fmt: skip
 _OTHER = "other"
-#: Of opens, by _open_number(); the first is no text.
-_OPEN = ("", "O_DSYNC", "O_SYNC", "O_DIRECT", "O_DIRECT|O_DSYNC", "O_DIRECT|O_SYNC")
+#: An lseek from the end that does not go to the end itself has a bit more in the log.
+_SEEK = {0: "SEEK_SET", 1: "SEEK_CUR", 2: "SEEK_END", 258: "SEEK_END", 3: "SEEK_DATA", 4: "SEEK_HOLE"}
+#: Access modes; the last one asks for both rights, and reads and writes nothing.
+_ACCESS = ("O_RDONLY", "O_WRONLY", "O_RDWR", "O_ACCMODE")
+_ACCESS_BITS = 3
+#: Flags of opens in the order of their words.  The whole O_TMPFILE has the bit of O_DIRECTORY, too.
+_OPEN_BITS = {
+    0o100: "O_CREAT", 0o200: "O_EXCL", 0o1000: "O_TRUNC", 0o2000: "O_APPEND", 0o20000000: "O_TMPFILE",
+    getattr(os, "O_DIRECT", 0o40000): "O_DIRECT", 0o10000: "O_DSYNC",
+}  # fmt: skip
+#: What O_SYNC has besides the bit of O_DSYNC.
+_WHOLE_SYNC = 0o4000000
+#: O_PATH: the descriptor only names the file, and no other flag counts.
+_ONLY_NAME = 0o10000000
 
 
 def _combined(bits: dict[int, str]) -> dict[int, str]:
@@ -46,23 +61,51 @@ def _combined(bits: dict[int, str]) -> dict[int, str]:
 _WAIT = _combined(_WAIT_BITS)
 _BY_OP = {
     "fcntl": _FCNTL, "lockf": _LOCKF, "flock": _combined(_FLOCK_BITS),
+    "lseek": _SEEK, "fseek": _SEEK,
     "wait": _WAIT, "waitpid": _WAIT, "wait3": _WAIT, "wait4": _WAIT, "waitid": _WAIT,
 }  # fmt: skip
+
+
+#: How many texts an open may have.
+OPENS = 2 * (len(_ACCESS) << len(_OPEN_BITS)) + 1
+
+
+def open_numbers(flags: NDArray[np.uint32]) -> NDArray[np.int64]:
+    """What tells the texts of opens apart, below OPENS: bits for the flags that have a word."""
+    numbers = (flags & _ACCESS_BITS).astype(np.int64)
+    for place, bit in enumerate((*_OPEN_BITS, _WHOLE_SYNC)):
+        numbers |= ((flags & np.uint32(bit)) != 0).astype(np.int64) << (2 + place)
+    found: NDArray[np.int64] = np.where(flags & np.uint32(_ONLY_NAME), OPENS - 1, numbers)
+    return found
+
+
+def _open_text(number: int) -> str:
+    """The text of a number of open_numbers()."""
+    if number == OPENS - 1:
+        return "O_PATH"
+    words = [word for place, word in enumerate((*_OPEN_BITS.values(), "O_SYNC")) if number >> (2 + place) & 1]
+    if "O_SYNC" in words:  # it is the bit of O_DSYNC and another one, which alone means nothing
+        words.remove("O_DSYNC" if "O_DSYNC" in words else "O_SYNC")
+    return "|".join((_ACCESS[number & _ACCESS_BITS], *words))
 
 
 class Commands:
     """The commands that the operations of one log may have.  texts: all of them; "other": a number without a word."""
 
-    def __init__(self, words: Vocabulary) -> None:
+    def __init__(self, words: Vocabulary, opens: NDArray[np.bool_]) -> None:
+        """opens: which of open_numbers() occur."""
         index: dict[str, int] = {_OTHER: 0}
         known = {}
-        for op in np.flatnonzero(_has_command(words)).tolist():
+        self._known = _has_command(words)
+        for op in np.flatnonzero(self._known).tolist():
             for number, text in _BY_OP.get(words.names[op], {}).items():
                 known[op << 32 | number] = index.setdefault(text, len(index))
         self._keys = np.array(sorted(known), np.int64)
         self._index = np.array([known[key] for key in sorted(known)], np.int32)
         self._waits: NDArray[np.bool_] = words.shape == layout.SHAPE_WAIT
-        self._opens = np.array([-1, *(index.setdefault(text, len(index)) for text in _OPEN[1:])], np.int32)
+        self._opens = np.full(OPENS, -1, np.int32)
+        for number in np.flatnonzero(opens).tolist():
+            self._opens[number] = index.setdefault(_open_text(number), len(index))
         self.texts = list(index)
 
     def of(self, op: NDArray[np.uint8], number: NDArray[np.uint32]) -> NDArray[np.int32]:
@@ -70,23 +113,15 @@ class Commands:
         at, known = find(self._keys, op.astype(np.int64) << 32 | number)
         if not len(self._keys):
             return np.full(len(op), -1, np.int32)
-        nothing = (number == layout.NO_BYTES) | ((number == 0) & self._waits.take(op))
+        nothing = (number == layout.NO_BYTES) | ((number == 0) & self._waits.take(op)) | ~self._known.take(op)
         return np.where(nothing, -1, np.where(known, self._index[at], 0)).astype(np.int32)
 
     def of_opens(self, flags: NDArray[np.uint32]) -> NDArray[np.int32]:
-        """The index of the text for the flags of each open; -1: none of those that have a text."""
-        return self._opens.take(_open_number(flags))
-
-
-def _open_number(flags: NDArray[np.uint32]) -> NDArray[np.int64]:
-    """Indexes into _OPEN.  O_SYNC has the bit of O_DSYNC, too."""
-    whole = (flags & os.O_SYNC) == os.O_SYNC
-    data = (flags & os.O_DSYNC) != 0
-    direct = (flags & os.O_DIRECT) != 0
-    numbers: NDArray[np.int64] = np.where(whole, 2, data.astype(np.int64)) + 3 * direct
-    return numbers
+        """The index of the text for the flags of each open."""
+        return self._opens.take(open_numbers(flags))
 
 
 def _has_command(words: Vocabulary) -> NDArray[np.bool_]:
-    found: NDArray[np.bool_] = (words.shape == layout.SHAPE_COMMAND) | (words.shape == layout.SHAPE_WAIT)
+    seeks = (words.shape == layout.SHAPE_SEEK) & (words.klass == OpClass.SEEK) & (words.layer != Layer.APP)
+    found: NDArray[np.bool_] = seeks | np.isin(words.shape, (layout.SHAPE_COMMAND, layout.SHAPE_WAIT))
     return found

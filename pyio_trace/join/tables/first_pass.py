@@ -27,6 +27,7 @@ from pyio_trace.join.parents.enclosures import EnclosingRecords
 from pyio_trace.join.parents.ended_parents import EndedParents, any_started
 from pyio_trace.join.parents.span_table import BlockSpans, SpanRecords, spans_in
 from pyio_trace.join.processes.kernel_io import ProcessBytes, WideRow, bytes_in, totals
+from pyio_trace.join.references.commands import OPENS, open_numbers
 from pyio_trace.join.references.inode_reuse import NameChangeReader, NameChanges, combined
 from pyio_trace.log import layout
 from pyio_trace.log.blocks import BLOCK_ROWS, Block
@@ -64,6 +65,7 @@ class FirstPass:
     rows: operations in the table.  op_counts: records of each operation number.
     objects, stacks, span_names, span_details, second_paths: heap ids in use
     (int64, ascending).  wide: sizes and results that did not fit a record.
+    opens: which flags opens have (open_numbers()).
     children: ids of the processes that were waited for.
     targets: offsets that copies were given for their output.  cpu: processor
     time of spans, in ns.  coalesced:
@@ -82,6 +84,7 @@ class FirstPass:
         self._lost_until = int(log.header["ring_lost"])
         self._names = NameChangeReader(words)
         self.op_counts = np.zeros(layout.MAX_OPS, np.int64)
+        self.opens = np.zeros(OPENS, np.bool_)
         self.events = AllPositionEvents(log.record_slots())
         self.spans = SpanRecords()
         self.enclosing = EnclosingRecords(words, log.record_slots(), log.last_id())
@@ -223,7 +226,9 @@ class FirstPass:
         spans = rows[shape == layout.SHAPE_SPAN]
         self._mark("span_names", records["aux"][spans])
         self._mark("span_details", ids_in(records["offset"][spans]))
-        opened = rows[(shape == layout.SHAPE_OPEN) | (shape == layout.SHAPE_DUP)]
+        opens = rows[shape == layout.SHAPE_OPEN]
+        self.opens[open_numbers(records["aux"][opens])] = True
+        opened = np.concatenate([opens, rows[shape == layout.SHAPE_DUP]])
         self._mark("objects", ids_in(records["offset"][opened]))
 
     def _mark(self, name: str, ids: NDArray[np.uint32]) -> None:

@@ -131,7 +131,7 @@ class LogTables:
 
     @cached_property
     def commands(self) -> Commands:
-        return Commands(self.words)
+        return Commands(self.words, self.scan.opens)
 
     @cached_property
     def offsets(self) -> Offsets:
@@ -259,7 +259,7 @@ class LogTables:
                 self.dictionary(column.name)
         if {"file", "fd", "path", "to_file", "file_kind"} & set(columns):
             self.files  # noqa: B018
-        if "cpu_time" in columns:
+        if {"cpu_time", "command"} & set(columns):
             self.scan  # noqa: B018
         if {"file_offset", "to_file_offset"} & set(columns):
             self.offsets  # noqa: B018

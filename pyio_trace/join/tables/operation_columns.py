@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pyio_trace import enums, events
-from pyio_trace.enums import Link, Role
+from pyio_trace.enums import Layer, Link, Role
 from pyio_trace.join.base.arrow_arrays import of_codes, of_numbers
 from pyio_trace.join.base.records import RAISED, UNKNOWN, duration_ticks, ids_in
 from pyio_trace.join.base.roles import HANDED_OVER, LOCK_COMMANDS, WAITED_FOR
@@ -313,12 +313,17 @@ class OperationColumns:
 
     def command(self) -> pa.Array:
         index = np.full(len(self), -1, np.int32)
-        for shape in (layout.SHAPE_COMMAND, layout.SHAPE_WAIT):
+        shapes = [layout.SHAPE_COMMAND, layout.SHAPE_WAIT]
+        if self._sums is None:  # sums of opens and seeks do not have theirs
+            shapes.append(layout.SHAPE_SEEK)
+            rows = self._rows_of(layout.SHAPE_OPEN)
+            # Flags of a file object's open are those of its descriptor, if it got one.
+            given = ids_in(self._records["offset"][rows]) != 0
+            given |= self._tables.words.layer.take(self._op[rows]) != Layer.APP
+            index[rows] = np.where(given, self._tables.commands.of_opens(self._records["aux"][rows]), -1)
+        for shape in shapes:
             rows = self._rows_of(shape)
             index[rows] = self._tables.commands.of(self._op[rows], self._records["size"][rows])
-        if self._sums is None:  # sums of opens do not have their flags
-            rows = self._rows_of(layout.SHAPE_OPEN)
-            index[rows] = self._tables.commands.of_opens(self._records["aux"][rows])
         return of_codes(index, self._tables.dictionary("command"))
 
     def cpu_time(self) -> pa.Array:
