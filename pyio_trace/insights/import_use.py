@@ -36,7 +36,8 @@ class Worker:
 
     row: of the process table; starter: index; calls: on files, that its imports made;
     files: that it loaded, again: those of them that the starter had loaded
-    before, None: the log has no rows of imports.
+    before, None: the log has no rows of imports; packages: those that took long
+    and that the starter imported too, with the ns that each took.
     """
 
     row: Mapping[str, Any]
@@ -44,6 +45,7 @@ class Worker:
     calls: int
     files: int | None = None
     again: int | None = None
+    packages: tuple[tuple[str, int], ...] = ()
 
     @property
     def index(self) -> int:
@@ -59,8 +61,9 @@ class Worker:
 def workers_again(run: Observed) -> Iterator[Worker]:
     """Workers that begin without the modules of the process that started them, and import mostly the same.
 
-    With rows of imports that is known by the files.  Without them it is not:
-    then both make about as many calls, or the starter more.
+    With rows of imports that is known by the files, without them by the packages
+    that took long.  If those are not known either (an earlier log), both make
+    about as many calls, or the starter more.
     """
     calls = run.import_calls()
     opened = run.imported.where(imported=True, kind=OpClass.OPEN, errno=0)
@@ -75,8 +78,20 @@ def workers_again(run: Observed) -> Iterator[Worker]:
             files, again = _again(loaded[index], loaded.get(starter), row["begin"])
             if again >= _MOSTLY * files:
                 yield Worker(row, starter, calls[index], files, again)
+            continue
+        own, shared = _packages(row), set(dict(_packages(run.processes[starter])))
+        same = tuple((name, time) for name, time in own if name in shared)
+        if own and shared:
+            if sum(time for _, time in same) >= _MOSTLY * sum(time for _, time in own):
+                yield Worker(row, starter, calls[index], packages=same)
         elif calls[starter] >= _MOSTLY * calls[index] > 0:
             yield Worker(row, starter, calls[index])
+
+
+def _packages(row: Mapping[str, Any]) -> list[tuple[str, int]]:
+    """The packages whose import took longest in a process, with the ns that each took."""
+    names, times = row["import_packages"] or (), row["import_package_times"] or ()
+    return [(name, max(time, 0)) for name, time in zip(names, times, strict=False)]
 
 
 def is_fresh_worker(row: Mapping[str, Any]) -> bool:

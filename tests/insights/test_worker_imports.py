@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from pyio_trace.insights import import_use
 from tests.support.findings import evidence_of, findings_of, none, only
 from tests.support.programs import Outcome, Runner
 
@@ -61,10 +62,20 @@ def test_workers_that_import_again(program: Runner, method: str) -> None:
     assert not set(only(found, "import-storm").processes) & set(finding.processes)
 
 
-def test_what_they_import_is_not_known(program: Runner) -> None:
-    # GIVEN the same in a log that only counts the calls of imports THEN the finding is less sure, and says why
+def test_packages_that_they_import_again(program: Runner) -> None:
+    # GIVEN the same in a log that has no rows of imports THEN the package is named, and the finding is less sure
     finding = only(findings_of(_run(program, "spawn", LOGS[0])), "worker-reimport")
-    assert finding.evidence[0].values["workers"] == WORKERS and finding.confidence.level != "high"
+    assert finding.evidence[0].values["workers"] == WORKERS and finding.confidence.level == "medium"
+    assert "imported: big " in finding.evidence[1].text and "--include imports" in finding.confidence.lowered_by[0]
+
+
+def test_what_they_import_is_not_known(program: Runner, monkeypatch: pytest.MonkeyPatch) -> None:
+    # GIVEN the same in an earlier log, which has no packages THEN the finding is less sure, and says why
+    monkeypatch.setattr(import_use, "_packages", lambda row: [])
+    finding = only(findings_of(_run(program, "spawn", LOGS[0])), "worker-reimport")
+    assert (
+        finding.evidence[0].values["workers"] == WORKERS and "which modules is not in the log" in finding.confidence.why
+    )
     assert "again" not in finding.title and "--include imports" in finding.confidence.lowered_by[0]
 
 

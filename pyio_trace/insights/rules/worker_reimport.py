@@ -4,8 +4,9 @@ A spawned worker begins with an empty interpreter. It runs the program's main mo
 again, and imports all that this needs, which takes seconds with large libraries;
 so does each child of a fork server that has not imported it. Fork, preload the
 modules in a fork server, keep the workers, or move imports that they do not
-need under `if __name__ == "__main__":`. Which modules workers load is only known if
-the log has the rows: `--include imports`. Workers of a DataLoader are
+need under `if __name__ == "__main__":`. Workers and parent are compared by the files
+that they loaded if the log has the rows (`--include imports`), else by the packages
+that took longest. Workers of a DataLoader are
 loader-first-batch and loader-workers-restart.
 """
 
@@ -60,6 +61,13 @@ def _finding(run: Observed, line: str, workers: list[Worker], gain: dict[str, An
         evidence.append(_files(run, known))
         title = f"{who} imported again what their parent had imported"
         confidence = Confidence(0.8, "the parent had loaded the same files before the workers began")
+    elif any(worker.packages for worker in workers):
+        most = max(workers, key=lambda worker: sum(time for _, time in worker.packages))
+        named = ", ".join(f"{name} {seconds(time)}" for name, time in most.packages[:3])
+        evidence.append(Evidence(f"What took longest in one of them, and the parent had imported: {named}."))
+        title = f"{who} imported again what their parent had imported"
+        why = "the packages that took longest are the parent's too"
+        confidence = Confidence(0.7, why, ["record imports (--include imports) to know which modules are the same"])
     else:
         title = f"{who} spent up to {seconds(longest)} in imports, as their parent did"
         why = "workers and their parent imported about as much; which modules is not in the log"
