@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from pyio_trace.analysis.calls import sum_details
 from pyio_trace.analysis.scan.batch_rows import addable, places
 from pyio_trace.analysis.sums.grouped_sums import GroupedSums
 from pyio_trace.analysis.view_sums.call_table import CallTable
@@ -21,7 +22,9 @@ if TYPE_CHECKING:
 
 Ints = NDArray[np.int64]
 _KEYS = ("process", "tid", "call_stack", "site", "path")
-_VALUES = {"calls": "sum", "time": "sum", "moved": "sum", "longest": "max", "first": "min", "last": "max"}
+_VALUES = {
+    "calls": "sum", "time": "sum", "moved": "sum", "longest": "max", "longer": "max", "first": "min", "last": "max",
+}  # fmt: skip
 #: Different sums that are kept.  Beyond, those of the fewest calls are added up without their paths.
 MOST = 1 << 18
 _LATEST = 1 << 62
@@ -32,8 +35,9 @@ class LoopTable:
     """The result.
 
     calls: a table with the keys process, tid, stack (index into stacks), site
-    and path, and for each of them `longest`, the longest call (ns), beside the
-    usual sums; time and outer are the same.
+    and path; beside the usual sums, of which time and outer are the same,
+    `longest`, the longest call (ns), and `longer`: 1 if it may be longer, as like
+    calls had one row without it.
     """
 
     calls: CallTable
@@ -47,7 +51,7 @@ class LoopCalls:
 
     columns: ClassVar[tuple[str, ...]] = (
         "id", "time", "duration", "op_role", "process", "tid", "path", "bytes_moved", "site", "call_stack", "calls",
-        "request_id",
+        "request_id", "detail",
     )  # fmt: skip
 
     kinds: StackKinds = field(default_factory=StackKinds, compare=False, repr=False)
@@ -55,22 +59,25 @@ class LoopCalls:
     def partial(self, batch: pa.RecordBatch) -> GroupedSums:
         sums = _sums()
         role, request = places(batch, "op_role", ROLES), numbers(batch["request_id"])
-        called = np.isin(role, (Role.IO, Role.SYNC, Role.LOCK)) & (request == 0)
-        called |= (role == Role.REQUEST) & (request == numbers(batch["id"]))
-        at = np.flatnonzero(called & (codes(batch["site"]) >= 0))
+        called = np.isin(role, (Role.IO, Role.SYNC, Role.LOCK))  # within requests, they only tell how long one took
+        outer = np.where(role == Role.REQUEST, request == numbers(batch["id"]), called & (request == 0))
+        at = np.flatnonzero((called | outer) & (codes(batch["site"]) >= 0))
         stack = codes(batch["call_stack"])[at].astype(np.int64)
         chosen = self.kinds.beneath(batch["call_stack"].dictionary, stack)
         at, stack = at[chosen], stack[chosen]
-        time = np.clip(numbers(batch["time"])[at], -_LATEST, _LATEST)
+        time, counts = np.clip(numbers(batch["time"])[at], -_LATEST, _LATEST), outer[at]
         duration = addable(numbers(batch["duration"])[at])
         calls = addable(numbers(batch["calls"]).astype(np.int64)[at])
+        longest, span = _of_sums(batch, at, calls)
         columns = {
             "process": numbers(batch["process"], -1)[at], "tid": numbers(batch["tid"])[at], "call_stack": stack,
             "site": codes(batch["site"])[at], "path": codes(batch["path"])[at],
-            "calls": calls, "time": duration, "moved": addable(numbers(batch["bytes_moved"])[at]),
+            "calls": calls * counts, "time": duration * counts,
+            "moved": addable(numbers(batch["bytes_moved"])[at]) * counts,
             # Of like calls in one row, one took at least the mean.
-            "longest": duration // np.maximum(calls, 1),
-            "first": time, "last": np.minimum(time, _LATEST - (1 << 57)) + duration,
+            "longest": np.maximum(longest, duration // np.maximum(calls, 1)),
+            "longer": counts & (calls > 1) & (longest == 0),
+            "first": time, "last": np.minimum(time, _LATEST - (1 << 57)) + np.maximum(duration, span),
         }  # fmt: skip
         sums.add({name: column.astype(np.int64) for name, column in columns.items()})
         return sums
@@ -92,6 +99,19 @@ class LoopCalls:
 
 def _sums() -> GroupedSums:
     return GroupedSums(_KEYS, _VALUES, MOST, {"path": -1})
+
+
+def _of_sums(batch: pa.RecordBatch, at: Ints, calls: Ints) -> tuple[Ints, Ints]:
+    """By row: the longest call, and the time from the first to the last, of the sums of a profile; 0 for other rows."""
+    longest, span = np.zeros((2, len(at)), np.int64)
+    rows = np.flatnonzero(calls > 1)
+    detail = codes(batch["detail"])[at[rows]]
+    rows = rows[detail >= 0]
+    distinct, which = np.unique(detail[detail >= 0], return_inverse=True)
+    found = [sum_details.parse(text) for text in texts_at(batch["detail"].dictionary, distinct)]
+    longest[rows] = np.array([one.longest for one in found], np.int64)[which.ravel()]
+    span[rows] = np.array([one.span for one in found], np.int64)[which.ravel()]
+    return longest, span
 
 
 #: For a rule's `needs`.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 import sys
 from collections.abc import Mapping
@@ -12,11 +13,13 @@ import pytest
 
 import pyio_trace
 from pyio_trace.analysis.reducer import scan
+from pyio_trace.analysis.scan.workers import local_processes
 from pyio_trace.insights import insights, loop_calls, registry
 from pyio_trace.insights.event_loops import Beneath, beneath
 from pyio_trace.insights.finding import Finding
 from pyio_trace.insights.loop_calls import LOOPS, LoopCalls, LoopTable
 from pyio_trace.insights.settings import Settings
+from pyio_trace.join.pack import packer
 from pyio_trace.log import layout
 from tests.support.findings import evidence_of, findings_of, none, without_times
 from tests.support.frameworks import LOOPS as EVENT_LOOPS
@@ -416,9 +419,52 @@ def test_batches_of_any_size_give_the_same(tmp_path: Path, rows: int) -> None:
 
 
 @pytest.mark.once
+def test_several_processes_give_the_same(program: Runner, monkeypatch: pytest.MonkeyPatch) -> None:
+    # GIVEN a packed log of many row groups
+    outcome = program.traced(program_of("asyncio", "directly"))
+    monkeypatch.setattr(packer, "_ROW_GROUP", 50)
+    packer.pack(outcome.path, program.folder / "packed.parquet")
+    log, rules = pyio_trace.open(program.folder / "packed.parquet"), {SLUG: registry.found()[SLUG]}
+    _, expected = insights.find(log, rules, ALL)
+    # WHEN two processes read it THEN the findings are those of one, and of the live log
+    with local_processes(2) as workers:
+        _, found = insights.find(log, rules, ALL, workers=workers)
+    assert found == expected and len(found.findings) == 4
+    assert insights.find(outcome.log, rules, ALL)[1].findings == expected.findings
+
+
+@pytest.mark.once
 def test_nothing_to_sum(tmp_path: Path) -> None:
     log = written(tmp_path)
     assert found_of(LOOPS.finish(None, log)) == {}
+
+
+def test_a_profile(program: Runner) -> None:
+    # GIVEN a log of sums of like calls
+    outcome = program.traced(program_of("asyncio", "directly"), env={"PYIO_TRACE_MODE": "profile"})
+    found = of_rule(outcome)
+    # THEN the calls are the same, and the longest one is that of the sums
+    assert {one.sites[0].line: one.evidence[0].values["calls"] for one in found} == {4: 40, 5: 40, 6: 40, 9: 120}
+    for one in found:
+        rows = outcome.select(site=str_site(one), call_stack=lambda stack: "Handle._run;" in stack)
+        longest = [json.loads(row["detail"])["longest_ns"] if row["calls"] > 1 else row["duration"] for row in rows]
+        assert one.evidence[0].values["longest_ns"] == max(longest)
+        assert "alternate" in one.evidence[0].text and "at least" not in one.evidence[0].text
+
+
+@pytest.mark.once
+def test_like_calls_in_one_row(tmp_path: Path) -> None:
+    # GIVEN 1,000 lines of a text that have one row, of 30 ms, and one read beneath them, of 9 ms
+    writer, thread, (one, _, _) = by_hand()
+    file = writer.desc(3, "/d/lines", kind=1, dev=1, ino=11)
+    request = thread.record("A_TEXT_NEXT", begin=100 * MS, duration=30 * MS, flags=layout.COALESCED, desc=file,
+                            aux=1000, offset=40 * MS, result=30_000, stack=one)  # fmt: skip
+    thread.record("PREAD", begin=105 * MS, duration=9 * MS, desc=file, aux=3, offset=0, size=32_768, result=30_000,
+                  parent=request, link=1, stack=one)  # fmt: skip
+    # THEN the loop stood still for the lines, and at least for that read at once
+    (finding,) = limited(pyio_trace.open(writer.save(tmp_path / "run.pyio")), {})
+    assert finding.evidence[0].values == {"calls": 1000, "time_ns": 30 * MS, "longest_ns": 9 * MS}
+    assert "in the longest call for at least 9 ms" in finding.evidence[0].text
 
 
 @pytest.mark.once

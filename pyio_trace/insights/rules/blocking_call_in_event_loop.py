@@ -12,8 +12,8 @@ and the line is the innermost of the program there, at whatever depth. What ran
 before the loop was up, in other threads (`asyncio.to_thread`) or in the loop's own
 code is not a task's. Nor are imports within a coroutine, which `import-storm` is
 about, and cells of notebooks. The rule says nothing of calls without a stack
-(`--stacks=off`) or whose stack was cut beneath the dispatch, of callbacks without a
-line of the program, as in `call_later(1, os.stat, path)`, and of uvloop unless
+(`--stacks=off`) or whose stack was cut beneath the dispatch (`--stacks=site` keeps 8
+frames), of callbacks without a line of the program, as in `call_later(1, os.stat, path)`, and of uvloop unless
 `asyncio.run`, `asyncio.Runner`, `uvloop.run` or aiohttp's `run_app` runs it.
 
 The log does not know whether another task was ready at that moment, so the
@@ -76,6 +76,8 @@ def find(run: Observed, limits: Mapping[str, float]) -> Iterator[Finding]:
         longest = int(line.rows.columns["longest"].max())
         if line.time < limits["ms"] * _MS:
             break  # the one with the most time is first
+        if not line.calls:  # all are inside requests of other lines
+            continue
         if line.calls < limits["calls"] and longest < limits["longest_ms"] * _MS:
             continue
         yield _finding(run, table, line, longest, spans)
@@ -86,14 +88,15 @@ def _finding(run: Observed, table: LoopTable, line: Group, longest: int, spans: 
     libraries = Counter(dict.fromkeys(_REMEDIES, 0))
     for group in line.rows.by("stack"):
         libraries[table.stacks[group["stack"]].library] += 1 + group.time
+    least = "at least " if line.rows.columns["longer"].any() else ""
     value, others = _others(run, table, line, spans)
     how = "the time in these calls, in which the loop ran nothing else"
     return Finding(
-        title=f"{counted(line.calls, 'blocking call')} on an event loop's thread, for {seconds(line.time)}",
+        title=f"An event loop stood still for {seconds(line.time)} in {counted(line.calls, 'call')} on files",
         evidence=[
             Evidence(
-                f"The loop stood still for {seconds(line.time)}, in the longest call for {seconds(longest)}. {others}; "
-                f"{_NOT_KNOWN}.",
+                f"The loop stood still for {seconds(line.time)}, in the longest call for {least}{seconds(longest)}. "
+                f"{others}; {_NOT_KNOWN}.",
                 {"calls": line.calls, "time_ns": line.time, "longest_ns": longest},
             )
         ],
