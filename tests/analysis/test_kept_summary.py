@@ -130,6 +130,33 @@ def test_forged_values(packed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert printed > 200
 
 
+@pytest.mark.parametrize(
+    ("name", "value", "used"),
+    [
+        ("au_mean_percentage", 99.5, True), ("au_mean_percentage", 100.5, False), ("au_mean_percentage", -1, False),
+        ("throughput_mean_samples_per_second", None, True), ("throughput_mean_samples_per_second", 1e308, False),
+        ("measured", -1, False), ("line", "\x1b[31m\n", True), ("process", 2**63 - 1, True),
+    ],
+)  # fmt: skip
+def test_forged_loops(packed: Path, monkeypatch: pytest.MonkeyPatch, name: str, value: Any, used: bool) -> None:
+    # GIVEN a kept summary of two loops, of which one figure is another WHEN it makes no sense THEN it is not used
+    log = open_log(packed)
+    kept = json.loads(log.attachment(kept_summary.NAME) or "")
+    loop = {
+        "line": "/w/train.py:5:main", "process": 0, "epochs": 1, "measured": 1, "count": 2, "step_ns": 3, "wait_ns": 1,
+        "au_mean_percentage": 75.0, "throughput_mean_samples_per_second": 8e9,
+    }  # fmt: skip
+    kept["summary"]["overview"]["loops"] = [{**loop, name: value}, {**loop, "process": 1, name: value}]
+    attach(monkeypatch, json.dumps(kept))
+    summary = kept_summary.kept_summary(log)
+    assert (summary is not None) == used
+    # AND else it can be printed
+    if summary is not None:
+        out = io.StringIO()
+        print_summary(summary, out, None)
+        assert "AU up to" in out.getvalue() and "\x1b" not in out.getvalue()
+
+
 def forgeries(value: Any, place: tuple[Any, ...] = ()) -> Iterator[tuple[tuple[Any, ...], Any]]:
     """(where, another value) for each part of the JSON, of lists for the first one."""
     if place:

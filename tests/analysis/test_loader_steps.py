@@ -79,6 +79,7 @@ def test_samples_of_batches_that_do_not_count() -> None:
         pytest.param([FOUR[0], *FOUR[2:]], id="a wait is missing"),
         pytest.param([*FOUR[:3], replace(FOUR[3], detail={**FOUR[3].detail, "batch": None})], id="no number"),
         pytest.param([*FOUR[:3], replace(FOUR[3], detail={**FOUR[3].detail, "batch": 2})], id="a number twice"),
+        pytest.param([*FOUR[:3], replace(FOUR[3], detail={**FOUR[3].detail, "batch": {"x": 1}})], id="no int"),
         pytest.param([*FOUR[:3], replace(FOUR[3], process=SECOND_TRAINER)], id="two processes"),
         pytest.param(waits((0, 90), (130, 215), (210, 240), (330, 350)), id="two waits at once"),
         pytest.param(waits((5, 5), (5, 5), (5, 5)), id="no time passes"),

@@ -55,7 +55,7 @@ _KEYS = (
     "num_workers", "mmap", "longest_ns", "layout", "in_flight", "given", "filters", "filtered", "file", "driver",
     "consecutive", "calls", "batch", "axis", "statement", "rows", "elements", "key", "task", "submitted", "raised",
     "names", "usecols", "groups", "nrows", "cache", "columns", "row_groups", "child", "persistent_workers",
-    "batch_size", "mmap_mode", "rdcc_nbytes", "module", "failed", "shuffle", "prefetch_factor",
+    "batch_size", "samples", "mmap_mode", "rdcc_nbytes", "module", "failed", "shuffle", "prefetch_factor",
 )  # fmt: skip
 _NUMBERS = (0, 1, 2, 7, 8, 100, 4096, 10**6, 2**31, 2**47, 2**53, 2**62, 2**63 - 1, 2**63, 2**64, 10**400, -1, -(2**63))
 _TEXTS = (

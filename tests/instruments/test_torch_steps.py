@@ -13,6 +13,9 @@ import pytest
 
 from pyio_trace.analysis.results.overview_figures import LoaderEpoch, LoaderLoop
 from pyio_trace.analysis.summary.summarize import summarize
+from pyio_trace.join.sources.opening import open_log
+from pyio_trace.report.bars import Letters
+from pyio_trace.report.overview_text import overview_lines
 from tests.instruments.torch_loaders import rows_of
 from tests.support.programs import Outcome, Runner, succeeded
 
@@ -140,3 +143,25 @@ def test_datasets_that_make_batches_themselves(program: Runner) -> None:
     agree(epoch, told, samples=False)
     assert loop.throughput_mean_samples_per_second is None
     assert not any("samples" in told for _, told in rows_of(outcome, "DataLoader.fetch"))
+
+
+def test_ranks_of_one_job(program: Runner) -> None:
+    # GIVEN two ranks of a job, with a log each, that say of their batches what they have
+    told: list[list[Told]] = []
+    (program.folder / "logs").mkdir()
+    for rank in range(2):
+        env = {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": "2"}
+        words = json.dumps({"batch_size": 4}), "map", "1", "0"
+        outcome = succeeded(program.traced(LOOPS, *words, log=f"logs/rank{rank}.pyio", env=env))
+        told.append(json.loads(outcome.stdout))
+    # WHEN the folder is summed up THEN each has its epoch and its loop
+    summary = summarize(open_log(program.folder / "logs"))
+    overview = summary.overview
+    assert overview is not None
+    for epoch, batches in zip(overview.loaders, told, strict=True):
+        agree(epoch, batches)
+    ranks = {one.index: one.rank for one in summary.processes}
+    assert sorted(str(ranks[one.process or 0]) for one in overview.loops) == ["0", "1"]
+    # AND the first screen has one line for both
+    lines = [line for line in overview_lines(summary, Letters()) if " samples/s" in line]
+    assert len(lines) == 1 and lines[0].startswith("  2 ranks: AU up to ")

@@ -16,7 +16,7 @@ from types import UnionType
 from typing import TYPE_CHECKING, Any, TypeVar, get_args, get_origin, get_type_hints
 
 from pyio_trace.analysis.results.figures import Summary
-from pyio_trace.analysis.results.overview_figures import STATES
+from pyio_trace.analysis.results.overview_figures import STATES, LoaderLoop
 from pyio_trace.analysis.sums.size_histogram import BINS
 
 if TYPE_CHECKING:
@@ -80,9 +80,15 @@ def _is_sound(summary: Summary) -> bool:
     return (
         all(min(times) >= 0 and sum(times) == split.wall_ns for times, split in zip(states, splits, strict=True))
         and all([label for label, _ in sizes.bins] == labels for sizes in (summary.reads, summary.writes))
+        and all(0 <= (value or 0) <= limit for loop in overview.loops for value, limit in _bounds(loop))
         and summary.time.wall_is in (*_WALL_IS, "about")
         and all(one.wall_is in _WALL_IS for one in summary.processes)
     )
+
+
+def _bounds(loop: LoaderLoop) -> list[tuple[float | None, float]]:
+    """(a figure of a loop, how large it may be)."""
+    return [(loop.au_mean_percentage, 100), (loop.throughput_mean_samples_per_second, _MOST), (loop.measured, _MOST)]
 
 
 @cache

@@ -45,8 +45,8 @@ def steps_of(waits: Iterable[Call], fetches: Mapping[Any, Call]) -> Steps | None
 def _are_all(waits: Sequence[Call], fetches: Mapping[Any, Call]) -> bool:
     """Whether each wait has its batch, and no batch between them lacks its wait.  Once a worker has met the end of an
     iterable dataset, the batches that it would have fetched have no wait."""
-    batches = {one.detail.get("batch") for one in waits}
-    numbers = [one for one in batches if type(one) is int]
+    batches = (one.detail.get("batch") for one in waits)
+    numbers = {batch for batch in batches if type(batch) is int}
     if len(numbers) < len(waits):
         return False
     ended = any(one.detail.get("raised") == "StopIteration" for one in fetches.values())
