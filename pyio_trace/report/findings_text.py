@@ -79,7 +79,7 @@ def _finding(finding: Finding, rank: int, folder: str) -> Iterator[str]:
     elif finding.severity != "ok":
         bound = {"upper": "at most: ", "measured": "measured: "}.get(finding.recoverable.bound, "")
         yield from _labelled("bound", bound + finding.recoverable.how)
-    if finding.motif in ("warm-up", "worsening"):
+    if finding.motif not in (None, "steady"):
         yield from _labelled("over time", MOTIFS[finding.motif])
     if finding.verified is not None:
         yield from _labelled(verified_label(finding.verified), verified_text(finding.verified))

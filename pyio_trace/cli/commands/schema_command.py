@@ -1,7 +1,7 @@
 """The JSON schema of what a command prints: `insights`, `summary`, or a view.
 
-For programs that read the output, and for agents: each field with its type, unit
-and meaning.  docs/how-to/agents.md shows how to use them.
+For programs that read the output, and for agents: each field with its type and
+meaning.  docs/how-to/agents.md shows how to use them.
 
   pyio-trace schema insights
   pyio-trace schema summary > summary.schema.json
