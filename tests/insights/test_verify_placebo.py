@@ -61,7 +61,7 @@ def test_remedies_that_change_nothing(kind: str, tmp_path: Path) -> None:
     for _ in range(5):
         # WHEN each is tried THEN it is rejected
         found = measured(Replay(work, work, 2000, 2000), seconds=2, cold=False, own_folder=lambda _: None)
-        assert found.rounds >= ROUNDS and found.operations == 2000
+        assert found.rounds >= ROUNDS and 0 < found.operations <= 2000
         assert not is_gain(found.plain_range, found.remedy_range, found.saved), found
 
 
