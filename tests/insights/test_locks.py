@@ -133,13 +133,13 @@ def refuse(number, error):
     if prctl(38, 1, 0, 0, 0) or prctl(22, 2, ctypes.c_void_p(ctypes.addressof(program))):
         sys.exit(77)
 def work():
-    f = os.open(NAME, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    f = os.open(NAME, os.O_RDWR | os.O_CREAT | os.O_APPEND)
     try:
         LOCK
     except OSError as problem:
         assert problem.errno == 38
         ON_ERROR
-    os.write(f, b"result")
+    USE
 FLOCK = {"x86_64": 73, "aarch64": 32}
 refuse(FLOCK[platform.machine()] if platform.machine() in FLOCK else sys.exit(77), 38)
 wait, go = os.pipe()
@@ -154,8 +154,11 @@ for n in range(2): assert os.wait()[1] == 0
 """
 
 
-def _refused(program: Runner, lock: str, on_error: str = "pass", name: str = '"results.txt"') -> list[Finding]:
-    text = REFUSED.replace("        LOCK\n", f"        {lock}\n").replace("ON_ERROR", on_error).replace("NAME", name)
+def _refused(
+    program: Runner, lock: str, on_error: str = "pass", name: str = '"results.txt"', use: str = 'os.write(f, b"result")'
+) -> list[Finding]:
+    text = REFUSED.replace("        LOCK\n", f"        {lock}\n").replace("    USE\n", f"    {use}\n")
+    text = text.replace("ON_ERROR", on_error).replace("NAME", name)
     outcome = program.traced(text)
     if outcome.status == 77:
         pytest.skip("no filter of system calls here")
@@ -179,10 +182,12 @@ def test_a_refused_lock_that_is_ignored(program: Runner) -> None:
     [
         {"lock": "fcntl.lockf(f, fcntl.LOCK_EX)"},  # is not refused
         {"lock": "fcntl.flock(f, fcntl.LOCK_EX)", "on_error": "os._exit(0)"},
+        {"lock": "os.write(f, b'a'); fcntl.flock(f, fcntl.LOCK_EX)", "on_error": "os._exit(0)"},
         {"lock": "fcntl.flock(f, fcntl.LOCK_EX)", "on_error": "fcntl.lockf(f, fcntl.LOCK_EX)"},
         {"lock": "fcntl.flock(f, fcntl.LOCK_EX)", "name": 'f"results.{os.getpid()}.txt"'},
+        {"lock": "fcntl.flock(f, fcntl.LOCK_SH)", "use": "os.read(f, 10)"},
     ],
-    ids=["granted", "the program ends", "another lock", "a file of each process"],
+    ids=["granted", "the program ends", "used before", "another lock", "a file of each process", "read only"],
 )
 def test_a_lock_that_is_not_missed(program: Runner, how: dict[str, str]) -> None:
     assert none(_refused(program, **how), SLUG)

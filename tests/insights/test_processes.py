@@ -146,6 +146,28 @@ def test_few_interpreters(program: Runner) -> None:
     assert none(findings_of(program.traced(INTERPRETERS.replace("COUNT", "3"))), "many-interpreters")
 
 
+SPAWNED = """
+import multiprocessing
+def work(): pass
+if __name__ == "__main__":
+    context = multiprocessing.get_context("METHOD")
+    for n in range(12):
+        worker = context.Process(target=work)
+        worker.start()
+        worker.join()
+"""
+
+
+def test_a_worker_for_each_item(program: Runner) -> None:
+    # GIVEN workers of multiprocessing, each of which is a new interpreter, or a fork of one
+    finding = only(findings_of(program.traced(SPAWNED.replace("METHOD", "spawn"))), "many-interpreters")
+    assert finding.evidence[0].values["interpreters"] == 12 and [site.line for site in finding.sites] == [8]
+    # THEN the remedy is one for multiprocessing, and it is one
+    assert finding.remedy is not None and "forkserver" in finding.remedy.after
+    served = program.traced(SPAWNED.replace("METHOD", "forkserver"), log="served.pyio")
+    assert none(findings_of(served), "many-interpreters")
+
+
 IMPORTS = """
 import os, sys
 os.mkdir("modules")

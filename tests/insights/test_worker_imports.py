@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pyio_trace.insights import import_use
-from tests.support.findings import evidence_of, findings_of, none, only
+from tests.support.findings import evidence_of, findings_of, none, only, without_times
 from tests.support.programs import Outcome, Runner
 
 pytestmark = pytest.mark.once
@@ -31,13 +31,15 @@ _STARTS = 11
 LOGS = [{}, {"PYIO_TRACE_INCLUDE": "imports"}]
 
 
-def _run(program: Runner, method: str, env: dict[str, str], top: str = "import big", preload: str = "") -> Outcome:
+def _run(
+    program: Runner, method: str, env: dict[str, str], top: str = "import big", preload: str = "", text: str = WORK
+) -> Outcome:
     package = program.folder / "lib" / "big"
     package.mkdir(parents=True, exist_ok=True)
     for n in range(MODULES):
         (package / f"m{n}.py").touch()
     (package / "__init__.py").write_text("".join(f"from . import m{n}\n" for n in range(MODULES)))
-    text = WORK.replace("IMPORT", top).replace("PRELOAD", preload)
+    text = text.replace("IMPORT", top).replace("PRELOAD", preload)
     return program.traced(text, method, env={"PYTHONPATH": str(package.parent), **env})
 
 
@@ -103,4 +105,16 @@ def test_workers_that_import_something_else(program: Runner, env: dict[str, str]
     text = text.replace("IMPORT", "").replace("pass", "import big").replace("PRELOAD", "")
     _run(program, "fork", {})
     outcome = program.traced(text, "spawn", env={"PYTHONPATH": str(program.folder / "lib"), **env}, log="other.pyio")
-    assert none(findings_of(outcome), "worker-reimport")
+    # THEN that is not taken for what the parent had imported, however little is asked for
+    every = without_times({"worker-reimport": {"files": 0, "calls": 0}})
+    assert none(findings_of(outcome, every), "worker-reimport")
+
+
+def test_workers_of_a_server_that_an_earlier_line_started(program: Runner) -> None:
+    # GIVEN two lines that start workers by the same fork server
+    start = "    worker = multiprocessing.Process(target=work, args=(0,)); worker.start(); worker.join()\n"
+    text = WORK.partition("    for again")[0] + start + start
+    outcome = _run(program, "forkserver", LOGS[1], text=text)
+    # THEN the parent of both lines' workers is the program
+    found = [one for one in findings_of(outcome) if one.slug == "worker-reimport"]
+    assert sorted(site.line for one in found for site in one.sites) == [9, 10]

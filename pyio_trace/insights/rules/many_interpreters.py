@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from pyio_trace.insights import sql
 from pyio_trace.insights.finding import Confidence, Evidence, Finding, Query, Remedy
+from pyio_trace.insights.import_use import is_fresh_worker
 from pyio_trace.insights.observed import covered, site_of
 from pyio_trace.insights.rule import Limit, Rule
 from pyio_trace.units import number, seconds
@@ -44,12 +45,7 @@ def find(run: Observed, limits: Mapping[str, float]) -> Iterator[Finding]:
                     {"interpreters": len(started), "start_ns": time},
                 )
             ],
-            remedy=Remedy(
-                "Import the script, and call it; or use a pool.",
-                "for path in paths:\n    subprocess.run([sys.executable, 'convert.py', path])",
-                "from convert import convert\nif __name__ == '__main__':\n    with multiprocessing.Pool() as pool:\n"
-                "        pool.map(convert, paths)",
-            ),
+            remedy=_remedy(all(is_fresh_worker(run.processes[index]) for index in started)),
             sites=[site] if site is not None else [],
             processes=started[:10],
             persistence=None,
@@ -59,6 +55,24 @@ def find(run: Observed, limits: Mapping[str, float]) -> Iterator[Finding]:
                 f"WHERE {sql.condition('site', line)}\n  AND start = 'joined'"
             ),
         )
+
+
+def _remedy(workers: bool) -> Remedy:
+    """workers: multiprocessing started all of them."""
+    if workers:
+        return Remedy(
+            "Keep the workers; and let a fork server start them, which is one interpreter.",
+            "context = multiprocessing.get_context('spawn')\nfor item in items:\n"
+            "    worker = context.Process(target=convert, args=(item,))\n    worker.start()",
+            "context = multiprocessing.get_context('forkserver')\nwith context.Pool() as pool:\n"
+            "    pool.map(convert, items)",
+        )
+    return Remedy(
+        "Import the script, and call it; or use a pool.",
+        "for path in paths:\n    subprocess.run([sys.executable, 'convert.py', path])",
+        "from convert import convert\nif __name__ == '__main__':\n    with multiprocessing.Pool() as pool:\n"
+        "        pool.map(convert, paths)",
+    )
 
 
 RULE = Rule(

@@ -80,7 +80,7 @@ def _not_coherent(run: Observed) -> Iterator[Finding]:
     rows = [row for row in rows if role_of(row["path"]) == "data" and row["process"] is not None]
     moved = run.calls.where(kind=(OpClass.READ, OpClass.WRITE), role=Role.IO, errno=0)
     found: dict[str, set[int]] = {}
-    for path in sorted({row["path"] for row in rows if row["shared"] and row["written"]}):
+    for path in sorted({row["path"] for row in rows}):
         own = [row for row in rows if row["path"] == path]
         writers = {row["process"] for row in own if row["shared"] and row["written"]}
         users = {row["process"] for row in own} | set(moved.where_paths([path]).codes("process"))
