@@ -38,7 +38,9 @@ def _run(
     package.mkdir(parents=True, exist_ok=True)
     for n in range(MODULES):
         (package / f"m{n}.py").touch()
-    (package / "__init__.py").write_text("".join(f"from . import m{n}\n" for n in range(MODULES)))
+    # It takes longest, however busy the machine is.
+    slow = "import time\ntime.sleep(0.2)\n"
+    (package / "__init__.py").write_text(slow + "".join(f"from . import m{n}\n" for n in range(MODULES)))
     text = text.replace("IMPORT", top).replace("PRELOAD", preload)
     return program.traced(text, method, env={"PYTHONPATH": str(package.parent), **env})
 
