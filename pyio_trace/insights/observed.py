@@ -81,7 +81,8 @@ class Observed:
         self.overview: Overview = summary.overview
         self.processes = processes
         self.mounts = mounts or FileSystems()
-        self._counters = counters
+        #: The rows of Log.counters(): operations without rows.
+        self.counters = counters
         self._results = results
 
     def of(self, reducer: Reducer[Any, Result]) -> Result:
@@ -103,7 +104,7 @@ class Observed:
     def import_calls(self) -> Counter[int]:
         """By process (index), how many calls on files imports made, those that were only counted included."""
         found = Counter({group["process"]: group.calls for group in self.imported.by("process")})
-        for row in self._counters:
+        for row in self.counters:
             if row["kind"] == IMPORT and row["process"] is not None:
                 found[row["process"]] += row["calls"] or 0
         return found
