@@ -48,7 +48,7 @@ class Recoverable:
 
     how: in words; of_wall_ns: the wall time of the run; bound: "upper": at most so much; "estimate": the log shows
     that the work is done again, so a remedy saves about this; "measured": a remedy was tried; "none": it is not about
-    time, as the results may be wrong; terms: its parts.
+    time, but about results that may be wrong (critical), or data that may be lost; terms: its parts.
     """
 
     how: str
@@ -183,6 +183,11 @@ class Finding:
     slug: str = ""
     file_systems: list[str] = field(default_factory=list)
     verified: Verified | None = None
+
+    @property
+    def makes_wrong(self) -> bool:
+        """Whether it is not about time, but about results that may be wrong."""
+        return self.recoverable.bound == "none" and self.severity == "critical"
 
     def to_dict(self) -> dict[str, Any]:
         """The finding as dicts, lists, strings and numbers; without verified, if it was not asked for."""

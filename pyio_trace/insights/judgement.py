@@ -112,7 +112,7 @@ def measured(finding: Finding, verified: Verified, most: int | None, limits: Map
 def order(finding: Finding) -> tuple[bool, int, int, str, str]:
     """The key to sort findings by: results that may be wrong, then the most recoverable time."""
     return (
-        finding.recoverable.bound != "none",
+        not finding.makes_wrong,
         -finding.recoverable_ns,
         SEVERITIES.index(finding.severity),
         finding.slug,

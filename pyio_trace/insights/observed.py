@@ -87,7 +87,8 @@ class Observed:
         self.processes = processes
         self.mounts = mounts or FileSystems()
         self.mappings = mappings
-        self._counters = counters
+        #: The rows of Log.counters(): operations without rows.
+        self.counters = counters
         self._machines = dict(machines or {})
         self._results = results
 
@@ -110,7 +111,7 @@ class Observed:
     def import_calls(self) -> Counter[int]:
         """By process (index), how many calls on files imports made, those that were only counted included."""
         found = Counter({group["process"]: group.calls for group in self.imported.by("process")})
-        for row in self._counters:
+        for row in self.counters:
             if row["kind"] == IMPORT and row["process"] is not None:
                 found[row["process"]] += row["calls"] or 0
         return found
@@ -118,7 +119,7 @@ class Observed:
     def socket_calls(self) -> dict[int, int]:
         """By process (index), the counted calls on sockets, if there are more than event loops make for themselves."""
         calls = {kind: Counter[int]() for kind in ("socket", "anon")}
-        for row in self._counters:
+        for row in self.counters:
             if row["kind"] in calls and row["process"] is not None:
                 calls[row["kind"]][row["process"]] += row["calls"] or 0
         loops = calls["anon"]

@@ -64,7 +64,9 @@ def _line(change: Change) -> str:
 def _cost(finding: Finding | None) -> str:
     if finding is None:
         return "-"
-    return "wrong" if finding.recoverable.bound == "none" else seconds(finding.recoverable_ns)
+    if finding.recoverable.bound == "none":
+        return "wrong" if finding.makes_wrong else "risk"
+    return seconds(finding.recoverable_ns)
 
 
 def change_fields(found: Sequence[LogFindings]) -> dict[int, dict[str, Any]]:

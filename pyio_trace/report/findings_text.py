@@ -89,11 +89,11 @@ def _finding(finding: Finding, rank: int, folder: str) -> Iterator[str]:
 
 
 def cost_of(finding: Finding) -> str:
-    """``"up to 1.2 s"``, ``"about 1.2 s"``, ``"no cost"``, ``"wrong results"``."""
+    """``"up to 1.2 s"``, ``"about 1.2 s"``, ``"no cost"``, ``"wrong results"``, ``"data at risk"``."""
     if finding.severity == "ok":
         return "no cost"
     if finding.recoverable.bound == "none":
-        return "wrong results"
+        return "wrong results" if finding.makes_wrong else "data at risk"
     word = {"upper": "up to", "estimate": "about"}.get(finding.recoverable.bound, "measured")
     return f"{word} {seconds(finding.recoverable_ns)}"
 

@@ -177,6 +177,7 @@ def test_markdown() -> None:
 
 def test_text() -> None:
     text = written("text", HOSTILE, OK, WRONG, suppressed=1)
+    assert "data at risk" not in text and "data at risk" in written("text", replace(WRONG, severity="warning"))
     assert "\x1b" not in text and "\r" not in text
     assert "up to 1.50 s of 2 s" in text and "no cost" in text and "wrong results" in text
     assert "1 finding suppressed" in text

@@ -155,3 +155,9 @@ def test_children_that_weaken_findings(argv: list[str], followed: bool, lasted: 
     process = {"argv": argv, "followed": followed, "begin": 100, "end": None if lasted is None else 100 + lasted}
     # THEN it weakens them only if it may have done something that the log has not
     assert judgement._is_missed(process, 1000) == missed
+
+
+def test_what_is_wrong_comes_first_and_what_is_at_risk_last() -> None:
+    wrong = replace(FINDING, recoverable=bound("none"), recoverable_ns=0)
+    at_risk, short = replace(wrong, severity="warning"), replace(FINDING, recoverable_ns=1, severity="info")
+    assert sorted([at_risk, short, FINDING, wrong], key=order) == [wrong, FINDING, short, at_risk]
