@@ -9,8 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from pyio_trace.cli.commands.processes_command import _plain
 from pyio_trace.join.base.records import Completions
 from pyio_trace.join.pack.packer import pack
+from pyio_trace.join.processes.process_table import table_of
 from pyio_trace.join.sources.facade import Log
 from pyio_trace.join.sources.opening import open_log
 from pyio_trace.log import layout
@@ -130,6 +132,31 @@ def test_processor_time_of_spans(writer: LogWriter, tmp_path: Path) -> None:
     # THEN the first has it, and the others are no rows
     for log in _both(writer, tmp_path):
         assert log.operations(["cpu_time"])["cpu_time"].to_pylist() == [77, None, None, None]
+
+
+def test_packages(writer: LogWriter, tmp_path: Path) -> None:
+    # GIVEN a process that has noted packages, one of them twice, and others whose lists are forged
+    own, circle, huge, nothing = (writer.process(100 + n, version="3.11.7") for n in range(4))
+    first = writer.package(own, "numpy", 30)
+    writer.package(own, "numpy", 5, writer.package(own, "torch", 50, first))
+    at = writer.package(circle, "a", 1)
+    writer.put((at << layout.ID_SHIFT) + layout.PACKAGE.fields["previous"][1], np.array(at, "<u4"))  # type: ignore[index]
+    writer.package(huge, "b", MOST, previous=ALL)
+    field = layout.PROCESS_ENTRY.fields["packages"][1]  # type: ignore[index]
+    writer.put((nothing << layout.ID_SHIFT) + field, np.array(writer.string("no package"), "<u4"))
+    # WHEN they are read THEN times are added up, the longest first, and nothing is read twice or without end
+    for log in _both(writer, tmp_path):
+        rows = [(row["import_packages"], row["import_package_times"]) for row in log.processes().to_pylist()]
+        assert rows[:2] == [(["torch", "numpy"], [50, 35]), (["a"], [1])]
+        assert rows[2][0] == ["b"] and rows[2][1][0] > 0 and rows[3] == ([], [])
+
+
+def test_a_table_without_lists() -> None:
+    # GIVEN a process with packages, and one of an earlier log WHEN their lists become texts THEN each is one
+    row = {"argv": ["python", "a b"], "import_packages": ["torch", "numpy"], "import_package_times": [5, 3]}
+    plain = _plain(table_of([row, {"argv": []}])).to_pylist()
+    assert [one["import_packages"] for one in plain] == ["torch numpy", ""]
+    assert [one["import_package_times"] for one in plain] == ["5 3", ""] and plain[0]["argv"] == "python a b"
 
 
 def _account(**fields: int) -> Any:

@@ -220,7 +220,18 @@ class LogWriter:
         """Code that a process has sent to others, as the newest of its list; returns the entry's id."""
         at = self.allocate(16)
         self.put(at, np.array((layout.HEAP_LOADED, 16, previous, code), "<u4"))
-        field = layout.PROCESS_ENTRY.fields["sent"][1]  # type: ignore[index]
+        return self._newest(process, "sent", at)
+
+    def package(self, process: int, name: str, ticks: int, previous: int = 0) -> int:
+        """A package that a process has imported, as the newest of its list; returns the entry's id."""
+        at = self.allocate(layout.PACKAGE.itemsize)
+        head = (layout.HEAP_IMPORT, layout.PACKAGE.itemsize)
+        self.put(at, np.array((head, previous, self.string(name), ticks), layout.PACKAGE))
+        return self._newest(process, "packages", at)
+
+    def _newest(self, process: int, name: str, at: int) -> int:
+        """Makes an object the first one of a process's list; returns its id."""
+        field = layout.PROCESS_ENTRY.fields[name][1]  # type: ignore[index]
         self.put((process << layout.ID_SHIFT) + field, np.array(at >> layout.ID_SHIFT, "<u4"))
         return at >> layout.ID_SHIFT
 

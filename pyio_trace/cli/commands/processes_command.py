@@ -43,7 +43,8 @@ def _plain(table: pa.Table) -> pa.Table:
 
     for at, field in enumerate(table.schema):
         if pa.types.is_list(field.type):
-            texts = pa.array([" ".join(words) for words in table[field.name].to_pylist()], pa.string())
+            lists = table[field.name].to_pylist()
+            texts = pa.array([" ".join(map(str, values or ())) for values in lists], pa.string())
             table = table.set_column(at, field.name, texts)
     return table
 
