@@ -113,7 +113,7 @@ class _SummaryMaker:
     def summary(self) -> figures.Summary:
         sums = self._sums
         files, sites, operations, errors = self._files(), self._sites(), self._operations(), self._errors()
-        wall = int(self._walls[self._chosen].sum())
+        wall, busy = int(self._walls[self._chosen].sum()), int(self._busy.sum())
         counters = self._log.counters()
         unseen = unseen_of(self._log, self._table, sums, self._details.tasks_left_out, self._top)
         cost_of_run = self._cost(counters, wall)
@@ -121,9 +121,7 @@ class _SummaryMaker:
         sums.write_sizes.update(self._details.writes)
         return figures.Summary(
             run=self._run(),
-            time=figures.Time(
-                int(self._busy.sum()), wall, _share(int(self._busy.sum()), wall), lifetimes.sum_is(self._table)
-            ),
+            time=figures.Time(busy, wall, _share(busy, wall), lifetimes.sum_is(self._table)),
             layers=self._layers(),
             bytes=self._bytes(),
             metadata=self._metadata(),
@@ -376,13 +374,9 @@ class _SummaryMaker:
 
     def _cost(self, counters: pa.Table, wall: int) -> figures.Cost:
         counted = sum(row["calls"] or 0 for row in counters.to_pylist() if row["why"] == "counted")
-        time = cost.estimate(
-            self._sums.rows,
-            self._sums.calls - self._sums.rows,
-            counted,
-            self._log.mappings().to_pylist(),
-            self._sums.places.calls_of_libraries(self._log.dictionary("op").to_pylist()),
-        )
+        of_libraries = self._sums.places.calls_of_libraries(self._log.dictionary("op").to_pylist())
+        mappings = self._log.mappings().to_pylist()
+        time = cost.estimate(self._sums.rows, self._sums.calls - self._sums.rows, counted, mappings, of_libraries)
         return figures.Cost(time, _share(time, wall))
 
 
