@@ -42,6 +42,8 @@ _LOADERS = "DataLoader workers"
 _BETWEEN = 8
 #: Calls on sockets for one on an epoll descriptor, at most, of a loop (asyncio, uvloop, trio) that has no connections.
 _OF_LOOPS = 8
+#: Why an operation was left out that may be of any kind.
+_MAY_BE_ANY = ("operation", "small", "paused")
 _NEVER = np.iinfo(np.int64).min
 #: How the names of calls of the module sqlite3 begin.
 _SQLITE = ("sqlite3.", "Connection.", "Cursor.", "Blob.")
@@ -107,6 +109,11 @@ class Observed:
         """The calls on files that imports made and that have rows; of the listing of a folder, not each entry."""
         calls = self.calls.where(imported=True, role=(Role.IO, Role.MAP))
         return calls.rows(~np.isin(calls.columns["op"], [op for op in calls.codes("op") if calls.op(op) == "readdir"]))
+
+    def has_each_row(self) -> bool:
+        """Whether each sync, lock and open of the program has a row."""
+        unseen = any(row["calls"] and (row["why"] == "counted" or row["kind"] in _MAY_BE_ANY) for row in self.counters)
+        return self.summary.run.mode == "trace" and not self.summary.run.selection and not unseen
 
     def import_calls(self) -> Counter[int]:
         """By process (index), how many calls on files imports made, those that were only counted included."""

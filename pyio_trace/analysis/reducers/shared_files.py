@@ -15,7 +15,7 @@ from pyio_trace.analysis.calls.file_names import COLUMNS as NAME_COLUMNS
 from pyio_trace.analysis.calls.file_names import FileNames
 from pyio_trace.analysis.scan.columns import MEANING, Columns
 from pyio_trace.analysis.sums.balance import balance
-from pyio_trace.analysis.sums.grouped_ranges import GroupedRanges, Ints, merged
+from pyio_trace.analysis.sums.grouped_ranges import GroupedRanges, Ints, covered_twice, merged
 from pyio_trace.analysis.sums.grouped_sums import GroupedSums
 from pyio_trace.analysis.view_sums.key_sums import TOP, process_names
 
@@ -163,26 +163,15 @@ def _overlaps(ranges: GroupedRanges) -> tuple[dict[int, int] | None, dict[int, i
     if ranges.given_up > 1:
         return None, None
     (of, _), first, last = merged((file, process), starts, ends)
-    several = _covered_twice(of, first, last)
+    several = covered_twice(of, first, last)
     if ranges.given_up:
         return _lengths(*several), None
     at = np.flatnonzero(write == 1)
     (of,), first, last = merged((file[at],), starts[at], ends[at])
     written = of, first, last
     both = [np.concatenate(pair) for pair in zip(several, written, strict=True)]
-    conflict = _covered_twice(both[0], both[1], both[2])
+    conflict = covered_twice(both[0], both[1], both[2])
     return _lengths(*several), _lengths(*conflict)
-
-
-def _covered_twice(file: Ints, starts: Ints, ends: Ints) -> tuple[Ints, Ints, Ints]:
-    """The stretches of each file that two or more of these ranges cover."""
-    files = np.concatenate([file, file])
-    borders = np.concatenate([starts, ends])
-    step = np.repeat([1, -1], len(file))
-    order = np.lexsort((step, borders, files))  # an end before a begin at the same byte
-    files, borders, depth = files[order], borders[order], np.cumsum(step[order])
-    at = np.flatnonzero(depth[:-1] >= 2) if len(depth) else depth
-    return files[at], borders[at], borders[at + 1]
 
 
 def _lengths(file: Ints, starts: Ints, ends: Ints) -> dict[int, int]:

@@ -49,6 +49,17 @@ def merged(columns: tuple[Ints, ...], starts: Ints, ends: Ints) -> tuple[tuple[I
     return tuple(column[example][of] for column in columns), borders[low % stride], borders[high % stride]
 
 
+def covered_twice(file: Ints, starts: Ints, ends: Ints) -> tuple[Ints, Ints, Ints]:
+    """The stretches of each file that two or more of these ranges cover."""
+    files = np.concatenate([file, file])
+    borders = np.concatenate([starts, ends])
+    step = np.repeat([1, -1], len(file))
+    order = np.lexsort((step, borders, files))  # an end before a begin at the same byte
+    files, borders, depth = files[order], borders[order], np.cumsum(step[order])
+    at = np.flatnonzero(depth[:-1] >= 2) if len(depth) else depth
+    return files[at], borders[at], borders[at + 1]
+
+
 class GroupedRanges:
     """Which bytes were touched, by key columns; memory is that of the merged ranges."""
 

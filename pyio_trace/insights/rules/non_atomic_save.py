@@ -34,8 +34,6 @@ if TYPE_CHECKING:
 _NOTHING_TO_LOSE = (".lock", ".lck", ".pid", "-journal", "-wal", "-shm")
 #: Endings of the names of files that people look at and a program can make again.
 _SHOWN = (".png", ".jpg", ".jpeg", ".svg", ".pdf", ".html", ".log", ".out")
-#: Whether some syncs may have no row: why an operation was left out.
-_MAY_BE_SYNCS = ("operation", "small", "paused")
 _IN_PLACE = "until a file is written again, its path has neither its old content nor its new one"
 _RENAMED = "a rename may be on the device before the data of the renamed file"
 
@@ -55,7 +53,7 @@ _REMEDIES = {
 def find(run: Observed, limits: Mapping[str, float]) -> Iterator[Finding]:
     events = run.of(FILE_EVENTS)
     known = [(False, overwritten(events, run.calls.path))]
-    if _has_all_syncs(run):
+    if run.has_each_row():
         known.append((True, replaced(events, run.calls.path)))
     for by_rename, found in known:
         lines: dict[int, list[Saved]] = defaultdict(list)
@@ -65,12 +63,6 @@ def find(run: Observed, limits: Mapping[str, float]) -> Iterator[Finding]:
         for site, saves in lines.items():
             if is_own(run.calls.site(site) or ""):
                 yield _finding(run, limits, site, saves, by_rename)
-
-
-def _has_all_syncs(run: Observed) -> bool:
-    """Whether each sync of the run has a row."""
-    unseen = any(row["calls"] and (row["why"] == "counted" or row["kind"] in _MAY_BE_SYNCS) for row in run.counters)
-    return run.summary.run.mode == "trace" and not run.summary.run.selection and not unseen
 
 
 def _is_kept(run: Observed, one: Saved, by_rename: bool) -> bool:
