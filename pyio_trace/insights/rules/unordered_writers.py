@@ -206,13 +206,19 @@ def _finding(run: Observed, lines: list[str], found: _Lines) -> Finding:
         files=patterns(paths),
         processes=processes[:MOST_NAMED],
         confidence=_confidence(run, found),
-        severity="critical",
+        severity=_severity(run, found),
         query=sql.rows(
             {"path": paths[:MOST_NAMED], "op_class": "write", "layer": "posix"},
             select="process, site, " + sql.SUMS,
             group="process, site, op",
         ),
     )
+
+
+def _severity(run: Observed, found: _Lines) -> str:
+    """Never critical: what orders the writes may be in memory, as the locks and queues of multiprocessing are."""
+    kinds = {run.processes[process]["process_kind"] or "" for process in found.processes}
+    return "info" if any(kind.startswith("multiprocessing") for kind in kinds) else "warning"
 
 
 def _confidence(run: Observed, found: _Lines) -> Confidence:
