@@ -351,7 +351,8 @@ def test_preloaded_by_dask_worker(tmp_path: Path) -> None:
     told = tmp_path / "scheduler.json"
     with ExitStack() as stack:
         stack.enter_context(running(tmp_path, "scheduler", "--scheduler-file", told, "--port", 0, "--no-dashboard"))
-        wait_until(told.exists, "the scheduler's address")
+        # The file is there before it has its text, which ends with a brace.
+        wait_until(lambda: told.exists() and told.read_text().rstrip().endswith("}"), "the scheduler's address")
         address = json.loads(told.read_text())["address"]  # Dask takes it for an option of the preload's otherwise
         for n in range(2):
             options = ("--no-dashboard", "--nthreads", 1, "--name", f"worker-{n}")
