@@ -62,6 +62,17 @@ def test_time_by_package(program: Runner) -> None:
     assert found["outer"] <= whole - found["inner"] - found["package"]
 
 
+def test_names_that_are_not_ascii(program: Runner) -> None:
+    # GIVEN a module with an umlaut, and a name that no encoding has WHEN they are imported
+    program.write("import time; time.sleep(0.01)", "n\u00e4me.py")
+    text = (
+        "import n\u00e4me\ntry:\n    __import__('\\udc80')\nexcept Exception as error:\n    print(type(error).__name__)"
+    )
+    bare, outcome = program.bare(text), succeeded(program.traced(text))
+    # THEN the first has its time, and the program sees the same error as without us
+    assert _packages(outcome)["n\u00e4me"] >= 10_000_000 and outcome.stdout == bare.stdout != ""
+
+
 def test_a_failed_import_has_its_time(program: Runner) -> None:
     program.write("import time; time.sleep(0.01); import there_is_no_such_module", "broken.py")
     text = "try:\n    import broken\nexcept ModuleNotFoundError as error:\n    print(error.name)"

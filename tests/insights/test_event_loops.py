@@ -254,7 +254,7 @@ else:
 def test_a_server(program: Runner, loop: str) -> None:
     # GIVEN a server of which only one coroutine calls on files, and twenty connections
     found = of_rule(program.traced(SERVER.replace("LOOP", repr(loop))))
-    # THEN others may wait, with less confidence than where their calls are in the log
+    # THEN the sockets suggest that others wait, with less confidence than calls of other coroutines would give
     assert {one.sites[0].line for one in found} == {5, 6}
     assert all(one.confidence.value <= 0.6 and "of sockets were counted" in one.evidence[0].text for one in found)
     if loop == "asyncio":  # uvloop uses io_uring, which weakens all findings of a log

@@ -152,7 +152,7 @@ def test_no_rename_is_found_that_a_plain_loop_does_not_find() -> None:
         true = renames(rows)
         assert all(one.times <= true.get(int(one.path), 0) for one in saves), seed
         found, expected = found + sum(one.times for one in saves), expected + sum(true.values())
-    # AND most of them: only where a name has several users, content may not be known
+    # AND it finds most of them: it may only miss files whose name was used for several files
     assert expected > 100 and found > 0.7 * expected
 
 

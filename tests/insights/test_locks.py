@@ -194,7 +194,7 @@ def test_a_lock_that_is_not_missed(program: Runner, how: dict[str, str]) -> None
 
 
 def test_a_packed_log_keeps_the_options(program: Runner) -> None:
-    # GIVEN a log that was packed where it was written WHEN it is read THEN its options are those of the live log
+    # GIVEN a log packed on the machine that wrote it THEN it has the mount options of the live log
     outcome = succeeded(program.traced("open('x', 'w').close()"))
     pack(outcome.path, program.folder / "packed.parquet")
     packed = pyio_trace.open(program.folder / "packed.parquet").info()

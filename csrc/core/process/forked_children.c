@@ -42,7 +42,7 @@ struct pt_process *pt_enter_lost_child(uint32_t pid)
     return NULL;
 }
 
-/* Enters the end of a child that has not been waited for.  WNOWAIT leaves it to the program. */
+/* Records the end of a child that nobody has waited for.  WNOWAIT leaves the child for the program to reap. */
 static void enter_end(uint32_t pid)
 {
     struct pt_process *p = pt_process_find(pid);

@@ -5,7 +5,7 @@
  *
  * The time of a package, the first part of a module's name, is that of its modules without the other packages that they
  * import, so that the times of packages add up.  What takes about a millisecond or more at once is noted in the log.  The
- * packages being imported on a thread are known by number of nesting, not by pointers to frames: greenlets move those.
+ * imports under way on a thread stand in a table by depth. Pointers to their stack frames would not do: greenlets move stacks.
  *
  * No function of Python is called just before the script's own code.  The first sign of it is the loader that Python
  * makes for a script's file; for `-c` and `-m` there is none, and the first import by the code of __main__ counts. */
@@ -16,9 +16,9 @@
 #include "log/chunks.h"
 #include "log/intern.h"
 
-/* Imports in more than so many others belong to the innermost of these. */
+/* The time of imports nested deeper than this counts for the deepest one within the limit. */
 #define DEEPEST 32
-/* Packages that a process notes, and the least time of one, us. */
+/* At most so many packages are noted for a process, each of which took at least so long (us). */
 #define MOST_NOTED 256u
 #define LEAST_US 1000u
 
@@ -28,7 +28,7 @@ static __thread struct nested {
     uint64_t own;     /* ticks in the package so far */
 } nested[DEEPEST];
 static __thread unsigned depth;
-static __thread uint64_t counted_until; /* ticks: what came before is in some own time */
+static __thread uint64_t counted_until; /* ticks: all earlier time has been added to some import's `own` */
 static bool script_seen;                /* also in a forked child: its parent's script goes on */
 
 void pt_script_begins(void)
@@ -54,12 +54,12 @@ static bool is_by_script(void)
     return script && PyModule_Check(script) && PyModule_GetDict(script) == globals;
 }
 
-/* Returns the length of the package's part of a module's name, 0 if there is none; sets *text. */
+/* Returns the length of the package's part of a module's name, 0 if there is none; sets *text.  The first call for a
+ * name may set an exception (a lone surrogate); later ones find the text in the string. */
 static size_t package_of(PyObject *name, const char **text)
 {
     Py_ssize_t size = 0;
-    *text =
-        name && PyUnicode_Check(name) && PyUnicode_IS_COMPACT_ASCII(name) ? PyUnicode_AsUTF8AndSize(name, &size) : NULL;
+    *text = name && PyUnicode_Check(name) ? PyUnicode_AsUTF8AndSize(name, &size) : NULL;
     const char *dot = *text ? memchr(*text, '.', (size_t)size) : NULL;
     return *text ? (dot ? (size_t)(dot - *text) : (size_t)size) : 0;
 }
@@ -112,6 +112,8 @@ void pt_import_begins(struct pt_import *import, PyObject *name)
     if (depth <= DEEPEST) {
         const char *text;
         size_t size = package_of(name, &text);
+        if (!size)
+            PyErr_Clear();
         *innermost() = (struct nested){.package = size ? pt_hash_bytes(text, size, 0) : 0};
     }
 }
@@ -128,7 +130,7 @@ void pt_import_ends(const struct pt_import *import, PyObject *name)
             ; /* its time is in the innermost import that has a place */
         else if (depth && innermost()->package == ended.package)
             innermost()->own += ended.own;
-        else if (records)
+        else if (records && ended.package)
             note_package(name, ended.own);
     }
     if (!import->outermost || !records)
