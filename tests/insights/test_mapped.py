@@ -7,6 +7,7 @@ import pytest
 import pyio_trace
 from pyio_trace.insights import insights, registry
 from pyio_trace.insights.finding import Finding
+from tests.insights.test_accesses import MAPPED
 from tests.support.findings import check, evidence_of, none, only, without_times
 from tests.support.machines import IN_OTHER_LOG, mounted, moved_elsewhere
 from tests.support.programs import Outcome, Runner, succeeded
@@ -14,20 +15,7 @@ from tests.support.programs import Outcome, Runner, succeeded
 pytestmark = pytest.mark.once
 
 SLUG = "mapped-on-network-fs"
-PAGES = 1536
-#: Touches each page of a mapped file; EVICT: takes it out of memory first.
-MAPPED = f"""
-import mmap, os
-with open("x.bin", "wb") as f:
-    f.write(bytes({PAGES} << 12))
-    f.flush()
-    os.fsync(f.fileno())
-    EVICT
-with open("x.bin", "rb") as f:
-    m = mmap.mmap(f.fileno(), 0, prot=mmap.PROT_READ)
-m.madvise(mmap.MADV_RANDOM)
-sum(m[n * 4096] for n in range({PAGES}))
-"""
+PAGES = 1536  #: of the file that MAPPED touches
 _DONTNEED = "os.posix_fadvise(f.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)"
 
 
