@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 import numpy as np
 
@@ -13,6 +14,10 @@ from pyio_trace.analysis.view_sums.loader_calls import FETCH, START, WAIT
 from pyio_trace.insights.finding import Site
 from pyio_trace.insights.library_use import Group, calls_of
 from pyio_trace.insights.observed import Observed, site_of
+
+Key = TypeVar("Key")
+#: (host, name) of a loader.  Its name begins with the number of its process, which another host can have as well.
+_Key = tuple[str, str]
 
 
 @dataclass(frozen=True)
@@ -76,33 +81,35 @@ class Loader:
 
 def loaders(observed: Observed) -> list[Loader]:
     """All loaders whose epochs are in the log, in the order of their first epochs."""
-    epochs: dict[str, list[LoaderEpoch]] = defaultdict(list)
+    of_process = [str(process["host"]) for process in observed.processes]
+    epochs: dict[_Key, list[LoaderEpoch]] = defaultdict(list)
     for epoch in observed.overview.loaders:
-        if epoch.batches:
-            epochs[epoch.loader].append(epoch)
+        if epoch.batches and epoch.process is not None:
+            epochs[of_process[epoch.process], epoch.loader].append(epoch)
     if not epochs:
         return []
-    waits, fetches, starts = (_by_loader(calls_of(observed, op)) for op in (WAIT, FETCH, START))
-    trainers = {name: next(iter(group.processes()), -1) for name, group in waits.items() if name in fetches}
+    waits, fetches, starts = (_by_loader(calls_of(observed, op), of_process) for op in (WAIT, FETCH, START))
+    trainers = {key: next(iter(group.processes()), -1) for key, group in waits.items() if key in fetches}
     starts = {**waits, **starts}  # of a loader whose beginning was not seen
     found = []
-    for names in _made_again({name: own for name, own in epochs.items() if name in trainers}, trainers):
-        every = [_joined([waits[name], starts[name]]) for name in names]
+    for keys in _made_again({key: own for key, own in epochs.items() if key in trainers}, trainers):
+        every = [_joined([waits[key], starts[key]]) for key in keys]
         whole = sum(part.last - part.first for one in every for part in _by_epoch(one))
-        waited, fetched, begun = (_joined([calls[name] for name in names]) for calls in (waits, fetches, starts))
-        own = [epoch for name in names for epoch in epochs[name]]
+        waited, fetched, begun = (_joined([calls[key] for key in keys]) for calls in (waits, fetches, starts))
+        own = [epoch for key in keys for epoch in epochs[key]]
+        names = [name for _, name in keys]
         found.append(Loader(names, own, waited, fetched, begun, whole, _work(fetched)))
     return found
 
 
-def _made_again(epochs: Mapping[str, list[LoaderEpoch]], trainers: Mapping[str, int]) -> list[list[str]]:
-    """The names of loaders, in groups: programs that make a loader for every epoch use each once, at the same line, for
-    the same number of batches."""
-    found: dict[object, list[str]] = defaultdict(list)
-    for name, own in epochs.items():
+def _made_again(epochs: Mapping[_Key, list[LoaderEpoch]], trainers: Mapping[_Key, int]) -> list[list[_Key]]:
+    """The loaders in groups: programs that make a loader for every epoch use each once, at the same line, for the same
+    number of batches."""
+    found: dict[object, list[_Key]] = defaultdict(list)
+    for key, own in epochs.items():
         first = own[0]
-        alike = trainers[name], first.line, first.workers, first.batches
-        found[alike if len(own) == 1 and first.line else name].append(name)
+        alike = trainers[key], first.line, first.workers, first.batches
+        found[alike if len(own) == 1 and first.line else key].append(key)
     return list(found.values())
 
 
@@ -111,19 +118,22 @@ def _joined(groups: Sequence[Group]) -> Group:
     return Group(groups[0].calls, np.unique(np.concatenate([group.at for group in groups])))
 
 
-def _by_loader(group: Group) -> dict[str, Group]:
-    return _parts(group, [str(detail.get("loader")) for detail in group.details])
+def _by_loader(group: Group, hosts: Sequence[str]) -> dict[_Key, Group]:
+    """hosts: by process."""
+    names = (str(detail.get("loader")) for detail in group.details)
+    of_call = (hosts[process] if 0 <= process < len(hosts) else "" for process in group.column("process").tolist())
+    return _parts(group, list(zip(of_call, names, strict=True)))
 
 
 def _by_epoch(group: Group) -> Sequence[Group]:
     return list(_parts(group, [str(detail.get("epoch")) for detail in group.details]).values())
 
 
-def _parts(group: Group, names: Sequence[str]) -> dict[str, Group]:
-    at: dict[str, list[int]] = defaultdict(list)
-    for number, name in enumerate(names):
-        at[name].append(number)
-    return {name: Group(group.calls, group.at[numbers]) for name, numbers in at.items()}
+def _parts(group: Group, keys: Sequence[Key]) -> dict[Key, Group]:
+    at: dict[Key, list[int]] = defaultdict(list)
+    for number, key in enumerate(keys):
+        at[key].append(number)
+    return {key: Group(group.calls, group.at[numbers]) for key, numbers in at.items()}
 
 
 def _work(fetches: Group) -> list[Work]:

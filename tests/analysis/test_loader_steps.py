@@ -101,7 +101,7 @@ def test_a_worker_that_met_the_end_of_its_data() -> None:
 def test_loaders_of_the_same_name_on_two_hosts() -> None:
     # GIVEN two ranks whose process ids are equal, on different hosts THEN each has its own epoch
     other = [replace(one, process=1, time=one.time + 5) for one in FOUR]
-    found, _ = epochs(FOUR + other, ["node1", "node2"])
+    found, _ = epochs(FOUR + other, ["node1", "node2"].__getitem__)
     assert [(one.process, one.steps) for one in found] == [(0, Steps(2, 160, 40, 80.0)), (1, Steps(2, 160, 40, 80.0))]
     # AND without hosts they are taken for one, which has no figures
     (mixed,), _ = epochs(FOUR + other)

@@ -17,7 +17,7 @@ from pyio_trace.analysis.calls.details import number, parsed, text
 from pyio_trace.analysis.scan.columns import MEANING, Columns
 from pyio_trace.analysis.sums.grouped_sums import GroupedSums
 from pyio_trace.analysis.view_sums.key_sums import TOP, process_names
-from pyio_trace.analysis.view_sums.loader_calls import FETCH, WAIT, Call
+from pyio_trace.analysis.view_sums.loader_calls import FETCH, WAIT, Call, hosts
 from pyio_trace.analysis.view_sums.loader_epochs import Fetching
 
 if TYPE_CHECKING:
@@ -42,12 +42,14 @@ class Batch:
     later one; hand_over_ns: the rest.  ready_ns: how long before the trainer asked
     the fetch had ended; negative: it ended after that.  These three are None where
     the wait or the fetch is not in the log.  begin_ns: of the wait, or else of the
-    fetch, since the start of the run.  worker: process that fetched.
+    fetch, since the start of the run.  worker: process that fetched; host: the
+    loader's, as loaders are called after the numbers of processes.
     """
 
     SHOWN: ClassVar[tuple[str, ...]] = ("epoch", "batch", "wait_ns", "not_ready_ns", "hand_over_ns", "fetch_ns")
 
     worker: str
+    host: str
     loader: str
     epoch: int
     batch: int
@@ -62,8 +64,8 @@ class Batch:
 
 @dataclass(frozen=True)
 class Batches:
-    """rows: by loader, epoch and batch.  wait_ns, not_ready_ns, hand_over_ns, fetch_ns: of all.  more: further batches;
-    dropped: waits and fetches that did not fit into memory (0: all are there)."""
+    """rows: by loader, host, epoch and batch.  wait_ns, not_ready_ns, hand_over_ns, fetch_ns: of all.  more: further
+    batches; dropped: waits and fetches that did not fit into memory (0: all are there)."""
 
     count: int
     wait_ns: int
@@ -105,15 +107,15 @@ class BatchesOfLoaders:
         if part is None:
             return Batches(0, 0, 0, 0, 0, [], 0, 0)
         calls, cpu_times = _calls(part.columns(), log)
-        fetches: dict[tuple[str, int], list[Call]] = {place[:2]: [] for place in calls}
+        fetches: dict[tuple[str, str, int], list[Call]] = {place[:3]: [] for place in calls}
         for place, one in calls.items():
             if FETCH in one:
-                fetches[place[:2]].append(one[FETCH])
+                fetches[place[:3]].append(one[FETCH])
         fetching = {epoch: Fetching(own) for epoch, own in fetches.items()}
         start = int(log.info()["start"])
         called = process_names(log)
         rows = [
-            _batch(place, calls[place], fetching[place[:2]], cpu_times.get(place), called, start)
+            _batch(place, calls[place], fetching[place[:3]], cpu_times.get(place), called, start)
             for place in sorted(calls)
         ]
         totals = {name: sum(getattr(row, name) or 0 for row in rows) for name in _TOTALS}
@@ -121,13 +123,14 @@ class BatchesOfLoaders:
         return Batches(len(rows), rows=shown, more=len(rows) - len(shown), dropped=part.dropped, **totals)
 
 
-_Place = tuple[str, int, int]  # loader, epoch, batch
+_Place = tuple[str, str, int, int]  # loader, host, epoch, batch
 
 
 def _calls(found: dict[str, Ints], log: Log) -> tuple[dict[_Place, dict[str, Call]], dict[_Place, int]]:
     """(place -> operation -> the wait or the fetch of this batch, place -> processor time of the fetch)."""
     details = parsed(log, found["detail"])
     ops = texts(log, "op", found["op"])
+    host_of = hosts(log)
     calls: dict[_Place, dict[str, Call]] = defaultdict(dict)
     cpu_times: dict[_Place, int] = {}
     columns = (found[name].tolist() for name in ("process", "time", "duration", "detail", "cpu"))
@@ -136,9 +139,10 @@ def _calls(found: dict[str, Ints], log: Log) -> tuple[dict[_Place, dict[str, Cal
         loader, epoch, batch = text(about, "loader"), number(about, "epoch"), number(about, "batch")
         if op is None or loader is None or epoch is None or batch is None or "raised" in about:
             continue
-        calls[loader, epoch, batch][op] = Call(op, process, time, duration, about)
+        place = loader, host_of(process), epoch, batch
+        calls[place][op] = Call(op, process, time, duration, about)
         if op == FETCH and cpu >= 0:
-            cpu_times[loader, epoch, batch] = cpu
+            cpu_times[place] = cpu
     return calls, cpu_times
 
 
@@ -156,8 +160,8 @@ def _batch(
     first = wait or fetch
     assert first is not None
     return Batch(
-        worker=(called(fetch.process) if fetch else None) or "", loader=place[0], epoch=place[1], batch=place[2],
-        begin_ns=first.time - start, wait_ns=wait.duration if wait else None,
+        worker=(called(fetch.process) if fetch else None) or "", host=place[1], loader=place[0], epoch=place[2],
+        batch=place[3], begin_ns=first.time - start, wait_ns=wait.duration if wait else None,
         fetch_ns=fetch.duration if fetch else None, fetch_cpu_ns=cpu_ns, not_ready_ns=not_ready,
         hand_over_ns=hand_over, ready_ns=ready,
     )  # fmt: skip

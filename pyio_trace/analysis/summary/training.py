@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from pyio_trace.analysis.reducer import scan
 from pyio_trace.analysis.scan.filters import lacks_calls
 from pyio_trace.analysis.summary.detail_rows import DetailRows
-from pyio_trace.analysis.view_sums.loader_calls import OPS, WAIT
+from pyio_trace.analysis.view_sums.loader_calls import OPS, WAIT, hosts
 from pyio_trace.analysis.view_sums.loader_epochs import epochs
 from pyio_trace.analysis.view_sums.loader_steps import Training, loops_of, measured_loops, training_of
 
@@ -24,7 +24,7 @@ def training(log: Log) -> Training | None:
         return None
     table = log.processes().to_pylist()
     calls = scan(log, [DetailRows(frozenset(OPS), sums=False)])[0].loader_calls
-    found, _ = epochs(calls, [str(process["host"]) for process in table])
+    found, _ = epochs(calls, hosts(log))
     ranks = {process["index"] for process in table if process["global_rank"] is not None}
     loops = measured_loops(loops_of(found), ranks)
     return training_of(loops[0]) if loops else None

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 from pyio_trace.light_dataclass import dataclass
+
+if TYPE_CHECKING:
+    from pyio_trace.join.sources.facade import Log
 
 START, WAIT, FETCH = "DataLoader.__iter__", "DataLoader.__next__", "DataLoader.fetch"
 OPS = (START, WAIT, FETCH)
@@ -20,3 +24,12 @@ class Call:
     duration: int
     detail: dict[str, Any]
     line: str | None = None
+
+
+def hosts(log: Log) -> Callable[[int], str]:
+    """Index of a process in the table -> its host; "" for no process.
+
+    A loader's name begins with the number of its process, which another host can have as well.
+    """
+    of = [str(process["host"]) for process in log.processes().to_pylist()]
+    return lambda process: of[process] if 0 <= process < len(of) else ""

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import bisect
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import field
 from typing import Any
 
@@ -31,17 +31,19 @@ class _Epoch:
     workers: int = 0
 
 
-def epochs(calls: Iterable[Call], hosts: Sequence[str] = ()) -> tuple[list[LoaderEpoch], dict[int, int]]:
+def epochs(
+    calls: Iterable[Call], host_of: Callable[[int], str] = lambda _: ""
+) -> tuple[list[LoaderEpoch], dict[int, int]]:
     """(the epochs, in the order of their calls; process -> ns that it waited for batches that were ready).
 
-    hosts: of each process, as two hosts may name a loader alike.
+    host_of: see loader_calls.hosts().
     """
     found: dict[tuple[str, str, int], _Epoch] = defaultdict(_Epoch)
     for call in calls:
         loader, epoch = call.detail.get("loader"), call.detail.get("epoch")
         if not isinstance(loader, str) or not isinstance(epoch, int):
             continue
-        one = found[hosts[call.process] if 0 <= call.process < len(hosts) else "", loader, epoch]
+        one = found[host_of(call.process), loader, epoch]
         if call.op == START:
             one.start_ns += call.duration
             workers = call.detail.get("num_workers")

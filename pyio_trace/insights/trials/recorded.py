@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pyio_trace.analysis.calls.details import parse
-from pyio_trace.analysis.view_sums.loader_calls import OPS
+from pyio_trace.analysis.view_sums.loader_calls import OPS, hosts
 from pyio_trace.globs import stars_only
 from pyio_trace.insights.finding import Finding
 from pyio_trace.join.base.arrow_arrays import codes, numbers
@@ -134,6 +134,12 @@ class _Wanted:
             self._column = "op"
             texts: Sequence[str | None] = log.dictionary("op").to_pylist()
             chosen = [text in OPS for text in texts]
+            host_of = hosts(log)
+            own = {host_of(process) for process in finding.processes}
+            near = [host_of(index) in own for index in range(log.processes().num_rows)]
+            #: By process, whether it is on a host of the finding: others may name their loaders alike.  The last is
+            #: for those that are not known.
+            self._near = np.array([*near, True], np.bool_)
         elif rows == "line":
             self._column = "site"
             wanted: Collection[str] = {f"{one.file}:{one.line}:{one.function}" for one in finding.sites}
@@ -151,7 +157,9 @@ class _Wanted:
     def add(self, batch: pa.RecordBatch) -> None:
         mask = self._chosen[codes(batch.column(self._column))]
         if self._in_tasks:
-            mask = mask | (numbers(batch.column("task_id"), -1) >= 0)
+            process, unknown = numbers(batch.column("process"), -1), len(self._near) - 1
+            near = self._near[np.where((process >= 0) & (process < unknown), process, unknown)]
+            mask = (mask | (numbers(batch.column("task_id"), -1) >= 0)) & near
         found = np.flatnonzero(mask)
         if not len(found):
             return
