@@ -96,6 +96,13 @@ def test_a_general_rule_gives_way() -> None:
         assert insights._specific([general, specific], rules) == [general, specific]
 
 
+def test_a_straggler_is_named_beside_what_else_its_line_does() -> None:
+    # GIVEN a process with most of the bytes, whose line has slow first writes by chance THEN both are findings
+    line = [Site("/a.py", 1)]
+    found = [replace(FINDING, slug=slug, sites=line) for slug in ("stragglers", "slow-first-operations")]
+    assert insights._specific(found, registry.found()) == found
+
+
 def test_a_run_without_lines_says_so(program: Runner) -> None:
     # GIVEN a log without stacks WHEN findings are made THEN those that do not need a line say what is missing
     with_lines = program.traced(PROGRAM)

@@ -80,11 +80,11 @@ def _phase(run: Observed, calls: CallTable) -> str:
 RULE = Rule(
     "balance",
     find,
-    general=True,
-    limits={
+    {
         "processes": Limit(3, "of one kind, at least"),
         "ratio": Limit(2, "times the mean, at least, in bytes or in time"),
         "bytes": Limit(1 << 24, "moved by it, at least, for bytes to count"),
         "ms": Limit(100, "of I/O beyond the mean, at least, for time to count"),
     },
+    yields_to=("one-does-all",),
 )
