@@ -100,7 +100,11 @@ def _work(overview: Overview, wall: int) -> list[tuple[int, str]]:
     slow = overview.storage.slow
     if slow.time_ns:
         found.append((slow.time_ns, f"{counted(slow.calls, 'read')} went to storage: {seconds(slow.time_ns)}."))
-    if sync:
+    others = sum(one.beside_sync_ns for one in splits)
+    if others > sync:
+        main = f", {seconds(sync)} in the main one" if sync else ""
+        found.append((others, f"Syncs and locks took {seconds(others)} in other threads{main}."))
+    elif sync:
         found.append((sync, f"Waiting for storage (fsync) and for locks took {seconds(sync)}."))
     return found
 

@@ -138,8 +138,9 @@ def _states(kind: KindTime) -> str:
     if split.io_ns and "io" not in (state for _, state in shown):
         shown = [*shown[: _STATES - 1], (split.io_ns, "io")]
     texts = [f"{LOOKS[state][0]} {seconds(time)}" for time, state in shown]
-    if split.beside_ns >= _LEAST_STATE * split.wall_ns and split.beside_ns:
-        texts.insert(0, f"I/O in other threads {seconds(split.beside_ns)}")
+    for time, name in sorted([(split.beside_sync_ns, "sync"), (split.beside_ns, "I/O")]):
+        if time >= _LEAST_STATE * split.wall_ns and time:
+            texts.insert(0, f"{name} in other threads {seconds(time)}")
     if split.cpu_ns is not None:
         texts.append(f"CPU {seconds(split.cpu_ns)}")
     while len(text := ", ".join(texts)) > WIDTH - 4:

@@ -89,6 +89,17 @@ def test_io_of_other_threads_is_beside(tmp_path: Path) -> None:
     assert (split.io_ns, split.beside_ns, split.other_ns) == (100_000, 200_000, 800_000)
 
 
+def test_syncs_of_other_threads_are_beside(tmp_path: Path) -> None:
+    # GIVEN the main thread in a sync from 100,000 to 200,000, another in one from 150,000 to 400,000, then in a read
+    run = Run()
+    run.call("FSYNC", 100_000, 200_000)
+    run.call("FSYNC", 150_000, 400_000, tid=101)
+    run.call("PREAD", 400_000, 450_000, tid=101, result=10, offset=0)
+    split = run.split(tmp_path / "run.pyio")
+    # THEN what the other thread adds is beside, each apart
+    assert (split.sync_ns, split.beside_sync_ns, split.beside_ns) == (100_000, 200_000, 50_000)
+
+
 def test_rows_of_many_calls_have_an_amount(tmp_path: Path) -> None:
     # GIVEN 1,000 lines read in 40,000 ns, spread over 300,000, with a read of 10,000 among them
     run = Run()

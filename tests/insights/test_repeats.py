@@ -54,6 +54,24 @@ def test_a_file_read_again(program: Runner) -> None:
     assert "keep" in finding.remedy.text
 
 
+def test_a_table_read_again(program: Runner) -> None:
+    # GIVEN a table that is read and decoded ten times WHEN each byte is read again THEN so are the calls made again
+    pytest.importorskip("pyarrow", reason="its tables are what is read")
+    outcome = program.traced("""
+        import pyarrow as pa, pyarrow.parquet as pq
+        words = [f"word {n % 999}" for n in range(300_000)]
+        pq.write_table(pa.table({"word": words, "n": range(300_000)}), "t.parquet")
+        for n in range(10): pq.read_table("t.parquet")
+    """)
+    finding = only(findings_of(outcome), "read-again")
+    calls = outcome.select(op="pyarrow.parquet.read_table", layer="app")
+    whole = sum(row["duration"] for row in calls)
+    assert finding.evidence[1].values == {"calls": 10, "time_ns": whole}
+    # THEN the nine calls that need not be made are what it costs, and not their reads alone
+    assert 0.85 * whole < finding.recoverable_ns < 0.95 * whole
+    assert len(evidence_of(finding, outcome.log)) and "once" in finding.remedy.after
+
+
 def test_a_file_read_by_each_process(program: Runner) -> None:
     forks = "for n in range(4):\n    if not os.fork(): read(); os._exit(0)\nfor n in range(4): os.wait()"
     outcome = program.traced(AGAIN.replace("READ", forks))

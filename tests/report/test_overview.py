@@ -159,7 +159,8 @@ def test_any_figures_fit_the_screen(seed: int) -> None:
 
     def split() -> Split:
         parts = {name: number() for name in ("io_ns", "sync_ns", "task_ns", "other_ns", "idle_ns")}
-        return Split(**parts, wall_ns=sum(parts.values()), beside_ns=number(), cpu_ns=number())
+        beside = {"beside_ns": number(), "beside_sync_ns": number()}
+        return Split(**parts, **beside, wall_ns=sum(parts.values()), cpu_ns=number())
 
     given = Overview(
         dice.choice((None, 64)),
@@ -261,6 +262,17 @@ def test_io_of_threads_is_in_the_sentence() -> None:
     split = Split(io_ns=2 * MS, other_ns=4178 * MS, wall_ns=4180 * MS, beside_ns=109 * MS)
     lines = screen(given=overview(kinds=[KindTime("train.py", 1, split)], loaders=[], lines=[]))
     assert "Reading and writing took 109 ms in other threads, 2 ms in the main one." in lines
+
+
+@pytest.mark.parametrize(("main", "text"), [(0, "."), (3, ", 3 ms in the main one.")])
+def test_syncs_of_threads_come_first(main: int, text: str) -> None:
+    # GIVEN a server whose threads commit to a database while the main one waits for them THEN the first line says so
+    split = Split(
+        sync_ns=main * MS, other_ns=3200 * MS, wall_ns=3200 * MS, beside_ns=600 * MS, beside_sync_ns=2480 * MS
+    )
+    lines = screen(given=overview(kinds=[KindTime("serve.py", 1, split)], loaders=[], lines=[]))
+    assert lines[1] == f"Syncs and locks took 2.48 s in other threads{text}"
+    assert any("sync in other threads 2.48 s, I/O in other threads 600 ms" in line for line in lines)
 
 
 def test_temporary_files_are_apart() -> None:

@@ -26,8 +26,8 @@ class Split:
     taking over batches that were ready; waiting_ns: for other threads and processes; starting_ns: until the first own
     call, and starting workers; task_ns: own code in tasks and fetches; idle_ns: a worker outside any task, None for
     programs of their own; other_ns: the rest, computing as a rule; beside_ns: I/O of further threads while the main
-    thread was in none: part of the states above, as the wall time is the same; cpu_ns: user and system time, by the
-    kernel's account.
+    thread was in none, and beside_sync_ns: the same for what sync_ns has: part of the states above, as the wall time is
+    the same; cpu_ns: user and system time, by the kernel's account.
     """
 
     io_ns: int = 0
@@ -42,6 +42,7 @@ class Split:
     wall_ns: int = 0
     beside_ns: int = 0
     cpu_ns: int | None = None
+    beside_sync_ns: int = 0
 
     def state(self, name: str) -> int:
         """ns in one of STATES; 0 where it does not apply."""

@@ -5,8 +5,8 @@ states hold at once (a system call inside a request, two threads), the first of
 STACK counts.  So a state's time is what its intervals add to the union of all
 states before it, and the sum can never exceed the wall time.
 
-The main thread decides, and threads that run tasks; I/O of further threads is
-summed separately, since the program may compute meanwhile.  Rows that stand for
+The main thread decides, and threads that run tasks; I/O and syncs of further
+threads are summed separately, since the program may compute meanwhile.  Rows that stand for
 several calls have an amount of time and no interval: it is taken out of what is
 left over.
 """
@@ -126,7 +126,8 @@ class ProcessStates:
         self._first_task = np.full(size, _NEVER, np.int64)
         self._own_in_imports = np.zeros(size, np.int64)  # ns of calls in the bodies of own modules
         self._time = StackedTime(len(STACK), size, wall)
-        self._threads = StackedTime(2, size, wall)  # I/O of processes with further threads: main ones, the others
+        #: State -> its time in processes with further threads: main ones, the others.
+        self._threads = {state: StackedTime(2, size, wall) for state in ("io", "sync")}
         self._amounts = np.zeros((2, len(STACK), size), np.int64)  # within requests, and outside
         self._summed = np.zeros(0, np.int64)  # ids of rows that stand for several calls
         self._task_threads = np.zeros(0, np.int64)  # process << 32 | thread
@@ -159,7 +160,8 @@ class ProcessStates:
             at = np.flatnonzero(counted == channel)
             self._time.add((channel,), starts.take(at), ends.take(at))
         self._time.add_up_before(horizon)
-        self._add_threads(rows, chosen & (state == STACK.index("io")), main, horizon)
+        for name, times in self._threads.items():
+            self._add_threads(times, rows, chosen & (state == STACK.index(name)), main, horizon)
 
     def update(self, other: ProcessStates) -> None:
         """Adds the states of a log with other processes."""
@@ -167,7 +169,8 @@ class ProcessStates:
         self._first_task = np.minimum(self._first_task, other._first_task)
         self._own_in_imports += other._own_in_imports
         self._time.update(other._time)
-        self._threads.update(other._threads)
+        for name, times in self._threads.items():
+            times.update(other._threads[name])
         self._amounts += other._amounts
         self._summed = distinct(np.append(self._summed, other._summed))
         self._task_threads = distinct(np.append(self._task_threads, other._task_threads))
@@ -177,7 +180,8 @@ class ProcessStates:
     def compact(self, horizon: int) -> None:
         """Adds up the intervals that end before `horizon`."""
         self._time.compact(horizon)
-        self._threads.compact(horizon)
+        for times in self._threads.values():
+            times.compact(horizon)
 
     def _add_amounts(self, rows: Rows, state: Ints, chosen: Mask) -> None:
         """Adds the rows that stand for several calls.  The calls within them have rows of their own: their time is
@@ -208,21 +212,21 @@ class ProcessStates:
         self._threaded[rows.process.take(np.flatnonzero(~main))] = True
         return main
 
-    def _add_threads(self, rows: Rows, inputs: Mask, main: Mask, horizon: int) -> None:
-        at = np.flatnonzero(inputs & self._threaded.take(rows.process))
+    def _add_threads(self, times: StackedTime, rows: Rows, calls: Mask, main: Mask, horizon: int) -> None:
+        at = np.flatnonzero(calls & self._threaded.take(rows.process))
         if len(at):
             process, time = rows.process.take(at), rows.time.take(at)
-            starts, ends = self._threads.on_axis(process, time, time + rows.duration.take(at))
+            starts, ends = times.on_axis(process, time, time + rows.duration.take(at))
             for channel, which in enumerate((main.take(at), ~main.take(at))):
                 chosen = np.flatnonzero(which)
-                self._threads.add((channel,), starts.take(chosen), ends.take(chosen))
-            self._threads.add_up_before(horizon)
+                times.add((channel,), starts.take(chosen), ends.take(chosen))
+            times.add_up_before(horizon)
 
     def finish(self, walls: Ints, workers: Mask, ready: Ints) -> list[Split]:
         """The split of each process.  walls: ns; workers: processes that are idle outside tasks; ready: ns that each
         process waited for what was ready, which is handing over.  No rows may be added later."""
         unions, _ = self._time.finish()
-        threads, _ = self._threads.finish()
+        io, sync = (times.finish()[0] for times in self._threads.values())
         first = np.where(workers, np.maximum(self._first, self._first_task), self._first)
         began = np.minimum(first, _FARTHEST) - self._begins
         started = np.where(first == _NEVER, walls, np.clip(began, 0, walls))
@@ -231,7 +235,7 @@ class ProcessStates:
         unions = np.minimum(unions, walls - started)
         times = np.diff(unions, axis=0, prepend=np.zeros((1, len(walls)), np.int64))
         times[STACK.index("starting")] += started
-        beside = np.minimum(threads[1] - threads[0], walls)
+        beside, beside_sync = (np.minimum(threads[1] - threads[0], walls).tolist() for threads in (io, sync))
         splits = []
         for process, wall in enumerate(walls.tolist()):
             left = dict(zip(STACK, times[:, process].tolist(), strict=True))
@@ -247,7 +251,8 @@ class ProcessStates:
             rest, worker = left.pop("rest"), bool(workers[process])
             named = {f"{state}_ns": time for state, time in left.items()}
             idle, other = (rest, 0) if worker else (None, rest)
-            splits.append(Split(**named, idle_ns=idle, other_ns=other, wall_ns=wall, beside_ns=int(beside[process])))
+            named |= {"beside_ns": beside[process], "beside_sync_ns": beside_sync[process]}
+            splits.append(Split(**named, idle_ns=idle, other_ns=other, wall_ns=wall))
         return splits
 
 

@@ -19,13 +19,14 @@ from pyio_trace.analysis.reducers.library_calls import LibraryCalls
 from pyio_trace.analysis.reducers.reuse import FileReuse, ReuseOfBytes
 from pyio_trace.insights import libraries, sql
 from pyio_trace.insights.finding import Confidence, Evidence, Finding, Remedy, Site
+from pyio_trace.insights.library_use import Group
 from pyio_trace.insights.observed import MOST_NAMED
 from pyio_trace.insights.rule import Limit, Rule, Trial
 from pyio_trace.units import counted, number, seconds, significant, size
 
 if TYPE_CHECKING:
     from pyio_trace.analysis.view_sums.call_table import CallTable
-    from pyio_trace.insights.observed import Observed
+    from pyio_trace.insights.observed import Gain, Observed
 
 
 REUSE = ReuseOfBytes()
@@ -128,7 +129,12 @@ def _finding(run: Observed, same: list[FileReuse]) -> Finding:
     distinct, others = sum(one.distinct_bytes for one in same), sum(one.other_process_bytes or 0 for one in same)
     epochs = max(one.epochs or 0 for one in same)
     reads = run.calls.where_paths(paths).transfers("read")
+    by_epoch, divided = 2 * read <= 3 * epochs * distinct, others > again // 2
     gain = run.gain(run.times(reads, again / max(read, 1)), "the share of the reads that read bytes again", "estimate")
+    requests = _requests(run, paths)
+    whole = None if by_epoch or divided else _with_requests(run, requests, again / max(read, 1))
+    if whole is not None and whole.ns > gain.ns:
+        gain = whole
     patterns = list(dict.fromkeys(run.pattern_of(path) for path in paths))
     name = last_names(patterns[0]) if len(patterns) == 1 else counted(len(same), "file")
     text = f"{size(read)} read of {size(distinct)} in {counted(len(same), 'file')}, in "
@@ -142,13 +148,12 @@ def _finding(run: Observed, same: list[FileReuse]) -> Finding:
         "other_process": others,
         "files": len(same),
     }
-    by_epoch = 2 * read <= 3 * epochs * distinct
     few = {"path": sorted(paths)} if len(paths) <= _LISTED or line is None else {"site": line}
     sites = run.site_list(line) or _lines(run, reads)
     return Finding(
         title=f"{name}: each byte is read {significant(read / max(distinct, 1))} times",
-        evidence=[Evidence(text, values)],
-        remedy=_remedy(run, reads, sites, len(same), by_epoch, others > again // 2),
+        evidence=[Evidence(text, values), *([_calls(requests)] if gain is whole else [])],
+        remedy=_remedy(run, reads, sites, len(same), by_epoch, divided),
         confidence=Confidence(0.8, "ranges of bytes are in the log; whether they fit into memory is not known"),
         query=sql.rows(
             {**few, "op_class": "read", "layer": ["posix", "stdio"]}, select="path, " + sql.SUMS, group="path, op"
@@ -183,16 +188,36 @@ def _lines(run: Observed, reads: CallTable) -> list[Site]:
     return _of_requests(run, reads.paths()) or run.sites(reads)
 
 
+def _with_requests(run: Observed, calls: Group, share: float) -> Gain | None:
+    """A share of libraries' calls on the files, with what they make of the bytes; None: there are none."""
+    if not len(calls):
+        return None
+    how = "the share of the calls that read bytes again, with what they make of them"
+    return run.gain(calls.scaled(int(calls.total("duration") * share)), how, "estimate")
+
+
+def _calls(calls: Group) -> Evidence:
+    time, ops = calls.total("duration"), calls.ops()
+    what = ops[0] if len(ops) == 1 else "calls of libraries"
+    text = f"{number(len(calls))} {what} took {seconds(time)}, {seconds(min(calls.leaf_ns, time))} of it in I/O."
+    return Evidence(text, {"calls": len(calls), "time_ns": time})
+
+
 def _of_requests(run: Observed, paths: list[str]) -> list[Site]:
-    """The lines of libraries' calls on some files, or on a folder with one of them: most bytes read first."""
-    calls = run.of(REQUESTS)
-    named = {folder for path in paths for folder in _with_folders(path)}
-    of_paths = np.array([*(path in named for path in calls.paths), False], np.bool_)
-    at = np.flatnonzero(of_paths[calls["path"]] & (calls["read"] > 0))
+    """The lines of libraries' calls on some files: most bytes read first."""
+    calls, at = run.of(REQUESTS), _requests(run, paths).at
     read: Counter[int] = Counter()
     for site, moved in zip(calls["site"][at].tolist(), calls["read"][at].tolist(), strict=True):
         read[site] += moved
     return [site for code, _ in read.most_common(MOST_NAMED) for site in run.site_list(calls.sites[code])]
+
+
+def _requests(run: Observed, paths: list[str]) -> Group:
+    """Libraries' calls that read some files, or a folder with one of them."""
+    calls = run.of(REQUESTS)
+    named = {folder for path in paths for folder in _with_folders(path)}
+    of_paths = np.array([*(path in named for path in calls.paths), False], np.bool_)
+    return Group(calls, np.flatnonzero(of_paths[calls["path"]] & (calls["read"] > 0)))
 
 
 def _with_folders(path: str) -> Iterator[str]:

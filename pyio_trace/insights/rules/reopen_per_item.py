@@ -61,7 +61,9 @@ def _remedy(calls: CallTable, paths: list[int], sites: list[int]) -> Remedy:
             "array = np.load(path, mmap_mode='r')\nfor n in rows:\n    x = array[n]",
             "numpy",
         )
-    written = calls.where(path=paths, kind=OpClass.WRITE).total("calls")
+    # the file that is read may have been made in the same run
+    moves = {kind: calls.where(path=paths, kind=kind).total("calls") for kind in (OpClass.READ, OpClass.WRITE)}
+    written = moves[OpClass.WRITE] > moves[OpClass.READ]
     mode, act = ("a", "f.write(item)") if written else ("rb", "f.seek(item.at); data = f.read(item.size)")
     return Remedy(
         "Open the file once.",
@@ -75,6 +77,6 @@ RULE = Rule(
     find,
     limits={"opens": Limit(100, "of one file in a process, at least")},
     topic="metadata",
-    yields_to=("shelve-sync",),
+    yields_to=("read-again", "shelve-sync", "whole-file-again"),
     trial=Trial("pyio_trace.insights.trials.files:opened_once", rows="files"),
 )
