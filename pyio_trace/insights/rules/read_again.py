@@ -15,12 +15,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from pyio_trace.analysis.calls.name_patterns import last_names, role_of
+from pyio_trace.analysis.calls.start_up import is_own
 from pyio_trace.analysis.reducers.library_calls import LibraryCalls
 from pyio_trace.analysis.reducers.reuse import FileReuse, ReuseOfBytes
 from pyio_trace.insights import libraries, sql
 from pyio_trace.insights.finding import Confidence, Evidence, Finding, Remedy, Site
 from pyio_trace.insights.library_use import Group
-from pyio_trace.insights.observed import MOST_NAMED
+from pyio_trace.insights.observed import MOST_NAMED, site_of
 from pyio_trace.insights.rule import Limit, Rule, Trial
 from pyio_trace.units import counted, number, seconds, significant, size
 
@@ -116,22 +117,27 @@ def find(run: Observed, limits: Mapping[str, float]) -> Iterator[Finding]:
     for one in run.of(REUSE).rows:
         often = one.times is not None and one.times >= limits["times"]
         if often and one.again_bytes and role_of(one.path) == "data" and not run.is_database(one.path):
-            files.setdefault(one.line or run.pattern_of(one.path), []).append(one)
+            files.setdefault(_own_line(one) or run.pattern_of(one.path), []).append(one)
     for same in files.values():
         if sum(one.again_bytes for one in same) >= limits["bytes"]:
             yield _finding(run, same)
 
 
+def _own_line(one: FileReuse) -> str | None:
+    return one.line if one.line is not None and is_own(one.line) else None
+
+
 def _finding(run: Observed, same: list[FileReuse]) -> Finding:
-    """same: files that a line reads again; without a line, those of a pattern."""
-    line, paths = same[0].line, [one.path for one in same]
+    """same: files that a line of the program reads again; without one, those of a pattern."""
+    line, paths = _own_line(same[0]), [one.path for one in same]
     again, read = sum(one.again_bytes for one in same), sum(one.read_bytes for one in same)
     distinct, others = sum(one.distinct_bytes for one in same), sum(one.other_process_bytes or 0 for one in same)
     epochs = max(one.epochs or 0 for one in same)
     reads = run.calls.where_paths(paths).transfers("read")
     by_epoch, divided = 2 * read <= 3 * epochs * distinct, others > again // 2
     gain = run.gain(run.times(reads, again / max(read, 1)), "the share of the reads that read bytes again", "estimate")
-    requests = _requests(run, paths)
+    sites = run.site_list(line) or _lines(run, reads)
+    requests = _requests(run, paths, sites)
     whole = None if by_epoch or divided else _with_requests(run, requests, again / max(read, 1))
     if whole is not None and whole.ns > gain.ns:
         gain = whole
@@ -149,7 +155,6 @@ def _finding(run: Observed, same: list[FileReuse]) -> Finding:
         "files": len(same),
     }
     few = {"path": sorted(paths)} if len(paths) <= _LISTED or line is None else {"site": line}
-    sites = run.site_list(line) or _lines(run, reads)
     return Finding(
         title=f"{name}: each byte is read {significant(read / max(distinct, 1))} times",
         evidence=[Evidence(text, values), *([_calls(requests)] if gain is whole else [])],
@@ -182,10 +187,17 @@ def _remedy(run: Observed, reads: CallTable, sites: list[Site], files: int, by_e
 
 
 def _lines(run: Observed, reads: CallTable) -> list[Site]:
-    """The lines of most of these reads; where a library reads in threads of its own, of the calls they belong to."""
-    if reads.rows(reads.columns["site"] >= 0).total("moved") * 2 >= reads.total("moved"):
-        return run.sites(reads)
-    return _of_requests(run, reads.paths()) or run.sites(reads)
+    """The program's lines of these reads, most bytes first.  Where a library reads in threads of its own, its call has
+    the line."""
+    own, moved = reads.rows(reads.own), Counter[str]()
+    for group in own.by("site"):
+        moved[own.site(group["site"]) or ""] = group.rows.total("moved")
+    calls = _requests(run, reads.paths(), [])
+    for (code,), part in calls.by("site"):
+        if code >= 0 and is_own(line := calls.calls.sites[code]):
+            moved[line] = max(moved[line], part.total("read"))
+    lines = [site for line, _ in moved.most_common(MOST_NAMED) for site in run.site_list(line)]
+    return lines or run.sites(reads)
 
 
 def _with_requests(run: Observed, calls: Group, share: float) -> Gain | None:
@@ -203,21 +215,19 @@ def _calls(calls: Group) -> Evidence:
     return Evidence(text, {"calls": len(calls), "time_ns": time})
 
 
-def _of_requests(run: Observed, paths: list[str]) -> list[Site]:
-    """The lines of libraries' calls on some files: most bytes read first."""
-    calls, at = run.of(REQUESTS), _requests(run, paths).at
-    read: Counter[int] = Counter()
-    for site, moved in zip(calls["site"][at].tolist(), calls["read"][at].tolist(), strict=True):
-        read[site] += moved
-    return [site for code, _ in read.most_common(MOST_NAMED) for site in run.site_list(calls.sites[code])]
+def _requests(run: Observed, paths: list[str], sites: list[Site]) -> Group:
+    """Libraries' calls that read some files, or a folder with one of them; and of these lines, those that name none.
 
-
-def _requests(run: Observed, paths: list[str]) -> Group:
-    """Libraries' calls that read some files, or a folder with one of them."""
+    A library that reads in threads of its own has no bytes in some of its calls: calls of one kind and line are alike.
+    """
     calls = run.of(REQUESTS)
     named = {folder for path in paths for folder in _with_folders(path)}
-    of_paths = np.array([*(path in named for path in calls.paths), False], np.bool_)
-    return Group(calls, np.flatnonzero(of_paths[calls["path"]] & (calls["read"] > 0)))
+    of_path = np.array([*(path in named for path in calls.paths), False], np.bool_)
+    of_line = np.array([*(site_of(site) in sites for site in calls.sites), False], np.bool_)
+    nameless = (calls["path"] < 0) & of_line[calls["site"]]
+    chosen = of_path[calls["path"]] | nameless
+    kinds = calls["site"] * len(calls.ops) + calls["op"]
+    return Group(calls, np.flatnonzero(chosen & np.isin(kinds, kinds[chosen & (calls["read"] > 0)])))
 
 
 def _with_folders(path: str) -> Iterator[str]:
