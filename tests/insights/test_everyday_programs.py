@@ -80,6 +80,35 @@ def test_lines_of_an_overview_name_the_database(program: Runner) -> None:
     assert {line.pattern for line in overview.lines if line.own} == {f"{program.folder}/t.db"}
 
 
+SCANS = """
+import sqlite3
+db = sqlite3.connect("q.db")
+db.execute("CREATE TABLE t (id INTEGER, name TEXT, v REAL)")
+with db: db.executemany("INSERT INTO t VALUES (?, ?, ?)", ((n, f"name {n}", n / 7) for n in range(150_000)))
+wanted = range(100, 150_000, 10_000)
+for n in wanted: db.execute("SELECT v FROM t WHERE id = ?", (n,)).fetchone()
+"""
+
+
+def test_statements_without_an_index(program: Runner) -> None:
+    # GIVEN 15 statements that look at every row of a database that is larger than SQLite's cache
+    outcome = program.traced(SCANS)
+    found = findings_of(outcome)
+    finding = only(found, "database-scan")
+    # THEN the line, the bytes and the statements are the log's
+    reads = outcome.select(op=lambda op: op.startswith("pread"), path=program.folder / "q.db")
+    values, whole = finding.evidence[0].values, (program.folder / "q.db").stat().st_size
+    line = sum(row["bytes_moved"] or 0 for row in reads if ":7:" in (row["site"] or ""))
+    assert (values["statements"], values["read"]) == (15, line) and line > 14 * 0.9 * whole
+    assert finding.sites[0].line == 7 and len(evidence_of(finding, outcome.log)) == 15
+    # AND the remedy, run as it stands, leaves nothing to say
+    remedy = finding.remedy
+    assert remedy is not None
+    fixed = SCANS[: SCANS.index("for n in wanted")].replace("q.db", "indexed.db") + remedy.after
+    outcome = succeeded(program.traced(fixed, log="fixed.pyio"))
+    assert none(findings_of(outcome), "database-scan")
+
+
 SMALL = """
 for n in range(1200):
     with open(f"item{n}.txt", "w") as f: f.write(f"{n} " * 500)

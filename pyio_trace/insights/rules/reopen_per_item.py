@@ -14,7 +14,7 @@ import numpy as np
 from pyio_trace.enums import OpClass, Role
 from pyio_trace.insights import sql
 from pyio_trace.insights.finding import Evidence, Finding, Remedy
-from pyio_trace.insights.libraries import requests_of
+from pyio_trace.insights.libraries import library_of, requests_of
 from pyio_trace.insights.observed import OPENS, OVERHEAD
 from pyio_trace.insights.rule import Limit, Rule, Trial
 from pyio_trace.units import counted, number, seconds
@@ -22,6 +22,9 @@ from pyio_trace.units import counted, number, seconds
 if TYPE_CHECKING:
     from pyio_trace.analysis.view_sums.call_table import CallTable
     from pyio_trace.insights.observed import Observed
+
+#: Libraries whose calls open a file, read it whole and close it: what they do again is read-again's.
+_READERS = ("parquet", "csv", "polars")
 
 
 def find(run: Observed, limits: Mapping[str, float]) -> Iterator[Finding]:
@@ -33,6 +36,8 @@ def find(run: Observed, limits: Mapping[str, float]) -> Iterator[Finding]:
     opened = files.where(path=often.tolist())
     count, paths = opened.total("calls"), opened.distinct("path")
     if not count or count < limits["opens"] * paths:
+        return
+    if library_of(run, calls.where(path=often.tolist(), kind=OpClass.READ)) in _READERS:
         return
     around = calls.where(path=often.tolist(), kind=OVERHEAD)
     gain = run.gain(
@@ -77,6 +82,6 @@ RULE = Rule(
     find,
     limits={"opens": Limit(100, "of one file in a process, at least")},
     topic="metadata",
-    yields_to=("read-again", "shelve-sync", "whole-file-again"),
+    yields_to=("shelve-sync", "whole-file-again"),
     trial=Trial("pyio_trace.insights.trials.files:opened_once", rows="files"),
 )

@@ -1,0 +1,77 @@
+"""Statements that each read much of an SQLite database, as no index tells where their rows are.
+
+SQLite keeps 2 MiB of a database in memory unless `PRAGMA cache_size` says
+otherwise. A statement that looks at every row of a larger one reads the file anew, and
+its time grows with the table. With an index on the columns it asks for, it reads
+a few pages: `EXPLAIN QUERY PLAN` then says SEARCH instead of SCAN. Where all rows are
+needed, ask for all results in one statement (GROUP BY, IN), or make the cache
+larger than the database.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
+
+from pyio_trace.insights import library_use
+from pyio_trace.insights.finding import Confidence, Evidence, Finding, Remedy
+from pyio_trace.insights.library_use import NEEDS, calls_of
+from pyio_trace.insights.rule import Limit, Rule
+from pyio_trace.insights.rules.read_again import REUSE
+from pyio_trace.units import number, seconds, size
+
+if TYPE_CHECKING:
+    from pyio_trace.analysis.view_sums.call_table import CallTable
+    from pyio_trace.insights.library_use import Group
+    from pyio_trace.insights.observed import Observed
+
+_EXECUTES = ("Connection.execute", "Cursor.execute")
+_INDEX = Remedy(
+    "Make an index on the columns that the statement asks for; or one statement of many.",
+    "for n in wanted:\n    db.execute('SELECT v FROM t WHERE id = ?', (n,)).fetchone()",
+    "db.execute('CREATE INDEX t_id ON t (id)')    # once\n"
+    "for n in wanted:\n    db.execute('SELECT v FROM t WHERE id = ?', (n,)).fetchone()",
+    "sqlite3",
+)
+
+
+def find(run: Observed, limits: Mapping[str, float]) -> Iterator[Finding]:
+    sizes = {one.path: one.distinct_bytes for one in run.of(REUSE).rows if run.is_database(one.path)}
+    for (site, path), statements in calls_of(run, *_EXECUTES).by("site", "path"):
+        known = sizes.get(statements.calls.paths[path], 0) if path >= 0 else 0
+        if site < 0 or not known or len(statements) < limits["statements"]:
+            continue
+        line, name = statements.calls.sites[site], statements.calls.paths[path]
+        reads = run.calls.where_line(line).where_paths([name]).transfers("read")
+        if reads.total("moved") >= max(limits["share"] * known * len(statements), limits["bytes"] + known):
+            yield _finding(run, statements, reads, known)
+
+
+def _finding(run: Observed, statements: Group, reads: CallTable, known: int) -> Finding:
+    """known: bytes of the database that were read."""
+    count, read = len(statements), reads.total("moved")
+    name = statements.paths()[0].rpartition("/")[2]
+    time = max(statements.total("duration"), reads.total("time"))
+    saved = statements.scaled(statements.total("duration") * (count - 1) // count)
+    for process, spent in run.times(reads, (count - 1) / count).items():  # rows fetched later are read outside of them
+        saved[process] = max(saved.get(process, 0), spent)
+    text = f"{number(count)} statements of a line took {seconds(time)}, and read {size(read)} of {size(known)}."
+    return library_use.finding(
+        run, statements, f"Each statement reads {size(read // count)} of {name}",
+        run.gain(saved, "all statements but one"),
+        [Evidence(text, {"statements": count, "read": read, "distinct": known, "time_ns": time})],
+        _INDEX, Confidence(0.7, "what the statements look for is not in the log"),
+        query=statements.query("detail"),
+    )  # fmt: skip
+
+
+RULE = Rule(
+    "accesses",
+    find,
+    {
+        "statements": Limit(10, "of one line on a database, at least"),
+        "share": Limit(0.25, "of what was read of the database, that a statement reads on average, at least"),
+        "bytes": Limit(1 << 20, "read again, at least"),
+    },
+    (*NEEDS, REUSE),
+)
