@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
 import numpy as np
 
 from pyio_trace.analysis.results.overview_figures import LoaderEpoch
-from pyio_trace.analysis.view_sums.loader_calls import FETCH, START, WAIT
+from pyio_trace.analysis.view_sums.loader_calls import FETCH, START, WAIT, hosts
 from pyio_trace.insights.finding import Site
 from pyio_trace.insights.library_use import Group, calls_of
 from pyio_trace.insights.observed import Observed, site_of
 
 Key = TypeVar("Key")
-#: (host, name) of a loader.  Its name begins with the number of its process, which another host can have as well.
+#: (host, name) of a loader: two hosts can have loaders of one name.
 _Key = tuple[str, str]
 
 
@@ -81,14 +81,14 @@ class Loader:
 
 def loaders(observed: Observed) -> list[Loader]:
     """All loaders whose epochs are in the log, in the order of their first epochs."""
-    of_process = [str(process["host"]) for process in observed.processes]
+    host_of = hosts(observed.processes)
     epochs: dict[_Key, list[LoaderEpoch]] = defaultdict(list)
     for epoch in observed.overview.loaders:
-        if epoch.batches and epoch.process is not None:
-            epochs[of_process[epoch.process], epoch.loader].append(epoch)
+        if epoch.batches:
+            epochs[epoch.host, epoch.loader].append(epoch)
     if not epochs:
         return []
-    waits, fetches, starts = (_by_loader(calls_of(observed, op), of_process) for op in (WAIT, FETCH, START))
+    waits, fetches, starts = (_by_loader(calls_of(observed, op), host_of) for op in (WAIT, FETCH, START))
     trainers = {key: next(iter(group.processes()), -1) for key, group in waits.items() if key in fetches}
     starts = {**waits, **starts}  # of a loader whose beginning was not seen
     found = []
@@ -118,11 +118,9 @@ def _joined(groups: Sequence[Group]) -> Group:
     return Group(groups[0].calls, np.unique(np.concatenate([group.at for group in groups])))
 
 
-def _by_loader(group: Group, hosts: Sequence[str]) -> dict[_Key, Group]:
-    """hosts: by process."""
+def _by_loader(group: Group, host_of: Callable[[int], str]) -> dict[_Key, Group]:
     names = (str(detail.get("loader")) for detail in group.details)
-    of_call = (hosts[process] if 0 <= process < len(hosts) else "" for process in group.column("process").tolist())
-    return _parts(group, list(zip(of_call, names, strict=True)))
+    return _parts(group, list(zip(map(host_of, group.column("process").tolist()), names, strict=True)))
 
 
 def _by_epoch(group: Group) -> Sequence[Group]:

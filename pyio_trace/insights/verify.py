@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import errno
 import importlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 MOST_FINDINGS = 20
 #: Bytes from storage, as a share of what was read, from which on a run is tried without the page cache.
 _COLD = 0.5
+#: What a forked process fetched, as a share of what it read, up to which it fetched nothing else: readahead adds some.
+_NOTHING_ELSE = 1.25
 #: Time of slow reads, as a share of that of all reads, from which on storage was waited for.
 _SLOW = 0.25
 
@@ -60,6 +62,7 @@ def verify(
         for at, one in enumerate(found[:MOST_FINDINGS])
         if one.severity != "ok" and (rule := rules[one.slug]).trial is not None
     ]
+    was_cold = _was_cold(summary, _forked(log))
     with ended_by_signals():
         rows = rows_of(log, [(found[at], trial.rows) for at, trial in tried if trial is not None])
         verified = [_not_tried(one, at, rules[one.slug].untried) for at, one in enumerate(found)]
@@ -67,7 +70,7 @@ def verify(
             assert trial is not None
             if progress is not None:
                 progress(found[at].slug)
-            verified[at] = _tried(found[at], trial.replay, own, summary, settings, seconds)
+            verified[at] = _tried(found[at], trial.replay, own, summary, was_cold, settings, seconds)
     return replace(insights, findings=sorted(verified, key=order))
 
 
@@ -80,8 +83,9 @@ def _not_tried(finding: Finding, at: int, why: str) -> Finding:
     return replace(finding, verified=Verified("not tried", why))
 
 
-def _tried(finding: Finding, replay: str, rows: Rows, summary: Summary, settings: Settings, seconds: float) -> Finding:
-    was_cold = _was_cold(summary)
+def _tried(
+    finding: Finding, replay: str, rows: Rows, summary: Summary, was_cold: bool, settings: Settings, seconds: float
+) -> Finding:
     try:
         with bounded(), Attempt(finding, rows, summary.run.start + summary.run.wall) as attempt:
             with limited(2 * seconds, rounds.late(seconds)):
@@ -146,15 +150,24 @@ def loaded(name: str) -> Callable[[Attempt], Replay | Readings]:
     return made
 
 
-def _was_cold(summary: Summary) -> bool:
-    """Whether most of what the run read came from storage.
+def _forked(log: Log) -> set[int]:
+    """The processes (indexes) that were forked."""
+    return {process["index"] for process in log.processes().to_pylist() if process["start"] == "fork"}
+
+
+def _was_cold(summary: Summary, forked: Collection[int]) -> bool:
+    """Whether most of what the run read came from storage.  forked: processes that had their libraries from the start.
 
     The kernel's account includes what imports and mappings fetched.  So slow reads must have taken much of the time of
-    all reads as well, if the log has single reads: one or two that waited for a processor are no proof.
+    all reads as well, if the log has single reads: one or two that waited for a processor are no proof.  A fast disk
+    has no slow reads.  There the account counts of forked processes that fetched no more than they read.
     """
     assert summary.overview is not None
     storage = summary.overview.storage
     moved = summary.bytes.posix_read + summary.bytes.stream_read
+    known = [(one.storage_read, one.read) for one in summary.processes if one.index in forked]
+    if 0 < _COLD * moved <= sum(fetched for fetched, read in known if fetched and fetched <= _NOTHING_ELSE * read):
+        return True
     if storage.slow.compared and storage.slow.time_ns <= _SLOW * storage.slow.compared_ns:
         return False
     return bool(storage.read and moved and storage.read >= _COLD * moved)

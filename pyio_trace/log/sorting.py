@@ -1,4 +1,4 @@
-"""Sorted arrays: distinct values, medians and look-ups, without numpy.ma.
+"""Sorted arrays: distinct values, medians, places and look-ups, without numpy.ma.
 
 np.unique() and np.median() import numpy.ma for masked arrays, which never occur
 here.  The import takes as long as reading a hundred thousand operations.
@@ -6,6 +6,7 @@ here.  The import takes as long as reading a hundred thousand operations.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, TypeVar
 
 import numpy as np
@@ -20,6 +21,20 @@ def distinct(values: NDArray[_Number]) -> NDArray[_Number]:
     first = np.ones(len(ordered), np.bool_)
     np.not_equal(ordered[1:], ordered[:-1], out=first[1:])
     return ordered[first]
+
+
+class Places:
+    """Where values are in an array.  It is sorted once, so that looking up a value does not read all of it."""
+
+    def __init__(self, values: NDArray[Any]) -> None:
+        self._order = np.argsort(values, kind="stable")
+        self._values = values[self._order]
+
+    def of(self, wanted: Sequence[int] | NDArray[Any]) -> NDArray[np.int64]:
+        """The places of all of these values, which are distinct; ascending."""
+        begins, ends = (np.searchsorted(self._values, wanted, side) for side in ("left", "right"))
+        parts = [self._order[begin:end] for begin, end in zip(begins.tolist(), ends.tolist(), strict=True)]
+        return np.sort(np.concatenate([np.zeros(0, np.int64), *parts]))
 
 
 def median(values: NDArray[np.float64]) -> float:

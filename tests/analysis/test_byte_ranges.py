@@ -57,7 +57,7 @@ def test_bytes_of_two_together(parts: list[tuple[int, bool, Intervals]], far: bo
         starts, ends = columns(pairs)
         (read if reads else written).add(np.full(len(starts), file, np.int64), starts + base, ends + base)
         touched[reads] |= {(file, unit) for unit in marked(pairs)}
-    # WHEN the parts are merged THEN bytes in both count once, and the parts stay as they were
+    # WHEN the parts are merged THEN a byte that is in both counts once, and neither part has changed
     for _ in range(2):
         assert read.with_those_of(written).total() == len(touched[True] | touched[False])
         assert (read.total(), written.total()) == (len(touched[True]), len(touched[False]))

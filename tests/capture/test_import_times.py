@@ -63,7 +63,7 @@ def test_time_by_package(program: Runner) -> None:
 
 
 def test_names_that_are_not_ascii(program: Runner) -> None:
-    # GIVEN a module with an umlaut, and a name that no encoding has WHEN they are imported
+    # GIVEN a module with an umlaut in its name, and a name that cannot be encoded WHEN both are imported
     program.write("import time; time.sleep(0.01)", "n\u00e4me.py")
     text = (
         "import n\u00e4me\ntry:\n    __import__('\\udc80')\nexcept Exception as error:\n    print(type(error).__name__)"

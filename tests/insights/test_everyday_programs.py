@@ -95,7 +95,7 @@ def test_statements_without_an_index(program: Runner) -> None:
     outcome = program.traced(SCANS)
     found = findings_of(outcome)
     finding = only(found, "database-scan")
-    # THEN the line, the bytes and the statements are the log's
+    # THEN it names the line, and its statements and bytes are those in the log
     reads = outcome.select(op=lambda op: op.startswith("pread"), path=program.folder / "q.db")
     values, whole = finding.evidence[0].values, (program.folder / "q.db").stat().st_size
     line = sum(row["bytes_moved"] or 0 for row in reads if ":7:" in (row["site"] or ""))

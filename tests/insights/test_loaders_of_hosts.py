@@ -28,7 +28,8 @@ from torch.utils.data import DataLoader
 class Items:
     def __len__(self): return 2 * int(sys.argv[1])
     def __getitem__(self, n):
-        with open(__file__, "rb", buffering=0) as file: return len(file.read(100 + n)) + int(time.sleep(0.02) or 0)
+        time.sleep(0.02)  # so that the trainer waits for each batch
+        with open(__file__, "rb", buffering=0) as file: return len(file.read(100 + n))
 if __name__ == "__main__":
     for batch in DataLoader(Items(), batch_size=2, num_workers=1): pass
     print(os.getpid())
@@ -54,7 +55,7 @@ def folder(program: Runner) -> Path:
 def test_each_host_has_its_own(folder: Path) -> None:
     log = pyio_trace.open(folder)
     assert {process["host"] for process in log.processes().to_pylist()} == {"node1", "node2"}
-    # THEN the batches of each are joined with their own fetches
+    # THEN each batch is joined with the fetch of its own host
     batches: Batches = scan(log, [BatchesOfLoaders()])[0]
     assert {row.loader for row in batches.rows} == {"1.0"}
     numbers = {host: [row.batch for row in batches.rows if row.host == host] for host in ("node1", "node2")}

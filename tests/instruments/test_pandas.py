@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.programs import Outcome, Row, Runner, alike, succeeded
+from tests.support.programs import LEAVE, Outcome, Row, Runner, alike, succeeded
 from tests.support.transfers import moved_by_posix, straced
 
 pytest.importorskip("pandas", reason="pandas is what is traced here")
@@ -127,6 +127,7 @@ p = "t.{kind}"
 back = {read}
 print(json.dumps([back.shape, os.path.getsize(p)]))
 """
+        + (LEAVE if needs == "pyarrow" else "")
     )
     # WHEN it is traced, under strace
     outcome, truth = straced(program, text, data)

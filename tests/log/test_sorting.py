@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pyio_trace.log.sorting import distinct, find, median
+from pyio_trace.log.sorting import Places, distinct, find, median
 
 
 @given(st.lists(st.integers(-(2**63), 2**63 - 1) | st.integers(0, 3), max_size=30))
@@ -19,6 +19,12 @@ def test_distinct(numbers: list[int]) -> None:
 def test_median(numbers: list[float]) -> None:
     values = np.array(numbers)
     assert median(values) == np.median(values)
+
+
+@given(st.lists(st.integers(-1, 5), max_size=30), st.sets(st.integers(-2, 6)))
+def test_places(numbers: list[int], wanted: set[int]) -> None:
+    places = Places(np.array(numbers, np.int64)).of(sorted(wanted))
+    assert places.tolist() == [place for place, number in enumerate(numbers) if number in wanted]
 
 
 def test_find() -> None:

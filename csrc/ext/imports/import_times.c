@@ -54,8 +54,8 @@ static bool is_by_script(void)
     return script && PyModule_Check(script) && PyModule_GetDict(script) == globals;
 }
 
-/* Returns the length of the package's part of a module's name, 0 if there is none; sets *text.  The first call for a
- * name may set an exception (a lone surrogate); later ones find the text in the string. */
+/* Returns the length of the package's part of a module's name, 0 if there is none; sets *text.  If the name cannot be
+ * encoded (a lone surrogate), an exception is set.  Otherwise the string object keeps its text for later calls. */
 static size_t package_of(PyObject *name, const char **text)
 {
     Py_ssize_t size = 0;

@@ -42,8 +42,8 @@ class Batch:
     later one; hand_over_ns: the rest.  ready_ns: how long before the trainer asked
     the fetch had ended; negative: it ended after that.  These three are None where
     the wait or the fetch is not in the log.  begin_ns: of the wait, or else of the
-    fetch, since the start of the run.  worker: process that fetched; host: the
-    loader's, as loaders are called after the numbers of processes.
+    fetch, since the start of the run.  worker: process that fetched.  host, loader:
+    two hosts can have loaders of one name.
     """
 
     SHOWN: ClassVar[tuple[str, ...]] = ("epoch", "batch", "wait_ns", "not_ready_ns", "hand_over_ns", "fetch_ns")
@@ -130,7 +130,7 @@ def _calls(found: dict[str, Ints], log: Log) -> tuple[dict[_Place, dict[str, Cal
     """(place -> operation -> the wait or the fetch of this batch, place -> processor time of the fetch)."""
     details = parsed(log, found["detail"])
     ops = texts(log, "op", found["op"])
-    host_of = hosts(log)
+    host_of = hosts(log.processes().to_pylist())
     calls: dict[_Place, dict[str, Call]] = defaultdict(dict)
     cpu_times: dict[_Place, int] = {}
     columns = (found[name].tolist() for name in ("process", "time", "duration", "detail", "cpu"))

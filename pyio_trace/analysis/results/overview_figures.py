@@ -26,8 +26,8 @@ class Split:
     taking over batches that were ready; waiting_ns: for other threads and processes; starting_ns: until the first own
     call, and starting workers; task_ns: own code in tasks and fetches; idle_ns: a worker outside any task, None for
     programs of their own; other_ns: the rest, computing as a rule; beside_ns: I/O of further threads while the main
-    thread was in none, and beside_sync_ns: the same for what sync_ns has: part of the states above, as the wall time is
-    the same; cpu_ns: user and system time, by the kernel's account.
+    thread was in none; beside_sync_ns: the same for syncs and locks.  These two are no states of their own: the same
+    wall time is in the states above.  cpu_ns: user and system time, by the kernel's account.
     """
 
     io_ns: int = 0
@@ -257,15 +257,16 @@ class LoaderLoop:
 
 @dataclass(frozen=True)
 class LoaderEpoch:
-    """One epoch of a DataLoader; its batches are joined on loader, epoch and number.
+    """One epoch of a DataLoader; its batches are joined on host, loader, epoch and number.
 
-    workers: 0 if the trainer fetches by itself; batches: how many were waited for; ready: those for which not_ready_ns
-    is 0; wait_ns: waits for batches, without the one that ends the epoch, in two parts: not_ready_ns, until the fetch
-    ended and while its worker was in a later one, and hand_over_ns, the rest; first_ns: of not_ready_ns, until the
-    workers began their first fetches; fetch_ns: sum of the fetches; start_ns: of DataLoader.__iter__; stop_ns: the
-    wait that ends the epoch; line: where it is waited for, file:line:function, None: not known; process: the index
-    of the trainer, None: not known, or several; steps: None if there are fewer than three batches, or if not all waits
-    are known, or if they are not one after the other.
+    loader: named after the number of its process, which another host can have as well; workers: 0 if the trainer
+    fetches by itself; batches: how many were waited for; ready: those for which not_ready_ns is 0; wait_ns: waits for
+    batches, without the one that ends the epoch, in two parts: not_ready_ns, until the fetch ended and while its worker
+    was in a later one, and hand_over_ns, the rest; first_ns: of not_ready_ns, until the workers began their first
+    fetches; fetch_ns: sum of the fetches; start_ns: of DataLoader.__iter__; stop_ns: the wait that ends the epoch;
+    line: where it is waited for, file:line:function, None: not known; process: the index of the trainer, None: not
+    known, or several; steps: None if there are fewer than three batches, or if not all waits are known, or if they are
+    not one after the other.
     """
 
     loader: str
@@ -283,6 +284,7 @@ class LoaderEpoch:
     line: str | None = None
     process: int | None = None
     steps: Steps | None = None
+    host: str = ""
 
 
 @dataclass(frozen=True)

@@ -69,7 +69,7 @@ def make_overview(
             known[code] = (paths[code].as_py() if code >= 0 else None) or "(name not known)"
         return known[code]
 
-    loaders, ready = loader_epochs.epochs(details.loader_calls, loader_calls.hosts(log))
+    loaders, ready = loader_epochs.epochs(details.loader_calls, loader_calls.hosts(table))
     if lacks_calls(log):
         loaders = [replace(one, steps=None) for one in loaders]
     workers = _workers(table, times.states.tasks)
@@ -85,10 +85,10 @@ def make_overview(
     lines += sums.places.task_lines({task.id: task.name for task in details.tasks}, ops)
     slow, slow_files = sums.latencies.finish([process["storage_read"] for process in table])
     identities = sums.files.identities()
-    names = {one["host"] for one in log.info().get("logs", [])}
+    hosts = {one["host"] for one in log.info().get("logs", [])}
 
     def number_of_log(file: int) -> int:
-        return log_of(int(identities[file])) if len(names) == 1 else 0
+        return log_of(int(identities[file])) if len(hosts) == 1 else 0
 
     files, folders = sums.places.files(
         lambda file: path_of(int(sums.file_path[file])), number_of_log, _renames(details, log), slow_files

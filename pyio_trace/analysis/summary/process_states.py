@@ -6,9 +6,9 @@ STACK counts.  So a state's time is what its intervals add to the union of all
 states before it, and the sum can never exceed the wall time.
 
 The main thread decides, and threads that run tasks; I/O and syncs of further
-threads are summed separately, since the program may compute meanwhile.  Rows that stand for
-several calls have an amount of time and no interval: it is taken out of what is
-left over.
+threads are summed separately, since the program may compute meanwhile.  Rows
+that stand for several calls have an amount of time and no interval: it is taken
+out of what is left over.
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ class ProcessStates:
         self._first_task = np.full(size, _NEVER, np.int64)
         self._own_in_imports = np.zeros(size, np.int64)  # ns of calls in the bodies of own modules
         self._time = StackedTime(len(STACK), size, wall)
-        #: State -> its time in processes with further threads: main ones, the others.
+        #: State -> its time in processes with further threads, by channel: the main thread's, and the others'.
         self._threads = {state: StackedTime(2, size, wall) for state in ("io", "sync")}
         self._amounts = np.zeros((2, len(STACK), size), np.int64)  # within requests, and outside
         self._summed = np.zeros(0, np.int64)  # ids of rows that stand for several calls

@@ -24,7 +24,7 @@ def training(log: Log) -> Training | None:
         return None
     table = log.processes().to_pylist()
     calls = scan(log, [DetailRows(frozenset(OPS), sums=False)])[0].loader_calls
-    found, _ = epochs(calls, hosts(log))
+    found, _ = epochs(calls, hosts(table))
     ranks = {process["index"] for process in table if process["global_rank"] is not None}
     loops = measured_loops(loops_of(found), ranks)
     return training_of(loops[0]) if loops else None

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from pyio_trace.analysis.calls.start_up import is_own
 from pyio_trace.enums import Layer, OpClass
 from pyio_trace.join.base.arrow_arrays import texts_at
+from pyio_trace.log.sorting import Places
 
 Ints = NDArray[np.int64]
 #: Values that are compared one by one.
@@ -67,7 +68,7 @@ class _Index:
     def __init__(self, columns: Mapping[str, Ints], words: Mapping[str, pa.Array]) -> None:
         self._columns, self._words = columns, words
         self._codes: dict[str, dict[str, list[int]]] = {}
-        self._sorted: dict[str, tuple[Ints, Ints]] = {}
+        self._places: dict[str, Places] = {}
 
     def codes(self, key: str, text: str) -> list[int]:
         """The codes that stand for a text and that occur: several in a log that another program wrote."""
@@ -81,14 +82,9 @@ class _Index:
 
     def places(self, key: str, texts: Collection[str]) -> Ints:
         """Where in the whole table the calls of these texts are, ascending."""
-        if key not in self._sorted:
-            order = np.argsort(self._columns[key], kind="stable")
-            self._sorted[key] = order, self._columns[key][order]
-        order, values = self._sorted[key]
-        codes = [code for text in set(texts) for code in self.codes(key, text)]
-        begins, ends = (np.searchsorted(values, codes, side) for side in ("left", "right"))
-        parts = [order[begin:end] for begin, end in zip(begins.tolist(), ends.tolist(), strict=True)]
-        return np.sort(np.concatenate([np.zeros(0, np.int64), *parts]))
+        if key not in self._places:
+            self._places[key] = Places(self._columns[key])
+        return self._places[key].of([code for text in set(texts) for code in self.codes(key, text)])
 
     @cached_property
     def own(self) -> NDArray[np.bool_]:

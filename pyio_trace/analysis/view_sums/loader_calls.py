@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
 from pyio_trace.light_dataclass import dataclass
-
-if TYPE_CHECKING:
-    from pyio_trace.join.sources.facade import Log
 
 START, WAIT, FETCH = "DataLoader.__iter__", "DataLoader.__next__", "DataLoader.fetch"
 OPS = (START, WAIT, FETCH)
@@ -26,10 +23,10 @@ class Call:
     line: str | None = None
 
 
-def hosts(log: Log) -> Callable[[int], str]:
-    """Index of a process in the table -> its host; "" for no process.
+def hosts(table: Iterable[Mapping[str, Any]]) -> Callable[[int], str]:
+    """Index of a process in the table, given as rows of Log.processes() -> its host; "" for no process.
 
-    A loader's name begins with the number of its process, which another host can have as well.
+    A loader is named after the number of its process, which a process on another host can have as well.
     """
-    of = [str(process["host"]) for process in log.processes().to_pylist()]
+    of = [str(process["host"]) for process in table]
     return lambda process: of[process] if 0 <= process < len(of) else ""

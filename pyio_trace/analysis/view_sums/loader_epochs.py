@@ -57,7 +57,7 @@ def epochs(
             one.waits.append(call)
             one.line = one.line or call.line
     ready: dict[int, int] = defaultdict(int)
-    return [_joined(*key[1:], one, ready) for key, one in found.items()], dict(ready)
+    return [_joined(*key, one, ready) for key, one in found.items()], dict(ready)
 
 
 class Fetching:
@@ -99,7 +99,7 @@ def _batch(call: Call) -> object:
     return batch if isinstance(batch, int) else None
 
 
-def _joined(loader: str, epoch: int, one: _Epoch, ready_ns: dict[int, int]) -> LoaderEpoch:
+def _joined(host: str, loader: str, epoch: int, one: _Epoch, ready_ns: dict[int, int]) -> LoaderEpoch:
     not_ready = ready = starting = 0
     fetching = Fetching(one.fetches.values())
     for wait in one.waits:
@@ -118,5 +118,5 @@ def _joined(loader: str, epoch: int, one: _Epoch, ready_ns: dict[int, int]) -> L
     return LoaderEpoch(
         loader, epoch, one.workers, len(one.waits), ready, waited, not_ready, waited - not_ready, starting,
         sum(fetch.duration for fetch in one.fetches.values()), one.start_ns, one.stop_ns, one.line,
-        trainers.pop() if len(trainers) == 1 else None, steps_of(one.waits, one.fetches),
+        trainers.pop() if len(trainers) == 1 else None, steps_of(one.waits, one.fetches), host,
     )  # fmt: skip

@@ -1,11 +1,10 @@
-"""Statements that each read much of an SQLite database, as no index tells where their rows are.
+"""Statements read much of an SQLite database each, probably for want of an index.
 
-SQLite keeps 2 MiB of a database in memory unless `PRAGMA cache_size` says
-otherwise. A statement that looks at every row of a larger one reads the file anew, and
-its time grows with the table. With an index on the columns it asks for, it reads
-a few pages: `EXPLAIN QUERY PLAN` then says SEARCH instead of SCAN. Where all rows are
-needed, ask for all results in one statement (GROUP BY, IN), or make the cache
-larger than the database.
+SQLite keeps 2 MiB of a database in memory, or what `PRAGMA cache_size` says. A
+statement that looks at every row of a larger database reads the file anew each time. With
+an index on the columns that it asks for, it reads a few pages, and `EXPLAIN QUERY
+PLAN` says SEARCH instead of SCAN. Where all rows are needed, ask for all results in
+one statement (GROUP BY, IN), or make the cache larger than the database.
 """
 
 from __future__ import annotations
@@ -37,14 +36,15 @@ _INDEX = Remedy(
 
 def find(run: Observed, limits: Mapping[str, float]) -> Iterator[Finding]:
     sizes = {one.path: one.distinct_bytes for one in run.of(REUSE).rows if run.is_database(one.path)}
-    for (site, path), statements in calls_of(run, *_EXECUTES).by("site", "path"):
+    statements = calls_of(run, *_EXECUTES)
+    for (site, path), alike in statements.by("site", "path"):
         known = sizes.get(statements.calls.paths[path], 0) if path >= 0 else 0
-        if site < 0 or not known or len(statements) < limits["statements"]:
+        if site < 0 or not known or len(alike) < limits["statements"]:
             continue
         line, name = statements.calls.sites[site], statements.calls.paths[path]
         reads = run.calls.where_line(line).where_paths([name]).transfers("read")
-        if reads.total("moved") >= max(limits["share"] * known * len(statements), limits["bytes"] + known):
-            yield _finding(run, statements, reads, known)
+        if reads.total("moved") >= max(limits["share"] * known * len(alike), limits["bytes"] + known):
+            yield _finding(run, alike, reads, known)
 
 
 def _finding(run: Observed, statements: Group, reads: CallTable, known: int) -> Finding:
@@ -53,7 +53,7 @@ def _finding(run: Observed, statements: Group, reads: CallTable, known: int) -> 
     name = statements.paths()[0].rpartition("/")[2]
     time = max(statements.total("duration"), reads.total("time"))
     saved = statements.scaled(statements.total("duration") * (count - 1) // count)
-    for process, spent in run.times(reads, (count - 1) / count).items():  # rows fetched later are read outside of them
+    for process, spent in run.times(reads, (count - 1) / count).items():  # a fetch reads, too, and is no statement
         saved[process] = max(saved.get(process, 0), spent)
     text = f"{number(count)} statements of a line took {seconds(time)}, and read {size(read)} of {size(known)}."
     return library_use.finding(

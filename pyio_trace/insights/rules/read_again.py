@@ -9,20 +9,21 @@ dataset in memory). What is read by several processes can be divided among them
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from pyio_trace.analysis.calls.name_patterns import last_names, role_of
 from pyio_trace.analysis.calls.start_up import is_own
-from pyio_trace.analysis.reducers.library_calls import LibraryCalls
+from pyio_trace.analysis.reducers.library_calls import CallList, LibraryCalls
 from pyio_trace.analysis.reducers.reuse import FileReuse, ReuseOfBytes
 from pyio_trace.insights import libraries, sql
 from pyio_trace.insights.finding import Confidence, Evidence, Finding, Remedy, Site
-from pyio_trace.insights.library_use import Group
-from pyio_trace.insights.observed import MOST_NAMED, site_of
+from pyio_trace.insights.library_use import Group, Ints
+from pyio_trace.insights.observed import MOST_NAMED
 from pyio_trace.insights.rule import Limit, Rule, Trial
+from pyio_trace.log.sorting import Places
 from pyio_trace.units import counted, number, seconds, significant, size
 
 if TYPE_CHECKING:
@@ -112,7 +113,36 @@ _MAP = Remedy(
 )
 
 
+class _Requests:
+    """Libraries' calls, by file and by line.
+
+    A library that reads in threads of its own has no bytes in some of its calls, so of one kind and line all count, or
+    none.
+    """
+
+    def __init__(self, calls: CallList) -> None:
+        self._calls = calls
+        self._places = {key: Places(calls[key]) for key in ("path", "site")}
+        self._codes: dict[str, dict[str, list[int]]] = {}
+        for key, texts in (("path", calls.paths), ("site", calls.sites)):
+            codes = self._codes[key] = {}
+            for code, text in enumerate(texts):
+                codes.setdefault(text, []).append(code)
+
+    def of(self, paths: Collection[str], lines: Collection[str] = ()) -> Group:
+        """Those that read these files, or a folder with one of them; and of these lines, those that name no file."""
+        named = self._at("path", {folder for path in paths for folder in _with_folders(path)})
+        of_line = self._at("site", lines)
+        at = np.unique(np.concatenate([named, of_line[self._calls["path"][of_line] < 0]]))
+        kinds = self._calls["site"][at] * len(self._calls.ops) + self._calls["op"][at]
+        return Group(self._calls, at[np.isin(kinds, kinds[self._calls["read"][at] > 0])])
+
+    def _at(self, key: str, texts: Collection[str]) -> Ints:
+        return self._places[key].of([code for text in texts for code in self._codes[key].get(text, ())])
+
+
 def find(run: Observed, limits: Mapping[str, float]) -> Iterator[Finding]:
+    requests = _Requests(run.of(REQUESTS))
     files: dict[str, list[FileReuse]] = {}
     for one in run.of(REUSE).rows:
         often = one.times is not None and one.times >= limits["times"]
@@ -120,14 +150,14 @@ def find(run: Observed, limits: Mapping[str, float]) -> Iterator[Finding]:
             files.setdefault(_own_line(one) or run.pattern_of(one.path), []).append(one)
     for same in files.values():
         if sum(one.again_bytes for one in same) >= limits["bytes"]:
-            yield _finding(run, same)
+            yield _finding(run, same, requests)
 
 
 def _own_line(one: FileReuse) -> str | None:
     return one.line if one.line is not None and is_own(one.line) else None
 
 
-def _finding(run: Observed, same: list[FileReuse]) -> Finding:
+def _finding(run: Observed, same: list[FileReuse], requests: _Requests) -> Finding:
     """same: files that a line of the program reads again; without one, those of a pattern."""
     line, paths = _own_line(same[0]), [one.path for one in same]
     again, read = sum(one.again_bytes for one in same), sum(one.read_bytes for one in same)
@@ -136,9 +166,10 @@ def _finding(run: Observed, same: list[FileReuse]) -> Finding:
     reads = run.calls.where_paths(paths).transfers("read")
     by_epoch, divided = 2 * read <= 3 * epochs * distinct, others > again // 2
     gain = run.gain(run.times(reads, again / max(read, 1)), "the share of the reads that read bytes again", "estimate")
-    sites = run.site_list(line) or _lines(run, reads)
-    requests = _requests(run, paths, sites)
-    whole = None if by_epoch or divided else _with_requests(run, requests, again / max(read, 1))
+    lines = [line] if line else _lines(reads, requests)
+    sites = [site for one in lines for site in run.site_list(one)] or run.sites(reads)
+    calls = requests.of(paths, lines)
+    whole = None if by_epoch or divided else _with_requests(run, calls, again / max(read, 1))
     if whole is not None and whole.ns > gain.ns:
         gain = whole
     patterns = list(dict.fromkeys(run.pattern_of(path) for path in paths))
@@ -157,7 +188,7 @@ def _finding(run: Observed, same: list[FileReuse]) -> Finding:
     few = {"path": sorted(paths)} if len(paths) <= _LISTED or line is None else {"site": line}
     return Finding(
         title=f"{name}: each byte is read {significant(read / max(distinct, 1))} times",
-        evidence=[Evidence(text, values), *([_calls(requests)] if gain is whole else [])],
+        evidence=[Evidence(text, values), *([_evidence(calls)] if gain is whole else [])],
         remedy=_remedy(run, reads, sites, len(same), by_epoch, divided),
         confidence=Confidence(0.8, "ranges of bytes are in the log; whether they fit into memory is not known"),
         query=sql.rows(
@@ -186,18 +217,17 @@ def _remedy(run: Observed, reads: CallTable, sites: list[Site], files: int, by_e
     return _KEEP_ARRAY if library == "numpy" else _KEEP.get(library, _CACHE)
 
 
-def _lines(run: Observed, reads: CallTable) -> list[Site]:
+def _lines(reads: CallTable, requests: _Requests) -> list[str]:
     """The program's lines of these reads, most bytes first.  Where a library reads in threads of its own, its call has
     the line."""
     own, moved = reads.rows(reads.own), Counter[str]()
     for group in own.by("site"):
-        moved[own.site(group["site"]) or ""] = group.rows.total("moved")
-    calls = _requests(run, reads.paths(), [])
+        moved[own.site(group["site"]) or ""] = group.moved
+    calls = requests.of(reads.paths())
     for (code,), part in calls.by("site"):
         if code >= 0 and is_own(line := calls.calls.sites[code]):
             moved[line] = max(moved[line], part.total("read"))
-    lines = [site for line, _ in moved.most_common(MOST_NAMED) for site in run.site_list(line)]
-    return lines or run.sites(reads)
+    return [line for line, _ in moved.most_common(MOST_NAMED)]
 
 
 def _with_requests(run: Observed, calls: Group, share: float) -> Gain | None:
@@ -208,26 +238,12 @@ def _with_requests(run: Observed, calls: Group, share: float) -> Gain | None:
     return run.gain(calls.scaled(int(calls.total("duration") * share)), how, "estimate")
 
 
-def _calls(calls: Group) -> Evidence:
+def _evidence(calls: Group) -> Evidence:
+    """How long libraries' calls took."""
     time, ops = calls.total("duration"), calls.ops()
     what = ops[0] if len(ops) == 1 else "calls of libraries"
     text = f"{number(len(calls))} {what} took {seconds(time)}, {seconds(min(calls.leaf_ns, time))} of it in I/O."
     return Evidence(text, {"calls": len(calls), "time_ns": time})
-
-
-def _requests(run: Observed, paths: list[str], sites: list[Site]) -> Group:
-    """Libraries' calls that read some files, or a folder with one of them; and of these lines, those that name none.
-
-    A library that reads in threads of its own has no bytes in some of its calls: calls of one kind and line are alike.
-    """
-    calls = run.of(REQUESTS)
-    named = {folder for path in paths for folder in _with_folders(path)}
-    of_path = np.array([*(path in named for path in calls.paths), False], np.bool_)
-    of_line = np.array([*(site_of(site) in sites for site in calls.sites), False], np.bool_)
-    nameless = (calls["path"] < 0) & of_line[calls["site"]]
-    chosen = of_path[calls["path"]] | nameless
-    kinds = calls["site"] * len(calls.ops) + calls["op"]
-    return Group(calls, np.flatnonzero(chosen & np.isin(kinds, kinds[chosen & (calls["read"] > 0)])))
 
 
 def _with_folders(path: str) -> Iterator[str]:

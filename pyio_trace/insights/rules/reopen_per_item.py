@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pyio_trace.analysis.view_sums.call_table import CallTable
     from pyio_trace.insights.observed import Observed
 
-#: Libraries whose calls open a file, read it whole and close it: what they do again is read-again's.
+#: Libraries whose calls open a file, read it as a whole and close it: what they do again is read-again's.
 _READERS = ("parquet", "csv", "polars")
 
 
@@ -34,10 +34,10 @@ def find(run: Observed, limits: Mapping[str, float]) -> Iterator[Finding]:
     often = sums["path"][(sums["calls"] >= limits["opens"]) & (sums["path"] >= 0)]
     often = np.array([code for code in often.tolist() if not run.is_database(run.calls.path(code) or "")], np.int64)
     opened = files.where(path=often.tolist())
+    opened = opened.where(site=[line["site"] for line in opened.by("site") if not _is_reader(run, line.rows)])
+    often = np.array(opened.codes("path"), np.int64)
     count, paths = opened.total("calls"), opened.distinct("path")
     if not count or count < limits["opens"] * paths:
-        return
-    if library_of(run, calls.where(path=often.tolist(), kind=OpClass.READ)) in _READERS:
         return
     around = calls.where(path=often.tolist(), kind=OVERHEAD)
     gain = run.gain(
@@ -55,6 +55,11 @@ def find(run: Observed, limits: Mapping[str, float]) -> Iterator[Finding]:
         query=sql.rows({"op_class": ["open", "close", "meta", "seek"], "op_role": "io", "site": around.lines()}),
         **run.about(opened, gain),
     )
+
+
+def _is_reader(run: Observed, opens: CallTable) -> bool:
+    """Whether a library opens these files to read each as a whole."""
+    return library_of(run, opens) in _READERS
 
 
 def _remedy(calls: CallTable, paths: list[int], sites: list[int]) -> Remedy:

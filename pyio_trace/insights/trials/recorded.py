@@ -134,12 +134,11 @@ class _Wanted:
             self._column = "op"
             texts: Sequence[str | None] = log.dictionary("op").to_pylist()
             chosen = [text in OPS for text in texts]
-            host_of = hosts(log)
-            own = {host_of(process) for process in finding.processes}
-            near = [host_of(index) in own for index in range(log.processes().num_rows)]
-            #: By process, whether it is on a host of the finding: others may name their loaders alike.  The last is
-            #: for those that are not known.
-            self._near = np.array([*near, True], np.bool_)
+            table = log.processes().to_pylist()
+            own = set(map(hosts(table), finding.processes))
+            #: By process, whether it is on a host of the finding: others may name their loaders alike.  The last
+            #: element is for processes that are not known.
+            self._near = np.array([*(process["host"] in own for process in table), True], np.bool_)
         elif rows == "line":
             self._column = "site"
             wanted: Collection[str] = {f"{one.file}:{one.line}:{one.function}" for one in finding.sites}
