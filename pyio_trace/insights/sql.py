@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 from collections.abc import Collection, Mapping
 
@@ -10,6 +11,7 @@ from pyio_trace.insights.finding import Query
 #: What a query shows unless a rule says otherwise.
 SUMS = "op, sum(calls) AS calls, sum(bytes_moved) AS bytes,\n       sum(duration) / 1e9 AS seconds"
 
+_CONTROL = re.compile(r"[\x01-\x1f\x7f]")
 #: Characters of a list of values or columns that fit on one line.
 _LINE = 50
 
@@ -17,9 +19,11 @@ Value = str | int | Collection[str] | Collection[int] | None
 
 
 def literal(value: str | int) -> str:
-    """A value in SQL.  Texts come from logs, so they may contain anything."""
+    """A value in SQL.  Texts come from logs, so they may contain anything.  Control characters are spelled out: a
+    terminal shows the query as it is, and it can be copied from there."""
     if isinstance(value, str):
-        return "'" + value.replace("\0", "").replace("'", "''") + "'"
+        text = value.replace("\0", "").replace("'", "''")
+        return "'" + _CONTROL.sub(lambda found: f"' || chr({ord(found[0])}) || '", text) + "'"
     return str(int(value))
 
 

@@ -179,6 +179,7 @@ def test_text() -> None:
     text = written("text", HOSTILE, OK, WRONG, suppressed=1)
     assert "data at risk" not in text and "data at risk" in written("text", replace(WRONG, severity="warning"))
     assert "\x1b" not in text and "\r" not in text
+    assert r"| \x1b[31m\n::error::g" in text  # a line break of a name is shown, not made
     assert "up to 1.50 s of 2 s" in text and "no cost" in text and "wrong results" in text
     assert "1 finding suppressed" in text
 
@@ -200,15 +201,17 @@ def test_the_section_of_the_summary() -> None:
     assert lines[1].startswith("       1.50 s  ") and lines[2].startswith(" " * 15) and "0 ns" not in lines[2]
 
 
-def test_a_query_quotes_what_a_log_says(program: Runner) -> None:
-    # GIVEN a file whose name would end a text of SQL and begin a condition WHEN its rows are asked for
+@pytest.mark.parametrize("name", ["a' OR true --", "a'\n\x1b\\ OR true --"])
+def test_a_query_quotes_what_a_log_says(program: Runner, name: str) -> None:
+    # GIVEN a file whose name would end a text of SQL and begin a condition, or another line WHEN its rows are asked for
     outcome = succeeded(
-        program.traced("""
-        for name in ("a' OR true --", "b"):
+        program.traced(r"""
+        for name in ("a' OR true --", "a'\n\x1b\\ OR true --", "b"):
             with open(name, "w") as f: f.write("x")
         """)
     )
-    query = sql.rows({"path": f"{program.folder}/a' OR true --", "op": ["write", "w'rite"]})
-    # THEN they are the ones of this file alone
+    query = sql.rows({"path": f"{program.folder}/{name}", "op": ["write", "w'rite"]})
+    # THEN they are the ones of this file alone, and the query has no control characters
+    assert all(line.isprintable() for line in query.text.split("\n")) and query.text.count("\n") == 6
     pytest.importorskip("duckdb")
     assert [int(row["bytes"]) for row in outcome.log.sql(query.text).to_pylist()] == [1]
