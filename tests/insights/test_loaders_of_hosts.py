@@ -61,7 +61,7 @@ def test_each_host_has_its_own(folder: Path) -> None:
     numbers = {host: [row.batch for row in batches.rows if row.host == host] for host in ("node1", "node2")}
     assert numbers == {"node1": [0, 1, 2], "node2": [0, 1, 2, 3, 4]}
     assert all(row.wait_ns and row.fetch_ns and row.ready_ns is not None for row in batches.rows)
-    # AND of two starved trainers each is told of its own batches, and --verify lays out these
+    # AND the finding about each trainer counts its own batches, and --verify lays out the same ones
     _, found = insights.find(log, registry.found(), without_times())
     starved = [one for one in found.findings if one.slug == "loader-starved"]
     assert sorted(one.evidence[0].values["batches"] for one in starved) == [3, 5]

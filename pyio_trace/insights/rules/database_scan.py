@@ -55,7 +55,8 @@ def _finding(run: Observed, statements: Group, reads: CallTable, known: int) -> 
     saved = statements.scaled(statements.total("duration") * (count - 1) // count)
     for process, spent in run.times(reads, (count - 1) / count).items():  # a fetch reads, too, and is no statement
         saved[process] = max(saved.get(process, 0), spent)
-    text = f"{number(count)} statements of a line took {seconds(time)}, and read {size(read)} of {size(known)}."
+    text = f"{number(count)} statements took {seconds(time)} and read {size(read)}; the run read no more than "
+    text += f"{size(known)} of different bytes from the database."
     return library_use.finding(
         run, statements, f"Each statement reads {size(read // count)} of {name}",
         run.gain(saved, "all statements but one"),

@@ -116,8 +116,8 @@ _MAP = Remedy(
 class _Requests:
     """Libraries' calls, by file and by line.
 
-    A library that reads in threads of its own has no bytes in some of its calls, so of one kind and line all count, or
-    none.
+    Where a library reads in threads of its own, some of its calls have no bytes.  So the calls of one operation at one
+    line count all together.
     """
 
     def __init__(self, calls: CallList) -> None:
@@ -130,7 +130,8 @@ class _Requests:
                 codes.setdefault(text, []).append(code)
 
     def of(self, paths: Collection[str], lines: Collection[str] = ()) -> Group:
-        """Those that read these files, or a folder with one of them; and of these lines, those that name no file."""
+        """The calls that read these files, or a folder that one of them is in; and the calls at these lines that read
+        without naming a file."""
         named = self._at("path", {folder for path in paths for folder in _with_folders(path)})
         of_line = self._at("site", lines)
         at = np.unique(np.concatenate([named, of_line[self._calls["path"][of_line] < 0]]))
@@ -218,8 +219,8 @@ def _remedy(run: Observed, reads: CallTable, sites: list[Site], files: int, by_e
 
 
 def _lines(reads: CallTable, requests: _Requests) -> list[str]:
-    """The program's lines of these reads, most bytes first.  Where a library reads in threads of its own, its call has
-    the line."""
+    """The program's lines that lead to these reads, most bytes first.  A read in a library's own thread has none; the
+    library's call has it."""
     own, moved = reads.rows(reads.own), Counter[str]()
     for group in own.by("site"):
         moved[own.site(group["site"]) or ""] = group.moved
@@ -231,10 +232,10 @@ def _lines(reads: CallTable, requests: _Requests) -> list[str]:
 
 
 def _with_requests(run: Observed, calls: Group, share: float) -> Gain | None:
-    """A share of libraries' calls on the files, with what they make of the bytes; None: there are none."""
+    """The time of a share of libraries' calls, decoding included; None: there are no calls."""
     if not len(calls):
         return None
-    how = "the share of the calls that read bytes again, with what they make of them"
+    how = "the share of these calls that reads bytes again, decoding included"
     return run.gain(calls.scaled(int(calls.total("duration") * share)), how, "estimate")
 
 
