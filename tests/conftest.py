@@ -9,7 +9,7 @@ import pytest
 from hypothesis import settings
 
 # Before they are imported: their assertions say what they compared, as those of tests do.
-pytest.register_assert_rewrite("tests.support", "tests.instruments.torch_loaders")
+pytest.register_assert_rewrite("tests.support", "tests.fidelity.machine", "tests.instruments.torch_loaders")
 
 from tests.support import frameworks, sanitizers, selections, surroundings  # noqa: E402
 from tests.support.outcomes import Outcomes  # noqa: E402
@@ -42,6 +42,19 @@ def pytest_configure(config: pytest.Config) -> None:
     if path and not hasattr(config, "workerinput"):  # pytest-xdist's workers report to the process that started them
         config.pluginmanager.register(Outcomes(path.absolute()))
     config.option.loadscopereorder = False  # pytest-xdist would begin with the files of many tests
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    if collection_path.suffix != ".py":
+        return None
+    return selections.none_in(collection_path, config, config.getoption("--this-python")) or None
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection(session: pytest.Session) -> None:
+    worker = getattr(session.config, "workerinput", None)
+    if worker and session.config.args_source is pytest.Config.ArgsSource.TESTPATHS:
+        selections.import_share(session.config, int(worker["workerid"].removeprefix("gw")), worker["workercount"])
 
 
 @pytest.hookimpl(wrapper=True)

@@ -6,6 +6,8 @@ import shutil
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 
 import pytest
@@ -252,7 +254,13 @@ def test_streams(program: Runner, tmp_path: Path, build: Build) -> None:
     # GIVEN a C stream that is written and read in every way WHEN it is THEN its calls are there, with their bytes
     outcome = call(program, build([]), "streams", tmp_path / "stream")
     rows = outcome.select(layer="stdio", path=tmp_path / "stream")
-    assert [(row["op"], row["bytes_moved"], row["calls"]) for row in rows] == [
+    # Small calls that follow each other share a row, unless the machine lets 10 ms pass between them.
+    found = []
+    for op, group in groupby(rows, key=itemgetter("op")):
+        part = list(group)
+        moved = None if part[0]["bytes_moved"] is None else sum(row["bytes_moved"] or 0 for row in part)
+        found.append((op, moved, sum(row["calls"] for row in part)))
+    assert found == [
         ("fopen", None, 1), ("fwrite", 11, 1), ("fputs", 7, 1), ("fprintf", 5, 1), ("fflush", None, 1),
         ("fseek", None, 1), ("fread", 4, 2), ("fgets", 7, 1), ("getline", 12, 3), ("fseek", None, 1),
         ("ftell", None, 1), ("fclose", None, 1),

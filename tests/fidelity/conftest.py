@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from tests.capture.conftest import installed
-
-pytest.register_assert_rewrite("tests.fidelity.machine")
 
 __all__ = ["installed"]

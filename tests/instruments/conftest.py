@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from tests.capture.conftest import data, installed
-from tests.instruments.torch_loaders import items
+from tests.instruments.torch_loaders import items, run
 
-__all__ = ["data", "installed", "items"]
+__all__ = ["data", "installed", "items", "run"]

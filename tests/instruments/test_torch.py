@@ -4,23 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from tests.instruments.torch_loaders import (
-    by_batch,
-    printed,
-    reconciled,
-    rows_of,
-    run,
-)
-from tests.support.programs import Runner
+from tests.instruments.torch_loaders import Run, by_batch, printed, reconciled, rows_of
 
 pytestmark = pytest.mark.frameworks("torch")
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
-def test_every_batch_of_an_epoch(items: Runner, method: str) -> None:
+def test_every_batch_of_an_epoch(run: Run, method: str) -> None:
     # GIVEN an epoch with two workers WHEN it is traced THEN every batch has its wait, its fetch and its bytes
-    outcome = run(items, method, "map")
+    outcome = run(method, "map")
     found = reconciled(outcome)
     assert [found[key] for key in sorted(found)] == [batch for _, _, batch in printed(outcome)]
     # AND the fetches are two other processes', which the loader has named; a batch's order is each worker's
@@ -40,9 +33,9 @@ def test_every_batch_of_an_epoch(items: Runner, method: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
-def test_workers_are_called_by_loader_and_number(items: Runner, method: str) -> None:
+def test_workers_are_called_by_loader_and_number(run: Run, method: str) -> None:
     # GIVEN two loaders that are alive at once, each with two workers, whose fetches say which they are
-    outcome = run(items, method, "two")
+    outcome = run(method, "two")
     fetches = [(row, told) for row, told in rows_of(outcome, "DataLoader.fetch")]
     assert {told["loader"] for _, told in fetches} == {f"{outcome.pid}.{number}" for number in (0, 1)}
     for row, told in fetches:
@@ -58,8 +51,20 @@ def test_workers_are_called_by_loader_and_number(items: Runner, method: str) -> 
 
 
 @pytest.mark.slow
-def test_waits_and_compute_add_up_to_the_epoch(items: Runner) -> None:
-    outcome = run(items, "fork", "map")
+def test_loaders_alive_at_once(run: Run) -> None:
+    # GIVEN two loaders in step, with the same seeds THEN neither's batches are taken for the other's
+    outcome = run("spawn", "two")
+    found = reconciled(outcome)
+    assert sorted({loader for loader, _, _ in found}) == [f"{outcome.pid}.0", f"{outcome.pid}.1"]
+    for place, name in enumerate(sorted({loader for loader, _, _ in found})):
+        given = [(epoch, batch) for at, epoch, batch in printed(outcome) if at == place]
+        kept = [(epoch, found[name, epoch, batch]) for loader, epoch, batch in sorted(found) if loader == name]
+        assert [one for one in kept if one in given] == given
+
+
+@pytest.mark.slow
+def test_waits_and_compute_add_up_to_the_epoch(run: Run) -> None:
+    outcome = run("fork", "map")
     (epoch,) = outcome.select(layer="user", op="epoch")
     waits = [row for row, _ in rows_of(outcome, "DataLoader.__next__")]
     computes = outcome.select(layer="user", op="compute")
@@ -83,8 +88,8 @@ def test_waits_and_compute_add_up_to_the_epoch(items: Runner) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("method", ["fork", "spawn"])
-def test_persistent_workers(items: Runner, method: str) -> None:
-    outcome = run(items, method, "persistent")
+def test_persistent_workers(run: Run, method: str) -> None:
+    outcome = run(method, "persistent")
     found = reconciled(outcome)
     assert [(epoch, found[_, epoch, batch]) for _, epoch, batch in sorted(found)] == [
         (epoch, sorted(batch)) for _, epoch, batch in printed(outcome)

@@ -11,13 +11,13 @@ import pytest
 from tests.instruments.torch_loaders import (
     LOADERS,
     SIZES,
+    Run,
     by_batch,
     expected,
     printed,
     read_in,
     reconciled,
     rows_of,
-    run,
 )
 from tests.support.programs import Runner, succeeded
 
@@ -26,8 +26,8 @@ pytestmark = pytest.mark.frameworks("torch")
 
 @pytest.mark.slow
 @pytest.mark.parametrize("case", ["stream", "persistent stream", "no batches", "broken off"])
-def test_other_kinds_of_loaders(items: Runner, case: str) -> None:
-    outcome = run(items, "fork", case)
+def test_other_kinds_of_loaders(run: Run, case: str) -> None:
+    outcome = run("fork", case)
     found = reconciled(outcome)
     # THEN the n-th wait of an epoch that came to something has what the trainer was given n-th
     batches: dict[int, list[list[int]]] = defaultdict(list)
@@ -40,23 +40,11 @@ def test_other_kinds_of_loaders(items: Runner, case: str) -> None:
 
 
 @pytest.mark.slow
-def test_data_that_end_are_told_from_failures(items: Runner) -> None:
-    outcome = run(items, "fork", "stream")
+def test_data_that_end_are_told_from_failures(run: Run) -> None:
+    outcome = run("fork", "stream")
     for op in ("DataLoader.__next__", "DataLoader.fetch"):
         ended = [(row["errno"], told["raised"]) for row, told in rows_of(outcome, op) if "raised" in told]
         assert ended == [(0, "StopIteration")] * (2 if op == "DataLoader.__next__" else 4)
-
-
-@pytest.mark.slow
-def test_loaders_alive_at_once(items: Runner) -> None:
-    # GIVEN two loaders in step, with the same seeds THEN neither's batches are taken for the other's
-    outcome = run(items, "spawn", "two")
-    found = reconciled(outcome)
-    assert sorted({loader for loader, _, _ in found}) == [f"{outcome.pid}.0", f"{outcome.pid}.1"]
-    for place, name in enumerate(sorted({loader for loader, _, _ in found})):
-        given = [(epoch, batch) for at, epoch, batch in printed(outcome) if at == place]
-        kept = [(epoch, found[name, epoch, batch]) for loader, epoch, batch in sorted(found) if loader == name]
-        assert [one for one in kept if one in given] == given
 
 
 @pytest.mark.slow
@@ -76,8 +64,8 @@ def test_batches_out_of_order(items: Runner) -> None:
 
 
 @pytest.mark.slow
-def test_without_workers(items: Runner) -> None:
-    outcome = run(items, "fork", "alone")
+def test_without_workers(run: Run) -> None:
+    outcome = run("fork", "alone")
     found = reconciled(outcome)
     assert sorted(found.values()) == expected(outcome)
     waits = by_batch(outcome, "DataLoader.__next__")
@@ -87,8 +75,8 @@ def test_without_workers(items: Runner) -> None:
 
 
 @pytest.mark.slow
-def test_a_loader_within_a_worker(items: Runner) -> None:
-    outcome = run(items, "fork", "within")
+def test_a_loader_within_a_worker(run: Run) -> None:
+    outcome = run("fork", "within")
     fetches = by_batch(outcome, "DataLoader.fetch")
     outer = {key: row for key, (row, told) in fetches.items() if "worker" in told}
     assert [key[1:] for key in outer] and {key[0] for key in outer} == {f"{outcome.pid}.0"}
@@ -104,9 +92,9 @@ def test_a_loader_within_a_worker(items: Runner) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("method", ["fork", "spawn"])
-def test_an_exception_in_a_worker(items: Runner, method: str) -> None:
+def test_an_exception_in_a_worker(run: Run, method: str) -> None:
     # GIVEN a dataset that raises in a worker THEN the trainer's exception is word for word what it is untraced
-    outcome = run(items, method, "raises")
+    outcome = run(method, "raises")
     assert "ValueError Caught ValueError in DataLoader worker process 0." in outcome.stdout
     assert "ValueError: thirteen" in outcome.stdout
     # AND the wait and the fetch that it belongs to say so

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
+from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import pytest
@@ -126,19 +128,34 @@ if __name__ == "__main__":
 """
 
 
-@pytest.fixture
-def items(program: Runner) -> Runner:
-    """The folder with the files of the datasets."""
+def with_items(program: Runner) -> Runner:
+    """Its folder has the files of the datasets."""
     for number, size in enumerate(SIZES):
         (program.folder / f"item{number}.bin").write_bytes(bytes([number]) * size)
     return program
 
 
-def run(items: Runner, method: str, case: str) -> Outcome:
-    """Traced, with the results that it has untraced."""
-    outcome = succeeded(alike(items.traced(LOADERS, method, case), items.bare(LOADERS, method, case)))
-    assert "tracer_faults" not in outcome.log.losses()
-    return outcome
+@pytest.fixture
+def items(program: Runner) -> Runner:
+    return with_items(program)
+
+
+Run = Callable[[str, str], Outcome]
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """Runs LOADERS traced, with the results that it has untraced: each start method and case once, as each of their
+    processes takes seconds to import torch."""
+
+    @cache
+    def run(method: str, case: str) -> Outcome:
+        program = with_items(Runner(tmp_path_factory.mktemp("run")))
+        outcome = succeeded(alike(program.traced(LOADERS, method, case), program.bare(LOADERS, method, case)))
+        assert "tracer_faults" not in outcome.log.losses()
+        return outcome
+
+    return run
 
 
 def printed(outcome: Outcome) -> list[tuple[int, int, list[int]]]:

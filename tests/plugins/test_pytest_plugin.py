@@ -76,6 +76,12 @@ NOISY = """
 """
 
 
+@pytest.fixture(autouse=True)
+def few_plugins(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Plugins of libraries that are installed for other tests would double the time of each of many runs."""
+    monkeypatch.setenv("PYTEST_ADDOPTS", "-p no:zarr -p no:anyio -p no:hypothesispytest")
+
+
 def rows(result: pytest.RunResult) -> dict[str, list[str]]:
     """The table: its cells by the name of the test."""
     lines = [line for line in result.outlines if re.match(r" *\d+ +\d+ +\d+ ", line)]

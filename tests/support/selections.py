@@ -8,7 +8,9 @@ Python can change.
 
 from __future__ import annotations
 
+import importlib
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -34,16 +36,50 @@ def of_python(items: list[pytest.Item], version: tuple[int, int] = sys.version_i
     if version <= OLDEST:
         return items
     rest = [item for item in items if not _marked(item)]
-    hardly = [item for item in rest if item.nodeid.removeprefix("tests/").startswith(_HARDLY)]
+    hardly = [item for item in rest if _hardly(item.nodeid)]
     left_out = set(hardly) - set(_one_of_each(hardly) if version >= NEWEST else [])
     chosen = [item for item in rest if item not in left_out]
     return chosen if version >= NEWEST else _one_of_each(chosen)
+
+
+def none_in(
+    file: Path, config: pytest.Config, this_python: bool, version: tuple[int, int] = sys.version_info[:2]
+) -> bool:
+    """Whether no test of this file will be chosen, which is known before the file is imported.
+
+    this_python: of_python() will choose.
+    """
+    mark = config.option.markexpr
+    if mark.isidentifier() and mark not in file.read_text():
+        return True  # a mark stands in the file, or in the name of what sets it
+    between = this_python and OLDEST < version < NEWEST
+    return between and file.is_relative_to(config.rootpath) and _hardly(file.relative_to(config.rootpath).as_posix())
+
+
+def import_share(config: pytest.Config, number: int, workers: int) -> None:
+    """Imports every n-th file of tests, as one of that many workers of pytest-xdist, before all files are collected.
+
+    In a fresh clone, pytest rewrites the assertions of each file that is imported, and keeps
+    the result on disk.  Workers that go through the files in the same order would all do the same work.
+    """
+    hook = config.hook.pytest_ignore_collect
+    files = [file for file in sorted(config.rootpath.glob("tests/**/test_*.py"))
+             if not hook(collection_path=file, config=config)]  # fmt: skip
+    for file in files[number::workers]:
+        try:
+            importlib.import_module(".".join(file.relative_to(config.rootpath).with_suffix("").parts))
+        except (Exception, pytest.skip.Exception):
+            pass  # collecting it tells
 
 
 def long_first(items: list[pytest.Item]) -> list[pytest.Item]:
     """Files with long searches first, then files with slow tests, so that no long file is left for the end."""
     soak, slow = ({item.path for item in items if item.get_closest_marker(name)} for name in ("soak", "slow"))
     return sorted(items, key=lambda item: (item.path not in soak, item.path not in slow))
+
+
+def _hardly(test: str) -> bool:
+    return test.removeprefix("tests/").startswith(_HARDLY)
 
 
 def _marked(item: pytest.Item) -> bool:

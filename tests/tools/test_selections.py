@@ -79,3 +79,24 @@ def test_what_is_quick(tmp_path: Path) -> None:
     )
     ran = [line.split()[0].split("::", 1)[1] for line in done.stdout.splitlines() if " PASSED" in line]
     assert ran == ["test_numbers[1]", "test_slow_and_quick[2]", "TestGroup::test_numbers"], done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("mark", ["frameworks", "once", "slow", "soak"])
+def test_files_left_out_have_no_chosen_test(request: pytest.FixtureRequest, mark: str) -> None:
+    # GIVEN the tests of this session WHEN only those with one mark are to run THEN each file that has such a test names
+    # the mark, so it is not left out
+    files = {item.path for item in request.session.items if item.get_closest_marker(mark)}
+    assert [file.name for file in files if mark not in file.read_text()] == []
+
+
+def test_files_left_out_of_a_python_have_no_chosen_test(pytestconfig: pytest.Config) -> None:
+    # GIVEN this project's tests WHEN a Python between the oldest and the newest runs its share THEN the files that are
+    # left out are those of which no test is chosen, whatever its marks
+    root = Path(__file__).parents[2]
+    files = sorted(root.glob("tests/**/test_*.py"))
+    names = [str(file.relative_to(pytestconfig.rootpath)) for file in files]
+    items: list[Any] = [Item(f"{name}::test") for name in names]
+    for version in [(3, 11), (3, 12), (3, 14), (3, 15)]:
+        chosen = {item.nodeid.partition("::")[0] for item in selections.of_python(items, version)}
+        left_out = [selections.none_in(file, pytestconfig, True, version) for file in files]
+        assert chosen == {name for name, out in zip(names, left_out, strict=True) if not out}
