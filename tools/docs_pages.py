@@ -1,7 +1,11 @@
-"""The pages of the documentation that are written by the code: command line, configuration, columns, findings, views.
+"""All pages of the documentation: those of docs/, and those that are written by the code.
 
-mkdocs.yml names this file as a hook. Each page is made from the table the program itself uses, so it cannot drift:
-the commands' own parsers, config.OPTIONS, events.OPERATIONS, the rules, and the reducers.
+    python -m tools.docs_pages FOLDER
+
+The latter are command line, configuration, columns, findings, views and API.
+Each is made from the table that the program itself uses, so it cannot drift: the
+commands' own parsers, config.OPTIONS, events.OPERATIONS, the rules, the reducers,
+and the docstrings.
 """
 
 from __future__ import annotations
@@ -10,11 +14,15 @@ import argparse
 import inspect
 import json
 import re
+import shutil
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
+
+import griffe
 
 from pyio_trace import enums, events
 from pyio_trace.analysis import typed_results
@@ -25,16 +33,17 @@ from pyio_trace.insights import judgement, registry
 from pyio_trace.insights.rule import Limit, Rule
 from pyio_trace.report.schemas import schema_of
 
-AGENTS = Path(__file__).resolve().parents[1] / "pyio_trace" / "AGENTS.md"
+ROOT = Path(__file__).resolve().parents[1]
+AGENTS = ROOT / "pyio_trace" / "AGENTS.md"
+API = ROOT / "docs" / "reference" / "api.md"
 
 
-def on_files(files: Any, config: Any) -> Any:
-    """mkdocs: adds the generated pages to those in docs/."""
-    from mkdocs.structure.files import File
-
+def write(folder: Path) -> None:
+    """Makes the folder anew from which the site is built (mkdocs.yml)."""
+    shutil.rmtree(folder, ignore_errors=True)
+    shutil.copytree(ROOT / "docs", folder, ignore=shutil.ignore_patterns("*.py"))
     for path, page in PAGES.items():
-        files.append(File.generated(config, path, content=page()))
-    return files
+        (folder / path).write_text(page(), "utf-8")
 
 
 # ---- reference/cli.md
@@ -292,6 +301,55 @@ def _type_text(kind: Any) -> str:
     return text if inner is None else f"{text}: {_type_link(inner)}"
 
 
+# ---- reference/api.md
+
+
+def api() -> str:
+    """docs/reference/api.md, in which `::: NAME` stands for the signature and docstring of a function or class."""
+    package = griffe.load("pyio_trace", search_paths=[ROOT], resolve_aliases=True)
+
+    def entry(line: re.Match[str]) -> str:
+        named = package[line["name"]]
+        return "\n".join(_entry(named.final_target if isinstance(named, griffe.Alias) else named, named.name))
+
+    return re.sub(r"^::: pyio_trace\.(?P<name>\S+)$", entry, API.read_text("utf-8"), flags=re.MULTILINE)
+
+
+def _entry(found: griffe.Object, name: str) -> Iterator[str]:
+    """A public name, and the members of a class that have docstrings."""
+    yield from (f"### {name}", "", *_described(found, name))
+    for member in found.members.values() if isinstance(found, griffe.Class) else ():
+        if not isinstance(member, griffe.Alias) and member.docstring and not member.name.startswith("_"):
+            yield from (f"#### {name}.{member.name}", "", *_described(member, member.name))
+
+
+def _described(found: griffe.Object, name: str) -> Iterator[str]:
+    signature = ""  # of a class that nobody else makes
+    if isinstance(found, griffe.Attribute):  # or a property
+        signature = f"{name}: {found.annotation}"
+    elif isinstance(found, griffe.Function) or (isinstance(found, griffe.Class) and "__init__" in found.members):
+        signature = found.signature(name=name)
+    if signature:
+        yield from ("```python", *_wrapped(signature), "```", "")
+    if found.docstring:
+        yield from (found.docstring.value.strip(), "")
+
+
+def _wrapped(signature: str) -> list[str]:
+    """A signature; each parameter on a line of its own, if it is long."""
+    if len(signature) <= 100:
+        return [signature]
+    begin, end = signature.index("(") + 1, signature.rindex(")")
+    parts, depth = [""], 0
+    for letter in signature[begin:end]:
+        depth += (letter in "([{") - (letter in ")]}")
+        if letter == "," and not depth:
+            parts.append("")
+        else:
+            parts[-1] += letter
+    return [signature[:begin], *(f"    {part.strip()}," for part in parts), signature[end:]]
+
+
 # ---- Markdown
 
 
@@ -320,7 +378,11 @@ PAGES: dict[str, Callable[[], str]] = {
     "reference/columns.md": columns,
     "reference/findings.md": findings,
     "reference/views.md": views_page,
+    "reference/api.md": api,
     "how-to/agents.md": agents,
     "reference/findings.schema.json": partial(schema_page, "insights"),
     "reference/summary.schema.json": partial(schema_page, "summary"),
 }
+
+if __name__ == "__main__":
+    write(Path(sys.argv[1]))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -62,3 +63,21 @@ def test_the_schema_of_the_summary_describes_a_summary(tmp_path: Path, capsys: p
     del summary["run"]["wall"]
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.validate(summary, schema)
+
+
+def test_every_public_name_is_described() -> None:
+    # GIVEN the page of the API WHEN it is read THEN each public name has its signature or docstring there, and nothing
+    # that stands for one is left
+    page = docs_pages.api()
+    for name in pyio_trace.__all__:
+        section = page.partition(f"\n### {name}\n")[2].partition("\n### ")[0]
+        assert (getattr(pyio_trace, name).__doc__ or "").partition("\n")[0] in section
+    assert "\n    stacks: str | None = None,\n" in page and ":::" not in page
+
+
+def test_every_page_is_in_the_menu(tmp_path: Path) -> None:
+    # GIVEN all pages, as they are written for the site WHEN the menu is held against them THEN it has each of them once
+    docs_pages.write(tmp_path / "pages")
+    pages = [str(page.relative_to(tmp_path / "pages")) for page in tmp_path.rglob("*.md")]
+    menu = (docs_pages.ROOT / "mkdocs.yml").read_text().partition("\nnav:\n")[2]
+    assert sorted(re.findall(r": (\S+\.md)$", menu, re.MULTILINE)) == sorted(pages)
