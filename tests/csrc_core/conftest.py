@@ -60,16 +60,16 @@ def build(tmp_path_factory: pytest.TempPathFactory) -> Build:
             fcntl.flock(built, fcntl.LOCK_EX)
             if not built.tell():
                 core = [*flags, "-shared", "-fPIC", "-fvisibility=hidden", "-DPT_BUILDING_CORE"]
-                _compile([compiler, *core, *map(str, sorted(CORE.rglob("*.c")))], place / "libpyio_trace.so")
+                compile_([compiler, *core, *map(str, sorted(CORE.rglob("*.c")))], place / "libpyio_trace.so")
                 rest = [f"-L{place}", f"-Wl,-rpath,{place}", "-lpyio_trace"]
                 for program in ("driver", "forger"):
-                    _compile([compiler, *flags, "-fPIC", str(ROOT / f"tests/csrc/{program}.c"), *rest], place / program)
+                    compile_([compiler, *flags, "-fPIC", str(ROOT / f"tests/csrc/{program}.c"), *rest], place / program)
                 built.write("whole")
         return place
 
     return build
 
 
-def _compile(words: list[str], out: Path) -> None:
+def compile_(words: list[str], out: Path) -> None:
     told = subprocess.run([*words, "-o", str(out), "-ldl", "-lpthread"], capture_output=True, text=True)
     assert (told.returncode, told.stderr) == (0, "")

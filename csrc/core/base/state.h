@@ -16,6 +16,12 @@ enum pt_disposition {
     PT_BY_SIZE = 4   /* in pt.disposition only: PT_LEFT_OUT if it asks for less than pt.min_size, else PT_RECORDED */
 };
 
+/* The part of a log that stays mapped, even when the next log has begun: chunks of this process lie there. */
+struct pt_kept {
+    char *base;
+    uint64_t end; /* atomic, only grows */
+};
+
 struct pt_state {
     /* Fields of the usual path come first, together. */
     uint32_t gate; /* enum pt_process_gate */
@@ -24,6 +30,7 @@ struct pt_state {
     uint64_t drop_below;                            /* ticks; shorter calls go to pt_drop_small; 0: none */
     char *base;                                     /* of the mapped log */
     uint64_t mapped;
+    struct pt_kept *kept;            /* atomic */
     uint8_t disposition[PT_MAX_OPS]; /* enum pt_disposition, by operation */
     struct pt_header *header;
     struct pt_process *process;

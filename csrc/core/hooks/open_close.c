@@ -118,10 +118,12 @@ int pt_end_open_unnamed_slow(struct pt_call *c, int fd)
     pt_fd_forget(c->thread, fd);
     uint32_t desc = pt_entry_id(pt_fd_resolve_slow(c->thread, fd));
     if (desc && c->record) {
-        struct pt_desc *d = pt_at(desc);
-        d->opened_by = pt_call_id(c);
-        c->record->desc = d->path;
-        c->record->offset = desc;
+        struct pt_desc *d = pt_desc_at(desc);
+        if (d) {
+            d->opened_by = pt_call_id(c);
+            c->record->desc = d->path;
+            c->record->offset = desc;
+        }
     }
     pt_end(c, fd, 0);
     return fd;

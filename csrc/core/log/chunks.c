@@ -24,9 +24,39 @@
 
 /* All atomic, and of this process alone. */
 static uint32_t claims_under_way; /* pt_log_finish waits for them */
-static uint64_t keep_mapped;      /* end of every chunk that this process uses; nothing below it is unmapped */
 static bool damage_reported;
 static uint32_t full_here; /* enum pt_full_reason: why this process claims no more, while others may */
+
+#define FIRST_LOGS 16
+#define LOGS_IN_PAGE (PT_PAGE / sizeof(struct pt_kept))
+
+/* Each log of this process has one of its own: a thread that is in a hook while one log ends and the next begins has the
+ * base and the end of the same log. */
+static struct pt_kept *another_kept(void)
+{
+    static struct pt_kept first[FIRST_LOGS], *next = first, *end = first + FIRST_LOGS;
+    if (next == end) {
+        struct pt_kept *page = pt_memory(PT_PAGE);
+        if (!page)
+            return next - 1; /* the latest again */
+        next = page;
+        end = page + LOGS_IN_PAGE;
+    }
+    return next++;
+}
+
+static void keep_from(char *base)
+{
+    struct pt_kept *kept = another_kept();
+    kept->base = base;
+    kept->end = PT_FIRST_CHUNK;
+    __atomic_store_n(&pt.kept, kept, __ATOMIC_RELEASE);
+}
+
+static uint64_t kept_end(void)
+{
+    return __atomic_load_n(&pt.kept->end, __ATOMIC_SEQ_CST);
+}
 
 void pt_log_close_claims(uint32_t reason)
 {
@@ -52,7 +82,7 @@ bool pt_log_read_control(const struct pt_header *h)
     pt.outer_pid = 0;
     pt.ring_place = 0;
     pt_spare_read_control(h);
-    keep_mapped = PT_FIRST_CHUNK;
+    keep_from(pt.base);
     full_here = PT_NOT_FULL;
     damage_reported = false;
     return true;
@@ -82,9 +112,9 @@ static uint32_t budget_reason(void)
 
 void pt_log_keep_mapped(uint64_t end)
 {
-    uint64_t last = __atomic_load_n(&keep_mapped, __ATOMIC_RELAXED);
+    uint64_t last = kept_end();
     while (end > last &&
-           !__atomic_compare_exchange_n(&keep_mapped, &last, end, false, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED))
+           !__atomic_compare_exchange_n(&pt.kept->end, &last, end, false, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED))
         continue;
 }
 
@@ -245,8 +275,7 @@ struct pt_chunk *pt_chunk_claim_slow(const struct pt_chunk_request *wanted, uint
 /* The used part of the log, in whole pages: at least what this process uses, at most what it maps. */
 static uint64_t used_so_far(void)
 {
-    uint64_t next = __atomic_load_n(&pt.header->next, __ATOMIC_ACQUIRE),
-             known = __atomic_load_n(&keep_mapped, __ATOMIC_SEQ_CST);
+    uint64_t next = __atomic_load_n(&pt.header->next, __ATOMIC_ACQUIRE), known = kept_end();
     uint64_t used = next > known ? next : known, mapped = pt.mapped;
     return used < mapped ? (used + PT_PAGE - 1) / PT_PAGE * PT_PAGE : mapped;
 }
@@ -259,7 +288,7 @@ static uint64_t close_claims(void)
     for (int i = 0; i < 1000 && __atomic_load_n(&claims_under_way, __ATOMIC_SEQ_CST); i++)
         sched_yield();
     /* Claims that were under way may have succeeded. */
-    uint64_t last = __atomic_load_n(&keep_mapped, __ATOMIC_SEQ_CST);
+    uint64_t last = kept_end();
     return last > used ? last : used;
 }
 
@@ -277,7 +306,7 @@ void pt_log_shrink(uint64_t limit)
         sched_yield();
     if (__atomic_load_n(&claims_under_way, __ATOMIC_SEQ_CST))
         return; /* a thread may be writing beyond */
-    uint64_t last = __atomic_load_n(&keep_mapped, __ATOMIC_SEQ_CST);
+    uint64_t last = kept_end();
     uint64_t page = pt_kernel_page();
     keep = ((last > keep ? last : keep) + page - 1) / page * page;
     if (keep < pt.extent) {

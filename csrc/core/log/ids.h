@@ -10,20 +10,27 @@ static inline uint32_t pt_id_of(const void *at)
     uintptr_t offset = (uintptr_t)at - (uintptr_t)pt.base;
     return offset < pt.mapped ? (uint32_t)(offset >> PT_ID_SHIFT) : 0;
 }
-/* Only for ids that this process keeps in its own memory. */
-static inline void *pt_at(uint32_t id)
-{
-    return pt.base + ((uint64_t)id << PT_ID_SHIFT);
-}
 /* For ids read from the log, where others can write. NULL: 0, or the object does not lie within the log. */
 static inline void *pt_checked(uint32_t id, uint64_t size)
 {
     uint64_t at = (uint64_t)id << PT_ID_SHIFT, mapped = pt.mapped;
     return id && size <= mapped && at <= mapped - size ? pt.base + at : NULL;
 }
+/* For ids of this process's own objects, from a table in its memory.  NULL: 0, or the id lies beyond what this process
+ * uses of its log: it is of an earlier one, because a thread was in a hook while tracing stopped and started again.
+ * Base and end are of one log, whose part up to there stays mapped, however long the thread stands still between two
+ * instructions here. */
+static inline void *pt_owned(uint32_t id, uint64_t size)
+{
+    const struct pt_kept *kept = __atomic_load_n(&pt.kept, __ATOMIC_ACQUIRE);
+    uint64_t at = (uint64_t)id << PT_ID_SHIFT, end = kept ? __atomic_load_n(&kept->end, __ATOMIC_RELAXED) : 0;
+    return id && size <= end && at <= end - size ? kept->base + at : NULL;
+}
+/* NULL: as pt_owned, or it is no descriptor. */
 static inline struct pt_desc *pt_desc_at(uint32_t id)
 {
-    return (struct pt_desc *)pt_checked(id, sizeof(struct pt_desc));
+    struct pt_desc *d = pt_owned(id, sizeof *d);
+    return d && __atomic_load_n(&d->heap.kind, __ATOMIC_RELAXED) == PT_HEAP_DESC ? d : NULL;
 }
 /* An id that is stored in the log, read once: the one that is checked must be the one that is used. */
 static inline uint32_t pt_read_id(const uint32_t *at)

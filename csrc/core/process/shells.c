@@ -86,27 +86,27 @@ static const char *command_of(const struct pt_options *o)
     return words == 3 || words == 4 ? last : NULL;
 }
 
-static bool is_command(uint32_t record, const char *command, size_t n)
+/* The record with this id, if it is of that command; else NULL. */
+static const struct pt_record *command_at(uint32_t id, const char *command, size_t n)
 {
-    const struct pt_record *r = pt_checked(record, sizeof *r);
+    const struct pt_record *r = pt_checked(id, sizeof *r);
     uint32_t length = 0, base;
     const char *text = r ? pt_string_at(pt_read_id(&r->desc), &length, &base) : NULL;
-    return text && length == n && memcmp(text, command, n) == 0;
+    return text && length == n && memcmp(text, command, n) == 0 ? r : NULL;
 }
 
 /* The record of a redacted command; 0: there is none, or several from different lines. */
 static uint32_t record_of(const struct pt_process *parent, const char *command, size_t n)
 {
-    uint32_t found = 0;
+    const struct pt_record *found = NULL;
     for (int i = 0; i < PT_SHELLS; i++) {
-        uint32_t record = __atomic_load_n(&parent->shells[i], __ATOMIC_ACQUIRE);
-        if (!record || !is_command(record, command, n))
-            continue;
-        if (found && ((struct pt_record *)pt_at(found))->stack != ((struct pt_record *)pt_at(record))->stack)
+        uint32_t id = __atomic_load_n(&parent->shells[i], __ATOMIC_ACQUIRE);
+        const struct pt_record *r = command_at(id, command, n);
+        if (r && found && found->stack != r->stack)
             return 0;
-        found = record;
+        found = r ? r : found;
     }
-    return found;
+    return found ? pt_id_of(found) : 0;
 }
 
 /* The system or popen call of `parent` that started this shell; 0: unknown. */

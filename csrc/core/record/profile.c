@@ -155,15 +155,21 @@ static struct pt_profile *make_entry(const struct pt_call *c, const struct pt_th
     return p;
 }
 
+/* The entry with an id from our tables; NULL: that of an earlier log. */
+static struct pt_profile *entry_at(uint32_t id, bool with_data)
+{
+    return pt_owned(id, with_data ? PT_PROFILE_DATA_SIZE : PT_PROFILE_SIZE);
+}
+
 /* The entry for the output of a copy. */
 static struct pt_profile *output_of(const struct pt_call *c, const struct pt_thread *t, const struct pt_profile *copy)
 {
     uint32_t words[2] = {pt_id_of(copy), PT_OP_OUTPUT};
     uint64_t key = pt_hash_bytes(words, sizeof words, 0x4f55545000000000ull);
-    uint32_t id = pt_intern_find(key);
-    if (id)
-        return pt_at(id);
-    struct pt_profile *p = pt_sums_alloc_slow(true);
+    struct pt_profile *p = entry_at(pt_intern_find(key), true);
+    if (p)
+        return p;
+    p = pt_sums_alloc_slow(true);
     if (!p)
         return NULL;
     p->process = t->process_id;
@@ -180,18 +186,18 @@ static struct pt_profile *output_of(const struct pt_call *c, const struct pt_thr
 static struct pt_profile *entry_of(const struct pt_call *c, const struct pt_thread *t, unsigned error)
 {
     uint64_t key = key_of(c, t, error);
-    uint32_t id = pt_intern_find(key);
-    return id ? pt_at(id) : make_entry(c, t, error, key);
+    struct pt_profile *p = entry_at(pt_intern_find(key), moves_bytes(c->op));
+    return p ? p : make_entry(c, t, error, key);
 }
 
 /* A thread mostly repeats what it did last, so that entry is tried before any hash is computed. */
 static struct pt_profile *same_as_last(const struct pt_call *c, const struct pt_thread *t)
 {
     uint64_t last = t->sums[c->op % PT_LATEST];
-    struct pt_profile *p = pt_at((uint32_t)last);
+    struct pt_profile *p = last >> 32 == c->op ? entry_at((uint32_t)last, moves_bytes(c->op)) : NULL;
     const struct pt_record *r = c->record;
-    if (last && last >> 32 == c->op && p->desc == r->desc && p->stack == r->stack && p->parent == r->parent &&
-        p->process == t->process_id && pt_op_row(c->op)->shape == PT_SHAPE_FD)
+    if (p && p->desc == r->desc && p->stack == r->stack && p->parent == r->parent && p->process == t->process_id &&
+        pt_op_row(c->op)->shape == PT_SHAPE_FD)
         return p;
     return NULL;
 }
@@ -337,8 +343,8 @@ static inline void add_bytes(const struct pt_call *c, struct pt_profile *p, int6
 
 void pt_profile_end(struct pt_call *c, uint64_t ticks, int64_t moved, int error)
 {
-    struct pt_profile *p = pt_at(c->profile);
-    if (c->op != p->op) /* another process wrote over the entry */
+    struct pt_profile *p = entry_at(c->profile, moves_bytes(c->op));
+    if (!p || c->op != p->op) /* another process wrote over the entry */
         return;
     p = entry_for_result(c, p, error);
     int64_t part = PT_UNLIKELY(error) ? moved : 0;

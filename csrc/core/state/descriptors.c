@@ -171,7 +171,7 @@ static uint32_t duplicated(struct pt_thread *t, int old, int fd, uint32_t record
         pt_fd_forget(t, fd);
         return 0;
     }
-    const struct pt_desc *from = pt_entry_id(e) ? pt_at(pt_entry_id(e)) : NULL;
+    const struct pt_desc *from = pt_desc_at(pt_entry_id(e));
     if (from && pt_profiling()) {
         struct pt_desc *root = pt_desc_root(from);
         if (root)
@@ -365,7 +365,9 @@ void pt_fd_identify(int fd, const struct stat *st)
         return;
     if (pt_self && (pt_self->gate & PT_GATE_VFORK))
         return; /* the table is the parent's; the child may have another file under this number */
-    struct pt_desc *d = pt_at(pt_entry_id(e));
+    struct pt_desc *d = pt_desc_at(pt_entry_id(e));
+    if (!d)
+        return;
     uint32_t kind = kind_of(st, "/");
     __atomic_store_n(&d->ino, (uint64_t)st->st_ino, __ATOMIC_RELAXED); /* several threads may store the same */
     __atomic_store_n(&d->kind, kind, __ATOMIC_RELAXED);

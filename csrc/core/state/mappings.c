@@ -33,6 +33,12 @@ void pt_mappings_reset(void)
 
 /* ---- objects in the log ---------------------------------------------------------- */
 
+/* NULL: it has none, or it is in an earlier log. */
+static struct pt_mapping *object_at(uint32_t id)
+{
+    return pt_owned(id, sizeof(struct pt_mapping));
+}
+
 static void list_object(struct pt_mapping_place *m, struct pt_process *p, uint32_t process)
 {
     m->process = process;
@@ -97,8 +103,9 @@ void pt_mapping_moved(struct pt_mapping_place *m, void *address, uint64_t length
 {
     struct pt_mapping_place moved = *m;
     moved.length = length;
-    if (moved.object)
-        ((struct pt_mapping *)pt_at(moved.object))->length = length;
+    struct pt_mapping *object = object_at(moved.object);
+    if (object)
+        object->length = length;
     pt_mapping_forget(m);
     pt_place_record((uintptr_t)address, &moved);
 }
@@ -259,9 +266,9 @@ static void complete(struct pt_mapping_place *m, uint32_t how)
             return; /* inherited and unused */
         adopt(m);
     }
-    if (!m->object)
+    struct pt_mapping *o = object_at(m->object);
+    if (!o)
         return;
-    struct pt_mapping *o = pt_at(m->object);
     /* Pages that were dirty before are not attributed to this mapping. */
     uint64_t before = m->dirty_before + (m->dirty ? others_dirt(m) : 0);
     uint64_t written = m->dirty > before ? m->dirty - before : 0;
@@ -276,8 +283,9 @@ static void complete(struct pt_mapping_place *m, uint32_t how)
 static void skip(struct pt_mapping_place *m)
 {
     m->flags |= PT_MAPPING_PARTLY;
-    if (m->object && m->process == pt.process_id)
-        __atomic_store_n(&((struct pt_mapping *)pt_at(m->object))->measured, PT_MEASURING_SKIPPED, __ATOMIC_RELEASE);
+    struct pt_mapping *object = object_at(m->object);
+    if (object && m->process == pt.process_id)
+        __atomic_store_n(&object->measured, PT_MEASURING_SKIPPED, __ATOMIC_RELEASE);
 }
 
 void pt_mapping_measure(struct pt_mapping_place *m, uint32_t how)

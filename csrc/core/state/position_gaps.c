@@ -4,14 +4,22 @@
 #include "state/positions.h"
 #include "state/threads.h"
 
-static void lost(uint32_t id, uint32_t process)
+/* The open file description of an entry; NULL: it has none. */
+static struct pt_desc *root_of(pt_fd_entry e)
 {
-    struct pt_desc *d = pt_at(id), *root = pt_desc_root(d);
+    const struct pt_desc *d = pt_desc_at(pt_entry_id(e));
+    return d ? pt_desc_root(d) : NULL;
+}
+
+static void lost(pt_fd_entry e, uint32_t process)
+{
+    struct pt_desc *root = root_of(e);
     if (!root)
         return;
     /* Another process or descriptor may continue from the new position, and there is only one mark for each
      * descriptor. */
-    uint32_t gap = d == root && d->process == process && !pt_ever_forked ? PT_GAP_RESUMED : PT_GAP_LOST;
+    bool own = pt_id_of(root) == pt_entry_id(e) && root->process == process;
+    uint32_t gap = own && !pt_ever_forked ? PT_GAP_RESUMED : PT_GAP_LOST;
     if (__atomic_load_n(&root->gap, __ATOMIC_RELAXED) < gap)
         __atomic_store_n(&root->gap, gap, __ATOMIC_RELAXED);
 }
@@ -21,7 +29,7 @@ void pt_position_gap(struct pt_thread *t, int fd)
     pt_fd_entry e = pt_fd_peek(fd);
     if (!pt_entry_id(e) || (e & (PT_FD_EXCLUDED | PT_FD_GAP)))
         return;
-    lost(pt_entry_id(e), t->process_id);
+    lost(e, t->process_id);
     if (t->borrowed_memory)
         return;
     pt_fd_replace(fd, e, e | PT_FD_GAP);
@@ -33,7 +41,7 @@ void pt_position_gap_ended(struct pt_thread *t, int fd)
     pt_fd_entry e = pt_fd_peek(fd);
     if (!pt_entry_id(e) || (e & (PT_FD_EXCLUDED | PT_FD_GAP)))
         return;
-    struct pt_desc *d = pt_at(pt_entry_id(e)), *root = pt_desc_root(d);
+    struct pt_desc *root = root_of(e);
     if (root)
         __atomic_store_n(&root->gap, PT_GAP_LOST, __ATOMIC_RELAXED);
     pt_position_gap(t, fd);
