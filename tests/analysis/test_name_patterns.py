@@ -42,6 +42,23 @@ def test_many_different_names_with_one_ending() -> None:
     assert {path: found[path] for path in few} == {path: path for path in few}
 
 
+def test_many_names_beneath_a_folder() -> None:
+    # GIVEN as many files with one ending as become one, four in each of several folders, and one fewer beneath another
+    names = [f"{folder}/{name}" for folder in "abcd" for name in ("one", "two", "three", "four")]
+    assert len(names) == MANY_ENDINGS
+    many, few = [f"/p/docs/{name}.md" for name in names], [f"/p/text/{name}.rst" for name in names[1:]]
+    # AND in a further folder as many again, which are one by themselves
+    letters = [f"/p/docs/e/{chr(ord('a') + n)}.md" for n in range(MANY_ENDINGS)]
+    # AND files that have nothing but the root folder in common
+    apart = [f"/{chr(ord('a') + n)}/x.txt" for n in range(MANY_ENDINGS)]
+    found = patterns([*many, *letters, *few, *apart, "/p/docs/a/one.png"])
+    # THEN the first are one with the folder that they lie beneath, and the others stay
+    assert {found[path] for path in [*many, *letters]} == {"/p/docs/**/*.md"}
+    assert {path: found[path] for path in few} == {path: path for path in few}
+    assert {path: found[path] for path in apart} == {path: path for path in apart}
+    assert found["/p/docs/a/one.png"] == "/p/docs/a/one.png"
+
+
 def test_a_deleted_file_is_like_the_others() -> None:
     found = patterns(["/dev/shm/torch_1_2", "/dev/shm/torch_3_4 (deleted)"])
     assert set(found.values()) == {"/dev/shm/torch_*_*"}

@@ -1,6 +1,8 @@
 """Patterns of file names: names in a folder that differ only in digits become one, with * for the digits.
 
 So do folders, if there are many: the chunks of an array, or years and months.
+Many names with one ending beneath a folder become one, whatever they are:
+"docs/**/*.md".
 
 The work is on distinct paths, never on operations.  It is plain Python because
 importing pyarrow.compute takes as long as 40,000 paths do here.
@@ -12,7 +14,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable
 
-#: From so many different names with the same ending on, those of a folder become one: "*.jpg".
+#: From so many different names with the same ending on, those of a folder become one: "*.jpg"; so do those beneath it.
 MANY_ENDINGS = 16
 #: From so many folders on that differ in digits only, they become one, too.
 MANY_FOLDERS = 4
@@ -56,8 +58,10 @@ def patterns(paths: Iterable[str]) -> dict[str, str]:
     for path, pattern in first.items():
         ending = _ending(pattern)
         result[path] = ending if endings[ending] >= MANY_ENDINGS else pattern
-    alike_folders = _alike_folders(set(result.values()))
-    return {path: alike_folders.get(pattern, pattern) for path, pattern in result.items()}
+    for merged in (_alike_folders, _trees):
+        others = merged(set(result.values()))
+        result = {path: others.get(pattern, pattern) for path, pattern in result.items()}
+    return result
 
 
 def _alike_folders(found: Iterable[str]) -> dict[str, str]:
@@ -71,6 +75,28 @@ def _alike_folders(found: Iterable[str]) -> dict[str, str]:
             levels = zip(*(pattern.split("/") for pattern in patterns_), strict=True)
             merged = "/".join(names[0] if len(set(names)) == 1 else _DIGITS.sub("*", names[0]) for names in levels)
             result.update(dict.fromkeys(patterns_, merged))
+    return result
+
+
+def _trees(found: Iterable[str]) -> dict[str, str]:
+    """Pattern -> the pattern of the deepest folder beneath which many have its ending and role."""
+    groups = defaultdict(list)
+    for pattern in found:
+        groups[role_of(pattern), _ending(pattern).rpartition("/")[2]].append(pattern)
+    result = {}
+    for (_, ending), patterns_ in groups.items():
+        if len(patterns_) < MANY_ENDINGS:
+            continue
+        beneath: dict[int, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))  # by depth and folder
+        for pattern in patterns_:
+            folder = folder_of(pattern)
+            beneath[folder.count("/")][folder].append(pattern)
+        for depth in range(max(beneath), 1, -1):  # not what only the root folder has in common
+            for folder, members in beneath[depth].items():
+                if len(members) >= MANY_ENDINGS:
+                    result.update(dict.fromkeys(members, f"{folder}**/{ending}"))
+                else:
+                    beneath[depth - 1][folder_of(folder[:-1])] += members
     return result
 
 

@@ -274,7 +274,7 @@ class Places:
             groups.append(FileGroup(pattern, role, *counts, *metadata, sum(times), *from_storage))
             if role != "data":
                 continue
-            sums = folders[name_patterns.folder_of(pattern)]
+            sums = folders[name_patterns.folder_of(pattern).removesuffix("**/")]
             for place, amount in enumerate((different, *metadata)):
                 sums[place] += amount
         by_time = sorted((Folder(name, *sums) for name, sums in folders.items()), key=lambda one: -one.time_ns)
