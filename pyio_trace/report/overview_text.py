@@ -236,9 +236,10 @@ def _rows_of(line: Line, overview: Overview, folder: str) -> list[tuple[int, int
     if line.kind == "wait":
         return [(line.time_ns, 0, f"{place}: {waits(line.op, line.count)}")]
     what = f"{place}: {number(line.count)} {line.op}"
-    room = _WHAT - len(what) - 4
+    more = f" and {number(line.other_files)} more" if line.other_files else ""
+    room = _WHAT - len(what) - len(more) - 4
     if line.pattern and room >= min(len(line.pattern.rpartition("/")[2]), _LEAST_NAME):
-        what += f" of {fitting(relative(line.pattern, folder), room)}"
+        what += f" of {fitting(relative(line.pattern, folder), room)}{more}"
     return [(line.time_ns, line.leaf_ns, what)]
 
 

@@ -56,6 +56,19 @@ def test_a_fifo_makes_no_waits_of_other_reads(writer: LogWriter, tmp_path: Path)
     assert files == {"/d/x": (21, 1_500), "/d/f": (1, 0)}
 
 
+@pytest.mark.parametrize(("first", "others"), [(300, 3), (900, 0)])
+def test_files_beside_the_one_that_is_named(writer: LogWriter, tmp_path: Path, first: int, others: int) -> None:
+    # GIVEN a line that reads four files, one of them for 300 or for 900 ns, the others for 200 ns each
+    thread = writer.thread(writer.process(100, argv=["python", "run.py"], begin=1_000, end=1_000_000), 100)
+    stack = writer.stack((writer.code("/w/run.py", "main"), 10))
+    for number, took in enumerate((first, 200, 200, 200)):
+        desc = writer.desc(3 + number, f"/d/{'abcd'[number]}", kind=1, dev=1, ino=number)
+        thread.record("READ", begin=10_000 + 1_000 * number, duration=took, desc=desc, stack=stack, result=7)
+    (line,) = overview_of(open_log(writer.save(tmp_path / "run.pyio"))).lines
+    # THEN the first is named, and the others are counted if they took more time together
+    assert (line.pattern, line.files, line.other_files) == ("/d/a", 1, others)
+
+
 def test_copies_read_one_file_and_write_another(writer: LogWriter, tmp_path: Path) -> None:
     # GIVEN a copy within the kernel, of 500 ns WHEN it is summed up
     thread = writer.thread(writer.process(100, argv=["python", "run.py"], begin=1_000, end=1_000_000), 100)

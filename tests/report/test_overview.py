@@ -166,7 +166,7 @@ def test_any_figures_fit_the_screen(seed: int) -> None:
         dice.choice((None, 64)),
         [KindTime(text(), dice.randrange(1, 9), split()) for _ in range(dice.randrange(1, 9))],
         [], Storage(number(), number(), 3),
-        [Line(text(), True, "request", text(), number(), number(), number(), text(), number()) for _ in range(20)],
+        [Line(text(), True, "request", text(), *(number() for _ in range(3)), text(), number(), number()) for _ in range(20)],
         [FileGroup(text(), "data", *(number(), text(), *(number() for _ in range(6)))) for _ in range(20)],
         [Folder(text(), number(), number(), number()) for _ in range(20)],
         [LoaderEpoch("l", n, 2, 9, 9, *(number() for _ in range(7))) for n in range(3)],
@@ -199,6 +199,13 @@ def test_a_short_name_has_room() -> None:
     line = Line("/w/h5append.py:26:main", True, "request", "Dataset.__setitem__", 3000, 133 * MS, 0, "/w/log.h5", 1)
     lines = screen(given=overview(lines=[line], loaders=[]))
     assert "         133 ms          -  h5append.py:26: 3,000 Dataset.__setitem__ of log.h5" in lines
+
+
+def test_other_files_of_a_line() -> None:
+    # GIVEN a line that opened five files, of which no pattern has most of the time WHEN it is shown THEN it says so
+    line = Line("/w/run.py:2:main", True, "request", "open", 5, 133 * MS, 0, "/w/conf/one.json", 1, 4)
+    lines = screen(given=overview(lines=[line], loaders=[]))
+    assert "         133 ms          -  run.py:2: 5 open of conf/one.json and 4 more" in lines
 
 
 def test_each_loop_has_its_own_ends_of_epochs() -> None:

@@ -153,8 +153,8 @@ class Line:
 
     line: file:line:function, or "task NAME"; own: it is the program's, and no library's; kind: "request", "wait" or
     "starting"; op: the call that took the most time there; count: how often; time_ns: sum of the outermost calls,
-    over all threads; leaf_ns: of POSIX and stdio calls there; pattern: the files, None: none known; files: how
-    many.
+    over all threads; leaf_ns: of POSIX and stdio calls there; pattern: the files with the most time, None: none known;
+    files: how many these are; other_files: how many others there are, if those took more time together.
     """
 
     line: str
@@ -166,6 +166,7 @@ class Line:
     leaf_ns: int
     pattern: str | None
     files: int
+    other_files: int = 0
 
 
 @dataclass(frozen=True)

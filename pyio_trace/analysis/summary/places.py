@@ -36,6 +36,8 @@ _COUNTED_ANYWAY = np.isin(np.arange(len(ROLES)), (Role.WAIT, Role.STARTING))
 MOVES = np.isin(np.arange(len(LAYERS)), MOVING)
 _MOST = np.iinfo(np.int64).max
 _LOW = 0xFFFFFFFF
+#: Of a line without files: see _names_by_site().
+_NO_FILES = (None, 0, 0)
 #: Pairs of line and path in memory; beyond, those with the least time are dropped.
 _MOST_PATHS = 1 << 21
 #: Ids of tasks that leave room for an operation beside them.
@@ -170,14 +172,14 @@ class Places:
         names = self._names_by_site({site for site, _ in worst}, path_of)
         lines = []
         for (site, kind), parts in worst.items():
-            pattern, files = names.get(site, (None, 0)) if kind == "request" else (None, 0)
+            pattern, files, others = names.get(site, _NO_FILES) if kind == "request" else _NO_FILES
             leaf = int(self._leaves[site]) if site < len(self._leaves) and kind == "request" else 0
             time, count, op = parts[0]
             if kind != "wait":  # waits of one line enclose each other: dask's to_csv() calls gather()
                 time = sum(time for time, *_ in parts)
             name = sites[site - 1] if site else "(no line)"
             mine = bool(site) and bool(own[site - 1])
-            lines.append(Line(name, mine, kind, ops[op], count, time, min(leaf, time), pattern, files))
+            lines.append(Line(name, mine, kind, ops[op], count, time, min(leaf, time), pattern, files, others))
         return lines
 
     def _worst_lines(self, top: int) -> dict[tuple[int, str], list[tuple[int, int, int]]]:
@@ -222,14 +224,15 @@ class Places:
             found[key >> 1] += time
         return found
 
-    def _names_by_site(self, wanted: set[int], path_of: Callable[[int], str]) -> dict[int, tuple[str, int]]:
-        """Line -> (the pattern that took the most time there, how many files it stands for)."""
+    def _names_by_site(self, wanted: set[int], path_of: Callable[[int], str]) -> dict[int, tuple[str | None, int, int]]:
+        """Line -> (the pattern that took the most time there, how many files it stands for, how many others took more
+        time together)."""
         found: dict[int, dict[str, tuple[int, int]]] = defaultdict(dict)
         keys, counts, times = self._paths.sums()
         at = np.isin(keys >> 32, list(wanted))
         for key, count, time in zip(keys[at].tolist(), counts[at].tolist(), times[at].tolist(), strict=True):
             found[key >> 32][path_of(key & _LOW)] = (time, count)
-        result = {}
+        result: dict[int, tuple[str | None, int, int]] = {}
         for site, beside in found.items():
             paths = _with_journals(beside)
             patterns = name_patterns.patterns(paths)
@@ -238,7 +241,9 @@ class Places:
                 for at_sum, amount in enumerate(both):
                     sums[patterns[path]][at_sum] += amount
             best = max(sums, key=lambda pattern: sums[pattern])
-            result[site] = best, sum(pattern == best for pattern in patterns.values())
+            files, (time, _) = sum(pattern == best for pattern in patterns.values()), sums[best]
+            most = 2 * time >= sum(time for time, _ in sums.values())
+            result[site] = best, files, 0 if most else len(paths) - files
         return result
 
     def files(
