@@ -166,7 +166,7 @@ def test_any_figures_fit_the_screen(seed: int) -> None:
         dice.choice((None, 64)),
         [KindTime(text(), dice.randrange(1, 9), split()) for _ in range(dice.randrange(1, 9))],
         [], Storage(number(), number(), 3),
-        [Line(text(), True, "request", text(), *(number() for _ in range(3)), text(), number(), number()) for _ in range(20)],
+        [Line(text(), True, "request", text(), *(number() for _ in range(3)), text(), number(), 5) for _ in range(20)],
         [FileGroup(text(), "data", *(number(), text(), *(number() for _ in range(6)))) for _ in range(20)],
         [Folder(text(), number(), number(), number()) for _ in range(20)],
         [LoaderEpoch("l", n, 2, 9, 9, *(number() for _ in range(7))) for n in range(3)],
