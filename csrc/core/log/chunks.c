@@ -112,9 +112,10 @@ static uint32_t budget_reason(void)
 
 void pt_log_keep_mapped(uint64_t end)
 {
-    uint64_t last = kept_end();
+    struct pt_kept *kept = __atomic_load_n(&pt.kept, __ATOMIC_ACQUIRE);
+    uint64_t last = __atomic_load_n(&kept->end, __ATOMIC_RELAXED);
     while (end > last &&
-           !__atomic_compare_exchange_n(&pt.kept->end, &last, end, false, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED))
+           !__atomic_compare_exchange_n(&kept->end, &last, end, false, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED))
         continue;
 }
 
@@ -229,9 +230,8 @@ static uint64_t size_after_failure(uint32_t reason, uint32_t kind, uint64_t at, 
     return less;
 }
 
-static void open_chunk(struct pt_chunk *c, const struct pt_chunk_request *wanted, uint64_t size)
+static void open_chunk(struct pt_chunk *c, uint64_t at, const struct pt_chunk_request *wanted, uint64_t size)
 {
-    uint64_t at = (uint64_t)((char *)c - pt.base);
     c->offset = at;
     c->size = size;
     c->kind = wanted->kind;
@@ -253,7 +253,7 @@ static struct pt_chunk *claim(const struct pt_chunk_request *wanted, uint64_t *s
         struct pt_chunk *c = (struct pt_chunk *)(pt.base + at);
         uint32_t failed = pt_blocks_reserve((char *)c, want);
         if (!failed) {
-            open_chunk(c, wanted, want);
+            open_chunk(c, at, wanted, want);
             *size = want;
             return c;
         }

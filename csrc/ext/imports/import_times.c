@@ -18,9 +18,11 @@
 
 /* The time of imports nested deeper than this counts for the deepest one within the limit. */
 #define DEEPEST 32
-/* At most so many packages are noted for a process, each of which took at least so long (us). */
+/* At most so many packages are noted for a process, each of which took at least so long (us).  Behind the first half, so
+ * that there is room for long ones that come late, it is twice as long after each further DOUBLED_AFTER. */
 #define MOST_NOTED 256u
 #define LEAST_US 1000u
+#define DOUBLED_AFTER 16u
 
 /* By depth, beginning with 0: the imports under way. */
 static __thread struct nested {
@@ -81,13 +83,16 @@ static void note_package(PyObject *name, uint64_t ticks)
     static uint32_t noted_by, noted;
     const char *text;
     size_t size = package_of(name, &text);
-    if (!size || ticks < LEAST_US * pt_ticks_per_us())
-        return;
-    noted = noted_by == pt.process_id ? noted + 1 : 1;
+    if (noted_by != pt.process_id)
+        noted = 0;
     noted_by = pt.process_id;
-    struct pt_package *o = noted <= MOST_NOTED ? pt_heap_alloc_slow(sizeof *o) : NULL;
+    uint64_t doubled = noted > MOST_NOTED / 2 ? (noted - MOST_NOTED / 2) / DOUBLED_AFTER : 0;
+    if (!size || noted == MOST_NOTED || ticks < (LEAST_US << doubled) * pt_ticks_per_us())
+        return;
+    struct pt_package *o = pt_heap_alloc_slow(sizeof *o);
     if (!o)
         return;
+    noted++;
     o->name = pt_string(text, size, 0);
     o->ticks = ticks;
     pt_heap_publish(o, PT_HEAP_IMPORT);
