@@ -14,7 +14,7 @@ from pyio_trace.cli.main import main
 from pyio_trace.insights import insights, registry, verify
 from pyio_trace.insights.finding import Finding, Verified
 from pyio_trace.insights.settings import Settings
-from pyio_trace.insights.trials import datasets_written
+from pyio_trace.insights.trials import datasets_written, reads
 from pyio_trace.insights.trials.attempt import cores
 from pyio_trace.insights.trials.rounds import ROUNDS
 from pyio_trace.insights.trials.scratch import PREFIX
@@ -234,9 +234,18 @@ def test_hdf5_file_opened_for_each_item(program: Runner) -> None:
 
 
 def bytes_written() -> int:
-    """What this process has written, by the kernel's account."""
+    return _account("wchar")
+
+
+def read_calls() -> int:
+    """ns, if each call to read takes a microsecond"""
+    return 1000 * _account("syscr")
+
+
+def _account(name: str) -> int:
+    """What this process has done, by the kernel's account."""
     with open("/proc/self/io") as file:
-        return next(int(line.split()[1]) for line in file if line.startswith("wchar"))
+        return next(int(line.split()[1]) for line in file if line.startswith(name))
 
 
 def test_hdf5_flush_after_each_item(program: Runner, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -284,9 +293,10 @@ def test_what_needs_the_program(program: Runner) -> None:
     assert finding.recoverable.bound != "measured"
 
 
-def test_formats(program: Runner, capsys: pytest.CaptureFixture[str]) -> None:
+def test_formats(program: Runner, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     jsonschema = pytest.importorskip("jsonschema")
-    # GIVEN a run WHEN its findings are verified and printed
+    # GIVEN a run WHEN its findings are verified, each call to read counting as time, and printed
+    monkeypatch.setattr(reads, "perf_counter_ns", read_calls)
     path = str(succeeded(program.traced(SMALL)).path)
     printed = {}
     for name in ("json", "text", "markdown", "sarif", "github"):
