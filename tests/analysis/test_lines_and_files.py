@@ -58,7 +58,7 @@ def test_a_fifo_makes_no_waits_of_other_reads(writer: LogWriter, tmp_path: Path)
 
 @pytest.mark.parametrize(("first", "others"), [(300, 3), (900, 0)])
 def test_files_beside_the_one_that_is_named(writer: LogWriter, tmp_path: Path, first: int, others: int) -> None:
-    # GIVEN a line that reads four files, one of them for 300 or for 900 ns, the others for 200 ns each
+    # GIVEN a line that spends 300 or 900 ns reading one file, and 200 ns on each of three others
     thread = writer.thread(writer.process(100, argv=["python", "run.py"], begin=1_000, end=1_000_000), 100)
     stack = writer.stack((writer.code("/w/run.py", "main"), 10))
     for number, took in enumerate((first, 200, 200, 200)):

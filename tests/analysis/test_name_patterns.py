@@ -49,7 +49,7 @@ def test_many_names_beneath_a_folder() -> None:
     many, few = [f"/p/docs/{name}.md" for name in names], [f"/p/text/{name}.rst" for name in names[1:]]
     # AND in a further folder as many again, which are one by themselves
     letters = [f"/p/docs/e/{chr(ord('a') + n)}.md" for n in range(MANY_ENDINGS)]
-    # AND files that have nothing but the root folder in common
+    # AND files in different top-level folders
     apart = [f"/{chr(ord('a') + n)}/x.txt" for n in range(MANY_ENDINGS)]
     found = patterns([*many, *letters, *few, *apart, "/p/docs/a/one.png"])
     # THEN the first are one with the folder that they lie beneath, and the others stay

@@ -295,7 +295,7 @@ def test_what_needs_the_program(program: Runner) -> None:
 
 def test_formats(program: Runner, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     jsonschema = pytest.importorskip("jsonschema")
-    # GIVEN a run WHEN its findings are verified, each call to read counting as time, and printed
+    # GIVEN a clock that counts calls to read instead of time WHEN the findings of a run are verified and printed
     monkeypatch.setattr(reads, "perf_counter_ns", read_calls)
     path = str(succeeded(program.traced(SMALL)).path)
     printed = {}

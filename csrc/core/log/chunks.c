@@ -30,8 +30,8 @@ static uint32_t full_here; /* enum pt_full_reason: why this process claims no mo
 #define FIRST_LOGS 16
 #define LOGS_IN_PAGE (PT_PAGE / sizeof(struct pt_kept))
 
-/* Each log of this process has one of its own: a thread that is in a hook while one log ends and the next begins has the
- * base and the end of the same log. */
+/* Each log gets a new one.  So a thread that is in a hook while tracing restarts never combines the base of one log with
+ * the end of another. */
 static struct pt_kept *another_kept(void)
 {
     static struct pt_kept first[FIRST_LOGS], *next = first, *end = first + FIRST_LOGS;

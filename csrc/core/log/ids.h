@@ -16,10 +16,9 @@ static inline void *pt_checked(uint32_t id, uint64_t size)
     uint64_t at = (uint64_t)id << PT_ID_SHIFT, mapped = pt.mapped;
     return id && size <= mapped && at <= mapped - size ? pt.base + at : NULL;
 }
-/* For ids of this process's own objects, from a table in its memory.  NULL: 0, or the id lies beyond what this process
- * uses of its log: it is of an earlier one, because a thread was in a hook while tracing stopped and started again.
- * Base and end are of one log, whose part up to there stays mapped, however long the thread stands still between two
- * instructions here. */
+/* For ids of this process's own objects, from a table in its memory.  NULL: the id is 0, or lies beyond what this process
+ * uses of the log.  Such an id comes from an earlier log: the thread was in a hook while tracing restarted.  Base and end
+ * belong to the same log, and what lies below the end is never unmapped, so a thread may be preempted here for any time. */
 static inline void *pt_owned(uint32_t id, uint64_t size)
 {
     const struct pt_kept *kept = __atomic_load_n(&pt.kept, __ATOMIC_ACQUIRE);

@@ -155,7 +155,7 @@ static struct pt_profile *make_entry(const struct pt_call *c, const struct pt_th
     return p;
 }
 
-/* The entry with an id from our tables; NULL: that of an earlier log. */
+/* The entry with this id. NULL: the id is 0, or belongs to an earlier log. */
 static struct pt_profile *entry_at(uint32_t id, bool with_data)
 {
     return pt_owned(id, with_data ? PT_PROFILE_DATA_SIZE : PT_PROFILE_SIZE);

@@ -33,7 +33,7 @@ void pt_mappings_reset(void)
 
 /* ---- objects in the log ---------------------------------------------------------- */
 
-/* NULL: it has none, or it is in an earlier log. */
+/* The object with this id. NULL: the id is 0, or belongs to an earlier log. */
 static struct pt_mapping *object_at(uint32_t id)
 {
     return pt_owned(id, sizeof(struct pt_mapping));

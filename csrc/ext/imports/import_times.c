@@ -18,8 +18,9 @@
 
 /* The time of imports nested deeper than this counts for the deepest one within the limit. */
 #define DEEPEST 32
-/* At most so many packages are noted for a process, each of which took at least so long (us).  Behind the first half, so
- * that there is room for long ones that come late, it is twice as long after each further DOUBLED_AFTER. */
+/* At most so many packages are noted for a process, each of which took at least so long (us).  Once half of
+ * the places are taken, the least time doubles with every DOUBLED_AFTER more, so that a long import that comes late still
+ * finds a place. */
 #define MOST_NOTED 256u
 #define LEAST_US 1000u
 #define DOUBLED_AFTER 16u
@@ -56,8 +57,8 @@ static bool is_by_script(void)
     return script && PyModule_Check(script) && PyModule_GetDict(script) == globals;
 }
 
-/* Returns the length of the package's part of a module's name, 0 if there is none; sets *text.  If the name cannot be
- * encoded (a lone surrogate), an exception is set.  Otherwise the string object keeps its text for later calls. */
+/* Returns the length of the package's part of a module's name, 0 if there is none; sets *text.  The string
+ * object owns the text.  Sets an exception if the name cannot be encoded (a lone surrogate). */
 static size_t package_of(PyObject *name, const char **text)
 {
     Py_ssize_t size = 0;
