@@ -21,7 +21,7 @@ def test_ids_of_an_earlier_log(tmp_path: Path) -> None:
     sources = [*sorted(CORE.rglob("*.c")), ROOT / "tests/csrc/earlier_log.c"]
     compile_([compiler, *COMMON, "-DPT_BUILDING_CORE", *map(str, sources)], tmp_path / "earlier_log")
     logs = [tmp_path / "first.pyio", tmp_path / "second.pyio"]
-    # WHEN hooks look up that stale id, first while the second log is open, then after it is closed
+    # WHEN hooks look up that stale id, while the second log is open and after it is closed
     done = subprocess.run(
         [str(tmp_path / "earlier_log"), *map(str, logs)], env=clean_environment(), capture_output=True, text=True
     )

@@ -203,7 +203,7 @@ def test_the_section_of_the_summary() -> None:
 
 @pytest.mark.parametrize("name", ["a' OR true --", "a'\n\x1b\\ OR true --"])
 def test_a_query_quotes_what_a_log_says(program: Runner, name: str) -> None:
-    # GIVEN a file name that closes an SQL string and adds a condition, or that has a line break WHEN its rows are queried
+    # GIVEN a file name that closes an SQL string and adds a condition, or one with a line break WHEN its rows are read
     outcome = succeeded(
         program.traced(r"""
         for name in ("a' OR true --", "a'\n\x1b\\ OR true --", "b"):
