@@ -90,8 +90,8 @@ def test_files_left_out_have_no_chosen_test(request: pytest.FixtureRequest, mark
 
 
 def test_files_left_out_of_a_python_have_no_chosen_test(pytestconfig: pytest.Config) -> None:
-    # GIVEN the files of this project's tests WHEN a Python chooses its share THEN exactly those files are left out of which
-    # no test is chosen
+    # GIVEN the files of this project's tests WHEN a Python chooses its share
+    # THEN exactly the files without a chosen test are left out
     root = Path(__file__).parents[2]
     files = sorted(root.glob("tests/**/test_*.py"))
     names = [str(file.relative_to(pytestconfig.rootpath)) for file in files]
