@@ -125,9 +125,9 @@ def _launch(arguments: list[str]) -> NoReturn:
 
 def _command(name: str, arguments: list[str]) -> int:
     if name != "doctor":
-        from pyio_trace.cli.allocator import keep_freed_memory
+        from pyio_trace.cli.command_process import set_up
 
-        keep_freed_memory()
+        set_up()
     from importlib import import_module
 
     from pyio_trace.cli.parser import Parser

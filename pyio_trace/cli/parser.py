@@ -110,8 +110,10 @@ def count(text: str) -> int:
 
 def open_log(path: str) -> Log:
     """The log at `path`.  Raises LogError."""
+    from pyio_trace.cli.command_process import do_without_pandas
     from pyio_trace.join.sources.opening import open_log as open_any
 
+    do_without_pandas()
     return open_any(path)
 
 

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from pyio_trace.analysis.calls.start_up import is_own
 from pyio_trace.join.base.arrow_arrays import texts_at
+from pyio_trace.log.sorting import distinct
 
 # The expressions have to mean the same in DuckDB, whose syntax is RE2's: see conditions().
 
@@ -105,7 +106,7 @@ class StackKinds:
             known = self._known = dictionary, np.full(len(dictionary) + 1, _UNKNOWN, np.int8)
             known[1][-1] = _OTHER
         kinds = known[1]
-        new = np.unique(codes[kinds.take(codes) == _UNKNOWN])
+        new = distinct(codes[kinds.take(codes) == _UNKNOWN])
         for code, text in zip(new.tolist(), texts_at(dictionary, new), strict=True):
             kinds[code] = _OTHER if beneath(text) is None else _BENEATH
         found: NDArray[np.bool_] = kinds.take(codes) == _BENEATH

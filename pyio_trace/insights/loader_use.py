@@ -14,6 +14,7 @@ from pyio_trace.analysis.view_sums.loader_calls import FETCH, START, WAIT, hosts
 from pyio_trace.insights.finding import Site
 from pyio_trace.insights.library_use import Group, calls_of
 from pyio_trace.insights.observed import Observed, site_of
+from pyio_trace.log.sorting import distinct
 
 Key = TypeVar("Key")
 #: (host, name) of a loader: two hosts can have loaders of one name.
@@ -115,7 +116,7 @@ def _made_again(epochs: Mapping[_Key, list[LoaderEpoch]], trainers: Mapping[_Key
 
 def _joined(groups: Sequence[Group]) -> Group:
     """The calls of several groups, each once."""
-    return Group(groups[0].calls, np.unique(np.concatenate([group.at for group in groups])))
+    return Group(groups[0].calls, distinct(np.concatenate([group.at for group in groups])))
 
 
 def _by_loader(group: Group, host_of: Callable[[int], str]) -> dict[_Key, Group]:

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from pyio_trace.analysis.scan.columns import MEANING, Columns
 from pyio_trace.analysis.sums.grouped_ranges import covered_twice, group_numbers, merged
 from pyio_trace.enums import Layer, OpClass
+from pyio_trace.log.sorting import distinct
 
 if TYPE_CHECKING:
     from pyio_trace.join.sources.facade import Log
@@ -216,7 +217,7 @@ def contested(pieces: Pieces) -> list[Contested]:
     (of, _), starts, ends = merged((unit, pieces["process"]), pieces["start"], pieces["end"])
     units, low, high = covered_twice(of, starts, ends)
     order = np.argsort(unit, kind="stable")
-    numbers = np.unique(units)
+    numbers = distinct(units)
     of_pieces = (np.searchsorted(unit[order], numbers, side) for side in ("left", "right"))
     of_stretches = (np.searchsorted(units, numbers, side) for side in ("left", "right"))
     places = (borders.tolist() for borders in (numbers, *of_pieces, *of_stretches))
@@ -233,7 +234,7 @@ def contested(pieces: Pieces) -> list[Contested]:
 
 def _in_turn(mine: Pieces, low: Ints, high: Ints) -> Pieces | None:
     """The rows of a Contested; low, high: the stretches that several processes wrote."""
-    borders = np.unique(np.concatenate([mine["start"], mine["end"], low, high]))
+    borders = distinct(np.concatenate([mine["start"], mine["end"], low, high]))
     inside = np.zeros(len(borders), np.int64)
     np.add.at(inside, np.searchsorted(borders, low), 1)
     np.subtract.at(inside, np.searchsorted(borders, high), 1)

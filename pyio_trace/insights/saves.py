@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pyio_trace.insights.file_events import Event, Events, FileEvents
+from pyio_trace.log.sorting import distinct
 
 Ints = NDArray[np.int64]
 #: Renames that are looked at one by one.
@@ -45,7 +46,7 @@ def overwritten(found: FileEvents, path_of: PathOf) -> list[Saved]:
     appended to an emptied file is new, and replaces nothing.  A file that was removed or renamed
     afterwards was none to keep.
     """
-    events = _of_files(found.events, np.unique(found.events["file"][found.events["kind"] == Event.EMPTIED]))
+    events = _of_files(found.events, distinct(found.events["file"][found.events["kind"] == Event.EMPTIED]))
     if not len(events["file"]):
         return []
     file, kind = events["file"], events["kind"]
@@ -119,7 +120,7 @@ def _unsynced(events: Events, renames: Ints) -> dict[int, int]:
     """By rename of a file that the run had written since the mark before: the bytes, 0: it was synced after the last
     write."""
     rows = defaultdict(list)
-    some = np.flatnonzero(np.isin(events["file"], np.append(np.unique(events["file"][renames]), 0)))
+    some = np.flatnonzero(np.isin(events["file"], np.append(distinct(events["file"][renames]), 0)))
     for row in some.tolist():
         rows[int(events["file"][row])].append(row)
     kind, first, last, moved, path = (events[name].tolist() for name in ("kind", "first", "last", "moved", "path"))
@@ -144,7 +145,7 @@ def _timelines(found: FileEvents, renames: Ints, wanted: set[str], path_of: Path
     if not wanted:
         return {}
     events = found.events
-    codes = {code: name for code in np.unique(events["path"]).tolist() if (name := path_of(code)) in wanted and name}
+    codes = {code: name for code in distinct(events["path"]).tolist() if (name := path_of(code)) in wanted and name}
     points: dict[str, list[Point]] = defaultdict(list)
     for rename in renames.tolist():
         name = found.names.get(int(events["to"][rename]), "")

@@ -17,6 +17,7 @@ import pyarrow.csv
 import pyarrow.parquet
 
 from pyio_trace.errors import printable
+from pyio_trace.join.base.arrow_arrays import of_texts
 
 FORMATS = ("text", "csv", "json", "parquet")
 _WIDEST = 100
@@ -26,7 +27,7 @@ _AT_ONCE = 128 << 20
 _TIMES = frozenset({"time", "duration", "first", "last"})
 _LEAST = -(1 << 63) + 1  # the int64 below it has no absolute value
 #: What a spreadsheet takes for the start of a formula.
-_FORMULA = pa.array(["=", "+", "-", "@", "\t", "\r", "\n"])
+_FORMULA = of_texts(["=", "+", "-", "@", "\t", "\r", "\n"])
 #: Numbers may begin like formulas but are none.
 _NUMBER = r"^[+-]?[0-9]+(\.[0-9]+)?$"
 #: Texts that may need printable().  RE2 spells characters differently from Python, and has no surrogates.

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from pyio_trace.analysis.calls.code_texts import texts
 from pyio_trace.join.base.arrow_arrays import codes as codes_of
+from pyio_trace.log.sorting import distinct
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -36,16 +37,15 @@ _ODD = re.compile(r"[0-9]{19}|[0-9][eE]|NaN|Infinity")
 
 def parsed(log: Log, codes: NDArray[np.int64]) -> dict[int, Detail]:
     """Code of the column detail -> its object; empty where it is none."""
-
-    distinct = np.unique(codes)
-    return dict(zip(distinct.tolist(), map(parse, texts(log, "detail", distinct)), strict=True))
+    used = distinct(codes)
+    return dict(zip(used.tolist(), map(parse, texts(log, "detail", used)), strict=True))
 
 
 def of_rows(column: pa.DictionaryArray, at: NDArray[np.int64], convert: Callable[[str | None], Parsed]) -> list[Parsed]:
     """convert(text) for these rows of a dictionary column, None for null: once for each distinct text."""
     chosen = codes_of(column)[at]
     known = {
-        code: convert(column.dictionary[code].as_py() if code >= 0 else None) for code in np.unique(chosen).tolist()
+        code: convert(column.dictionary[code].as_py() if code >= 0 else None) for code in distinct(chosen).tolist()
     }
     return [known[code] for code in chosen.tolist()]
 

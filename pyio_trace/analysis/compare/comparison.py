@@ -17,6 +17,7 @@ from pyio_trace.analysis.compare.io_counts import COUNTS, NOTHING, Counts, count
 from pyio_trace.analysis.tables.run_sums import COPIED_TO, RunSums, totals
 from pyio_trace.analysis.view_sums.loader_steps import Training
 from pyio_trace.enums import LAYERS
+from pyio_trace.log.sorting import distinct
 
 Key = TypeVar("Key", bound=Hashable)
 Ints = NDArray[np.int64]
@@ -171,7 +172,7 @@ def _by_pattern(runs: Sequence[RunSums], folders: Sequence[str | None]) -> list[
 def _places(run: RunSums, folder: str | None) -> dict[int, str]:
     """Path (index) -> its name to compare by; only of paths that a group has."""
     names = {}
-    for path in np.unique(run.groups.path[run.groups.path >= 0]).tolist():
+    for path in distinct(run.groups.path[run.groups.path >= 0]).tolist():
         name = run.paths[path]
         if folder is not None and name.startswith(folder + "/"):
             name = "." + name[len(folder) :]
@@ -208,7 +209,7 @@ def common_patterns(names: Sequence[set[str]]) -> dict[str, str]:
 def _by_line(runs: Sequence[RunSums], folders: Sequence[str | None]) -> list[LineChange]:
     counts, texts, operations = [], [], []
     for run, folder in zip(runs, folders, strict=True):
-        used = np.unique(run.groups.site[run.groups.site >= 0]).tolist()
+        used = distinct(run.groups.site[run.groups.site >= 0]).tolist()
         places = {site: parse_site(run.sites[site], folder) for site in used}
         labels, keys = _labels(run.groups.site, places)
         counts.append(dict(zip(keys, counts_by(run.groups, labels, len(keys)), strict=True)))
@@ -243,7 +244,7 @@ def _by_operation(runs: Sequence[RunSums]) -> list[OperationChange]:
     for run in runs:
         groups = run.groups
         codes = np.where(groups.kind == COPIED_TO, -1, groups.op * len(LAYERS) + groups.layer)
-        used = np.unique(codes[codes >= 0]).tolist()
+        used = distinct(codes[codes >= 0]).tolist()
         names = {code: (LAYERS[code % len(LAYERS)], run.ops[code // len(LAYERS)]) for code in used}
         labels, keys = _labels(codes, names)
         at = np.flatnonzero(labels >= 0)
@@ -259,9 +260,9 @@ def _by_operation(runs: Sequence[RunSums]) -> list[OperationChange]:
 
 def _labels(codes: Ints, keys: dict[int, Key]) -> tuple[Ints, list[Key]]:
     """(for each code the place of its key in the list, -1 where it has none; the list of distinct keys)."""
-    distinct = list(dict.fromkeys(keys.values()))
-    place = {key: n for n, key in enumerate(distinct)}
+    different = list(dict.fromkeys(keys.values()))
+    place = {key: n for n, key in enumerate(different)}
     table = np.full(max(keys, default=0) + 2, -1, np.int64)
     for code, key in keys.items():
         table[code] = place[key]
-    return table[np.where(codes < len(table) - 1, codes, -1)], distinct
+    return table[np.where(codes < len(table) - 1, codes, -1)], different

@@ -11,6 +11,7 @@ from pyio_trace.analysis.scan.batch_rows import MOVING, READ, WRITE
 from pyio_trace.analysis.sums.dense_sums import NCLASSES, OPENS, OTHERS, READS, WRITES, roles
 from pyio_trace.analysis.tables.run_sums import COPIED_TO, Groups, totals
 from pyio_trace.enums import OpClass
+from pyio_trace.log.sorting import distinct
 
 Ints = NDArray[np.int64]
 
@@ -88,5 +89,5 @@ def _files(file: Ints, labels: Ints, moving: NDArray[np.bool_], size: int) -> In
 def distinct_pairs(first: Ints, second: Ints) -> tuple[Ints, Ints]:
     """The distinct pairs of two numbers, none negative, whose largest ones have a product below 2**63."""
     base = int(second.max(initial=0)) + 1
-    pairs = np.unique(first * base + second)
+    pairs = distinct(first * base + second)
     return pairs // base, pairs % base

@@ -9,12 +9,11 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-import numpy as np
-
 from pyio_trace.analysis.calls.code_texts import texts
 from pyio_trace.analysis.calls.details import parsed, text
 from pyio_trace.analysis.view_sums.key_sums import TOP
 from pyio_trace.analysis.view_sums.span_sums import COLUMNS, SpanSums, is_of_program
+from pyio_trace.log.sorting import distinct
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -121,7 +120,7 @@ def _group(op: str, name: str, mine: dict[str, Ints]) -> SpanGroup:
     measured = mine["cpu"] >= 0
     total = {column: int(mine[column].sum()) for column in ("calls", "io", "sync", "requests", "read", "written")}
     return SpanGroup(
-        name=name, op=op, count=int(mine["count"].sum()), processes=len(np.unique(mine["process"])),
+        name=name, op=op, count=int(mine["count"].sum()), processes=len(distinct(mine["process"])),
         time_ns=int(mine["duration"].sum()), longest_ns=int(mine["duration"].max()),
         cpu_ns=int(mine["cpu"][measured].sum()), measured=int(mine["count"][measured].sum()), calls=total["calls"],
         io_ns=total["io"], sync_ns=total["sync"], requests=total["requests"],

@@ -13,6 +13,7 @@ import numpy as np
 from pyio_trace.analysis.scan.columns import MEANING, Columns
 from pyio_trace.analysis.sums.time_bins import TimeBins
 from pyio_trace.analysis.view_sums.key_sums import TOP, processes_called
+from pyio_trace.log.sorting import distinct
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -77,7 +78,7 @@ class Heat:
         first = int(found["bin"][0])
         place = (found["bin"] - first) // part.width
         size = int(place[-1]) + 1
-        processes = np.unique(found["process"])
+        processes = distinct(found["process"])
         chosen = processes[: self.top]
         names = processes_called(log, chosen)
         mine = np.flatnonzero(np.isin(found["process"], chosen))

@@ -16,6 +16,7 @@ from pyio_trace.analysis.sums.balance import balance
 from pyio_trace.analysis.view_sums.key_sums import process_names
 from pyio_trace.analysis.view_sums.phase_sums import KINDS, OverPhases, phase_bins, stretches
 from pyio_trace.join.processes.process_names import RANK, group, plural
+from pyio_trace.log.sorting import distinct
 
 if TYPE_CHECKING:
     from pyio_trace.analysis.scan.columns import Ints
@@ -103,7 +104,7 @@ class ImbalanceOfKinds(OverPhases):
 def _kinds(found: dict[str, Ints], log: Log) -> dict[str, list[int]]:
     """Kind -> the processes of it that did any I/O."""
     table = log.processes().to_pylist()
-    processes = np.unique(found["process"]).tolist()
+    processes = distinct(found["process"]).tolist()
     kinds: dict[str, list[int]] = defaultdict(list)
     for process in processes:
         if not 0 <= process < len(table):

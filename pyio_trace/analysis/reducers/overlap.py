@@ -14,6 +14,7 @@ from pyio_trace.analysis.scan.columns import MEANING, Columns
 from pyio_trace.analysis.sums.grouped_ranges import GroupedRanges, Ints, merged
 from pyio_trace.analysis.view_sums.key_sums import TOP, processes_called
 from pyio_trace.enums import Role
+from pyio_trace.log.sorting import distinct
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -113,7 +114,7 @@ class OverlapOfProcesses:
     def finish(self, part: Part | None, log: Log) -> Overlap:
         part = part or Part(GroupedRanges(2))
         (process, kind), starts, ends = part.times.ranges()
-        processes = np.unique(process)
+        processes = distinct(process)
 
         def union(*kinds: int) -> Ints:
             at = np.flatnonzero(np.isin(kind, kinds))

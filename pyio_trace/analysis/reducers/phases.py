@@ -9,11 +9,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-import numpy as np
-
 from pyio_trace.analysis.sums.balance import balance
 from pyio_trace.analysis.view_sums.key_sums import process_names
 from pyio_trace.analysis.view_sums.phase_sums import KINDS, OverPhases, Stretch, phase_bins, stretches
+from pyio_trace.log.sorting import distinct
 
 if TYPE_CHECKING:
     from pyio_trace.analysis.scan.columns import Ints
@@ -83,7 +82,7 @@ def _phase(
 ) -> Phase:
     """start: of the run, before: end of the phase before, ns since the epoch; called: see process_names()."""
     mine = {name: values[phase.rows] for name, values in found.items()}
-    processes = np.unique(mine["process"])
+    processes = distinct(mine["process"])
     even = balance(mine["process"], mine["time"], processes.tolist())
     by_kind = {f"{name}_ns": int(mine["time"][mine["kind"] == kind].sum()) for kind, name in enumerate(KINDS)}
     return Phase(

@@ -21,6 +21,7 @@ from pyio_trace.analysis.sums.grouped_sums import GroupedSums
 from pyio_trace.analysis.sums.ranked import most_common
 from pyio_trace.analysis.view_sums.key_sums import TOP
 from pyio_trace.enums import TASKS
+from pyio_trace.log.sorting import distinct
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -161,25 +162,25 @@ class ReuseOfBytes:
     def finish(self, part: Part | None, log: Log) -> Reuse:
         part = part or Part()
         sums = part.sums.columns()
-        files = np.unique(sums["file"])
+        files = distinct(sums["file"])
         (file, process, task), starts, ends = _of_files(files, *part.ranges.ranges())
         kind, epoch = _of_tasks(part.spans, task, log)
         is_epoch, is_task = kind == _IS_EPOCH, kind == _IS_TASK
         touched = _Touched(files, file, starts, ends)
-        distinct = touched.total(None)
+        touched_bytes = touched.total(None)
         figures = {
             "read_bytes": _by(files, sums["file"], sums["bytes"]),
             "unplaced_bytes": _by(files, sums["file"], sums["unplaced"]),
             "reads": _by(files, sums["file"], sums["reads"]),
             "time_ns": _by(files, sums["file"], sums["time"]),
-            "distinct_bytes": distinct,
+            "distinct_bytes": touched_bytes,
         }
         placed = figures["read_bytes"] - figures["unplaced_bytes"]
-        figures["again_bytes"] = np.maximum(placed - distinct, 0)  # negative where sums were dropped
+        figures["again_bytes"] = np.maximum(placed - touched_bytes, 0)  # negative where sums were dropped
         if part.ranges.given_up < _WITHOUT_PROCESSES:
             by_process = touched.total(process)
             figures["in_process_bytes"] = np.maximum(placed - by_process, 0)
-            figures["other_process_bytes"] = by_process - distinct
+            figures["other_process_bytes"] = by_process - touched_bytes
             figures["processes"] = touched.number(process)
         if not part.ranges.given_up:
             figures["epochs"], figures["tasks"] = touched.number(epoch, is_epoch), touched.number(task, is_task)
@@ -252,8 +253,8 @@ def _of_tasks(spans: GroupedSums, task: Ints, log: Log) -> tuple[Ints, Ints]:
     ops = texts(log, "op", found["op"])
     epochs: dict[tuple[str, int], int] = defaultdict(lambda: len(epochs))
     of_span = np.full(len(ops) + 1, -1, np.int64)
-    distinct = np.unique(found["detail"])
-    parsed = dict(zip(distinct.tolist(), map(_epoch, texts(log, "detail", distinct)), strict=True))
+    details = distinct(found["detail"])
+    parsed = dict(zip(details.tolist(), map(_epoch, texts(log, "detail", details)), strict=True))
     for number, (op, detail) in enumerate(zip(ops, found["detail"].tolist(), strict=True)):
         key = parsed[detail]
         if op == _FETCH and key is not None:

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pyio_trace.analysis.sums.grouped_sums import GroupedSums
+from pyio_trace.log.sorting import distinct
 
 Ints = NDArray[np.int64]
 
@@ -60,7 +61,7 @@ class EventCounts:
         moments = columns["moment"]
         while len(moments) > self._most:
             shift += 1
-            moments = np.unique(moments >> 1)
+            moments = distinct(moments >> 1)
         self._widen(shift)
         self._added = len(moments)
         return self._sums.columns()

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from pyio_trace.analysis.calls.start_up import is_own
 from pyio_trace.enums import Layer, OpClass
 from pyio_trace.join.base.arrow_arrays import texts_at
-from pyio_trace.log.sorting import Places
+from pyio_trace.log.sorting import Places, distinct
 
 Ints = NDArray[np.int64]
 #: Values that are compared one by one.
@@ -74,7 +74,7 @@ class _Index:
         """The codes that stand for a text and that occur: several in a log that another program wrote."""
         if key not in self._codes:
             codes = self._codes[key] = {}
-            found = np.unique(self._columns[key])
+            found = distinct(self._columns[key])
             found = found[found >= 0]
             for code, word in zip(found.tolist(), texts_at(self._words[key], found), strict=True):
                 codes.setdefault(word or "", []).append(code)
@@ -89,7 +89,7 @@ class _Index:
     @cached_property
     def own(self) -> NDArray[np.bool_]:
         """By code of a line, whether it is the program's; the last one stands for -1, no line."""
-        found = np.unique(self._columns["site"])
+        found = distinct(self._columns["site"])
         found = found[found >= 0]
         own = np.zeros(int(found.max(initial=-1)) + 2, np.bool_)
         own[found] = [is_own(line or "") for line in texts_at(self._words["site"], found)]
@@ -116,7 +116,7 @@ class CallTable:
 
     def distinct(self, key: str) -> int:
         """How many different values a key has, without -1."""
-        found = np.unique(self.columns[key])
+        found = distinct(self.columns[key])
         return int(np.count_nonzero(found >= 0))
 
     def where(
@@ -242,12 +242,12 @@ class CallTable:
 
     def paths(self) -> list[str]:
         """The different paths, in order of their first use as a code."""
-        found = np.unique(self.columns["path"])
+        found = distinct(self.columns["path"])
         return [path or "" for path in texts_at(self.words["path"], found[found >= 0])]
 
     def codes(self, key: str) -> list[int]:
         """The different values of a key, without -1."""
-        found = np.unique(self.columns[key])
+        found = distinct(self.columns[key])
         values: list[int] = found[found >= 0].tolist()
         return values
 

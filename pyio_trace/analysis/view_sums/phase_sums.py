@@ -13,6 +13,7 @@ from pyio_trace.analysis.scan.columns import MEANING, Columns
 from pyio_trace.analysis.sums.time_bins import TimeBins
 from pyio_trace.analysis.view_sums.key_sums import TOP
 from pyio_trace.enums import OpClass, Role
+from pyio_trace.log.sorting import distinct
 
 Ints = NDArray[np.int64]
 
@@ -54,7 +55,7 @@ def stretches(found: dict[str, Ints], width: int) -> list[Stretch]:
     """The phases that sums (TimeBins.columns()) show: neighbouring bins with the same prevailing kind."""
     if not len(found["bin"]):
         return []
-    bins = np.unique(found["bin"])
+    bins = distinct(found["bin"])
     at = np.searchsorted(bins, found["bin"])
     times = np.zeros((len(bins), len(KINDS)), np.int64)
     np.add.at(times, (at, found["kind"]), np.maximum(found["time"], 1))

@@ -166,10 +166,7 @@ def finish_at_exit(live: str, final: "str | None", *, quiet: bool, mode: str) ->
     if native.core is None or (quiet and final is None):
         return
     code = (
-        # Garbage is not looked for while modules are imported (finish_command.py): a tenth of the time.
-        "import gc, os, sys; gc.disable(); sys.path += [p for p in sys.argv.pop(1).split(':') if p not in sys.path]; "
-        # numpy's OpenBLAS would start threads that wait in a loop; nothing here uses it.
-        "os.environ.setdefault('OPENBLAS_NUM_THREADS', '1'); "
+        "import os, sys; sys.path += [p for p in sys.argv.pop(1).split(':') if p not in sys.path]; "
         "from pyio_trace.cli.main import main; status = main(sys.argv[1:]); "
         # The log is packed: skip the shutdown of Python and its libraries, which could still fail.
         "sys.stderr and sys.stderr.flush(); os._exit(status)"

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import gc
 import os
 import signal
 import sys
@@ -129,7 +128,6 @@ def _finish(arguments: argparse.Namespace, of_another: bool = False) -> _Done:
     live = _opened(arguments)
     log = Log(Path(live.path), live.source)
     if log.rows() >= LONG_WORK:
-        gc.enable()
         _use_stderr(arguments)
     alive = _alive(log)
     final = arguments.final

@@ -23,7 +23,7 @@ from pyio_trace.insights.finding import Confidence, Evidence, Finding, Remedy, S
 from pyio_trace.insights.library_use import Group, Ints
 from pyio_trace.insights.observed import MOST_NAMED
 from pyio_trace.insights.rule import Limit, Rule, Trial
-from pyio_trace.log.sorting import Places
+from pyio_trace.log.sorting import Places, distinct
 from pyio_trace.units import counted, number, seconds, significant, size
 
 if TYPE_CHECKING:
@@ -134,7 +134,7 @@ class _Requests:
         without naming a file."""
         named = self._at("path", {folder for path in paths for folder in _with_folders(path)})
         of_line = self._at("site", lines)
-        at = np.unique(np.concatenate([named, of_line[self._calls["path"][of_line] < 0]]))
+        at = distinct(np.concatenate([named, of_line[self._calls["path"][of_line] < 0]]))
         kinds = self._calls["site"][at] * len(self._calls.ops) + self._calls["op"][at]
         return Group(self._calls, at[np.isin(kinds, kinds[self._calls["read"][at] > 0])])
 
@@ -162,10 +162,10 @@ def _finding(run: Observed, same: list[FileReuse], requests: _Requests) -> Findi
     """same: files that a line of the program reads again; without one, those of a pattern."""
     line, paths = _own_line(same[0]), [one.path for one in same]
     again, read = sum(one.again_bytes for one in same), sum(one.read_bytes for one in same)
-    distinct, others = sum(one.distinct_bytes for one in same), sum(one.other_process_bytes or 0 for one in same)
+    once, others = sum(one.distinct_bytes for one in same), sum(one.other_process_bytes or 0 for one in same)
     epochs = max(one.epochs or 0 for one in same)
     reads = run.calls.where_paths(paths).transfers("read")
-    by_epoch, divided = 2 * read <= 3 * epochs * distinct, others > again // 2
+    by_epoch, divided = 2 * read <= 3 * epochs * once, others > again // 2
     gain = run.gain(run.times(reads, again / max(read, 1)), "the share of the reads that read bytes again", "estimate")
     lines = [line] if line else _lines(reads, requests)
     sites = [site for one in lines for site in run.site_list(one)] or run.sites(reads)
@@ -175,20 +175,20 @@ def _finding(run: Observed, same: list[FileReuse], requests: _Requests) -> Findi
         gain = whole
     patterns = list(dict.fromkeys(run.pattern_of(path) for path in paths))
     name = last_names(patterns[0]) if len(patterns) == 1 else counted(len(same), "file")
-    text = f"{size(read)} read of {size(distinct)} in {counted(len(same), 'file')}, in "
+    text = f"{size(read)} read of {size(once)} in {counted(len(same), 'file')}, in "
     text += seconds(sum(one.time_ns for one in same))
     text += f"; {size(others)} had been read by another process" if others else ""
     text += f", over {number(epochs)} epochs." if epochs > 1 else "."
     values: dict[str, int | float | str] = {
         "bytes": read,
-        "distinct": distinct,
+        "distinct": once,
         "again": again,
         "other_process": others,
         "files": len(same),
     }
     few = {"path": sorted(paths)} if len(paths) <= _LISTED or line is None else {"site": line}
     return Finding(
-        title=f"{name}: each byte is read {significant(read / max(distinct, 1))} times",
+        title=f"{name}: each byte is read {significant(read / max(once, 1))} times",
         evidence=[Evidence(text, values), *([_evidence(calls)] if gain is whole else [])],
         remedy=_remedy(run, reads, sites, len(same), by_epoch, divided),
         confidence=Confidence(0.8, "ranges of bytes are in the log; whether they fit into memory is not known"),

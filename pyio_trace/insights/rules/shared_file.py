@@ -17,6 +17,7 @@ from pyio_trace.enums import OpClass, Role
 from pyio_trace.insights import libraries, sql
 from pyio_trace.insights.finding import Confidence, Evidence, Finding, Remedy
 from pyio_trace.insights.rule import Limit, Rule
+from pyio_trace.log.sorting import distinct
 from pyio_trace.units import counted, number, seconds, size
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ _REMEDIES = {
 
 def find(run: Observed, limits: Mapping[str, float]) -> Iterator[Finding]:
     writes = run.calls.where(role=Role.IO, kind=OpClass.WRITE)
-    pairs = writes.where(path=[code for code in np.unique(writes.columns["path"]).tolist() if code >= 0])
+    pairs = writes.where(path=[code for code in distinct(writes.columns["path"]).tolist() if code >= 0])
     users = pairs.sums("path", "process")
     paths, count = np.unique(users["path"], return_counts=True)
     for file in pairs.where(path=paths[count >= limits["processes"]].tolist()).by("path"):

@@ -18,6 +18,7 @@ from pyio_trace.insights.access_lines import ACCESSES, empty_calls
 from pyio_trace.insights.finding import Confidence, Evidence, Finding, Remedy
 from pyio_trace.insights.rule import Limit, Rule
 from pyio_trace.insights.slow_calls import SLOW, Ints
+from pyio_trace.log.sorting import distinct
 from pyio_trace.units import number, seconds
 
 if TYPE_CHECKING:
@@ -97,7 +98,7 @@ def _of_line(run: Observed, rows: dict[str, Ints], limits: Mapping[str, float]) 
         return
     usual = max(int(rows["whole"].sum()) - firsts, 0) // later
     beyond = np.maximum(rows["first"] - usual, 0)
-    calls = run.calls.where(site=site, kind=kind, path=np.unique(rows["path"]).tolist())
+    calls = run.calls.where(site=site, kind=kind, path=distinct(rows["path"]).tolist())
     most = run.times(calls)
     times = {process: min(int(beyond[rows["process"] == process].sum()), most[process]) for process in most}
     gain = run.gain(times, "what first calls take beyond the mean of the others")

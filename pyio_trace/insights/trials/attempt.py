@@ -14,6 +14,7 @@ from pyio_trace.insights.trials.originals import Originals
 from pyio_trace.insights.trials.recorded import Rows
 from pyio_trace.insights.trials.replay import NotTried
 from pyio_trace.insights.trials.scratch import Scratch
+from pyio_trace.log.sorting import distinct
 
 #: One read or write of a replay is at most this large, bytes.
 LARGEST = 64 << 20
@@ -104,7 +105,7 @@ def side_by_side(rows: Rows, column: str) -> int:
         return 1
     begin, end = _span(main)
     count = 0
-    for one in np.unique(rows.columns[column]).tolist():
+    for one in distinct(rows.columns[column]).tolist():
         own = rows.at(np.flatnonzero(rows.columns[column] == one))
         first, last = _span(own)
         meanwhile = min(end, last) - max(begin, first)

@@ -17,6 +17,7 @@ from pyio_trace.analysis.view_sums.loader_calls import OPS, hosts
 from pyio_trace.globs import stars_only
 from pyio_trace.insights.finding import Finding
 from pyio_trace.join.base.arrow_arrays import codes, numbers
+from pyio_trace.log.sorting import distinct
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -56,7 +57,7 @@ class Rows:
         mask = self.columns["errno"] == 0
         for name, wanted in words.items():
             texts = (wanted,) if isinstance(wanted, str) else wanted
-            found = [code for code in np.unique(self.columns[name]).tolist() if self.text(name, code) in texts]
+            found = [code for code in distinct(self.columns[name]).tolist() if self.text(name, code) in texts]
             mask = mask & np.isin(self.columns[name], found)
         return self.at(np.flatnonzero(mask))
 
@@ -107,7 +108,7 @@ class Rows:
 
     def texts(self, name: str) -> list[str]:
         """A column of texts."""
-        known = {code: self.text(name, code) for code in np.unique(self.columns[name]).tolist()}
+        known = {code: self.text(name, code) for code in distinct(self.columns[name]).tolist()}
         return [known[code] for code in self.columns[name].tolist()]
 
     @cached_property

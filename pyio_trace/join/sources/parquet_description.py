@@ -110,7 +110,7 @@ def _sound_info(info: dict[str, Any], depth: int = 0) -> bool:
 def _sound_processes(table: pa.Table) -> bool:
     rows = table.num_rows
     parents = [parent for parent in table["parent"].to_pylist() if parent is not None]
-    lists = (table[name].combine_chunks().flatten() for name in ("argv", "blind", *_PACKAGES))
+    lists = (table[name].combine_chunks().values for name in ("argv", "blind", *_PACKAGES))  # flatten() imports much
     packages = zip(*(table[name].to_pylist() for name in _PACKAGES), strict=True)
     return (
         all(table[name].null_count == 0 for name in _KNOWN)
