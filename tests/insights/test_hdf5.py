@@ -135,6 +135,44 @@ def test_a_column_of_row_chunks(program: Runner) -> None:
     assert [site.line for site in finding.sites] == [6]
 
 
+NETCDF = """
+import netCDF4, numpy as np
+with netCDF4.Dataset("d.nc", "w") as f:
+    for name, size in (("time", 24), ("lat", 180), ("lon", 360)):
+        f.createDimension(name, size)
+    v = f.createVariable("t2m", "f4", ("time", "lat", "lon"), zlib=True, chunksizes=(1, 180, 360))
+    v[:] = np.arange(24 * 180 * 360).reshape(24, 180, 360)
+with netCDF4.Dataset("d.nc") as f:
+    for hour in range(24):
+        float(f["t2m"][hour, READ].sum())
+"""
+TABLES = """
+import tables, numpy as np
+with tables.open_file("p.h5", "w") as f:
+    f.create_carray("/", "t2m", obj=np.random.default_rng(1).random((24, 180, 360)), chunkshape=(1, 180, 360))
+with tables.open_file("p.h5") as f:
+    for hour in range(24):
+        float(f.root.t2m[hour, READ].sum())
+"""
+
+
+@pytest.mark.parametrize("library, text, code", [("netCDF4", NETCDF, "chunksizes="), ("tables", TABLES, "chunkshape=")])
+def test_points_of_chunks_of_other_bindings(program: Runner, library: str, text: str, code: str) -> None:
+    pytest.importorskip(library)
+    # GIVEN one point of each hour's map, which is a chunk, read without h5py
+    finding = only(findings_of(program.traced(text.replace("READ", "45, 90"))), "hdf5-chunk-shape")
+    # THEN the finding has the bytes that the program got and those of a chunk, at the line of the reads
+    itemsize = 4 if library == "netCDF4" else 8
+    values = finding.evidence[0].values
+    assert (values["reads"], values["asked"]) == (24, 24 * itemsize)
+    assert values["chunk_bytes"] == 180 * 360 * itemsize
+    assert finding.title.startswith("Reads of /t2m take ")
+    assert finding.remedy is not None and finding.remedy.library == library and code in finding.remedy.after
+    assert [site.line for site in finding.sites] == [10 if library == "netCDF4" else 7]
+    # AND whole maps are no finding
+    assert none(findings_of(program.traced(text.replace("READ", "..."), log="whole.pyio")), "hdf5-chunk-shape")
+
+
 def test_a_tile_of_a_contiguous_dataset(program: Runner) -> None:
     # GIVEN tiles of 128 x 128, of which each row is a write of its own
     outcome = program.traced(

@@ -56,8 +56,10 @@ struct pt_h5_object {
     struct pt_named path; /* of the file */
     uint32_t name;        /* string, escaped for JSON: of the object; for an attribute, of its object; 0: unknown */
     uint32_t attribute;   /* string, escaped for JSON */
-    int16_t rank;         /* of a dataset; -1: not known yet */
-    int64_t elements;     /* of an attribute */
+    uint32_t chunks;      /* string, the extents of a chunk as JSON; 0: it has none, or has not been asked for them */
+    bool chunks_known;
+    int16_t rank;     /* of a dataset; -1: not known yet */
+    int64_t elements; /* of an attribute */
 };
 enum { PT_H5_FILE = 1, PT_H5_GROUP = 2, PT_H5_TYPE = 3, PT_H5_SPACE = 4, PT_H5_DATASET = 5, PT_H5_ATTRIBUTE = 6 };
 /* The upper bits of an id have its kind (attributes are 6 or 7). */
@@ -66,6 +68,8 @@ static inline int pt_h5_kind(h5_id id)
     return id > 0 ? (int)(id >> 56) & 0x7f : -1;
 }
 struct pt_h5_object pt_h5_object_slow(struct pt_h5 *h, struct pt_thread *t, h5_id id);
+/* Likewise, with the chunks of a dataset that has a name. */
+struct pt_h5_object pt_h5_dataset_slow(struct pt_h5 *h, struct pt_thread *t, h5_id set);
 struct pt_named pt_h5_file_name(struct pt_h5 *h, const char *name);
 void pt_h5_unnamed(struct pt_h5 *h, h5_id id); /* it was not opened by name: HDF5 would search the file for one */
 void pt_h5_forget(struct pt_h5 *h, h5_id id);

@@ -227,12 +227,39 @@ static void query(struct pt_h5 *h, h5_id id, bool by_name, struct pt_h5_object *
     object->elements = attribute_elements(h, id);
 }
 
-/* Suppresses recording meanwhile: calls that HDF5 makes to answer us are not operations of the program. */
-static void query_slow(struct pt_h5 *h, struct pt_thread *t, h5_id id, bool by_name, struct pt_h5_object *object)
+#define MOST_AXES 32     /* H5S_MAX_RANK */
+#define LAYOUT_CHUNKED 2 /* H5D_layout_t */
+
+static uint32_t chunks_of(struct pt_h5 *h, h5_id set)
+{
+    uint64_t extents[MOST_AXES];
+    h5_id made = h->query.H5Dget_create_plist(set);
+    if (made < 0)
+        return 0;
+    int rank = h->query.H5Pget_layout(made) == LAYOUT_CHUNKED ? h->query.H5Pget_chunk(made, MOST_AXES, extents) : 0;
+    h->query.H5Pclose(made);
+    if (rank < 1 || rank > MOST_AXES)
+        return 0;
+    struct pt_h5_text s;
+    s.length = 0;
+    for (int i = 0; i < rank; i++) {
+        pt_h5_add(&s, i ? ", " : "[");
+        pt_h5_add_number(&s, extents[i]);
+    }
+    pt_h5_add(&s, "]");
+    return pt_string(s.bytes, s.length, 0);
+}
+
+/* Recording is suppressed while the library is asked: the calls that it makes to answer us are not operations of the
+ * program. */
+static void begin_asking(struct pt_thread *t)
 {
     t->suppress++;
     t->gate |= PT_GATE_SUPPRESSED;
-    query(h, id, by_name, object);
+}
+
+static void end_asking(struct pt_thread *t)
+{
     if (--t->suppress == 0)
         t->gate &= ~(uint32_t)PT_GATE_SUPPRESSED;
 }
@@ -256,9 +283,24 @@ struct pt_h5_object pt_h5_object_slow(struct pt_h5 *h, struct pt_thread *t, h5_i
     object = nothing;
     if (!answers(h, id))
         return object;
-    query_slow(h, t, id, by_name, &object);
+    begin_asking(t);
+    query(h, id, by_name, &object);
+    end_asking(t);
     if (by_name) /* an object without a name stays marked */
         cache(key, run, &object);
+    return object;
+}
+
+struct pt_h5_object pt_h5_dataset_slow(struct pt_h5 *h, struct pt_thread *t, h5_id set)
+{
+    struct pt_h5_object object = pt_h5_object_slow(h, t, set);
+    if (object.chunks_known || !object.name || pt_h5_kind(set) != PT_H5_DATASET || !answers(h, set))
+        return object;
+    begin_asking(t);
+    object.chunks = chunks_of(h, set);
+    end_asking(t);
+    object.chunks_known = true;
+    cache(key_of(h, set), pt.run_id, &object);
     return object;
 }
 

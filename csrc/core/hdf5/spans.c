@@ -85,6 +85,14 @@ static void add_known(struct pt_h5_text *d, const char *key, uint32_t string)
     pt_h5_add(d, "\"");
 }
 
+static void add_chunks(struct pt_h5_text *d, uint32_t chunks)
+{
+    if (!chunks)
+        return;
+    add_member(d, "chunks");
+    pt_h5_add_string(d, chunks);
+}
+
 /* In sums one row has all sizes, so the number of elements is left out. */
 static void add_elements(struct pt_h5_text *d, int64_t elements)
 {
@@ -232,11 +240,12 @@ static int64_t elements_of(struct pt_h5 *h, h5_id set, h5_id memory, h5_id file)
 struct pt_h5_description pt_h5_describe_data(struct pt_h5 *h, struct pt_thread *t, h5_id set, h5_id type, h5_id memory,
                                              h5_id file)
 {
-    struct pt_h5_object object = pt_h5_object_slow(h, t, set);
+    struct pt_h5_object object = pt_h5_dataset_slow(h, t, set);
     int64_t n = elements_of(h, set, memory, file);
     struct pt_h5_text d;
     start(&d);
     add_known(&d, "dataset", object.name);
+    add_chunks(&d, object.chunks);
     add_elements(&d, n);
     return described(object.path, &d, bytes_of(n, type_size(h, type)));
 }

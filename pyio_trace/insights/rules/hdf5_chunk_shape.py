@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 
 from pyio_trace.insights import library_use
 from pyio_trace.insights.finding import Confidence, Evidence, Finding, Remedy
+from pyio_trace.insights.hdf5_parts import of_other_bindings
 from pyio_trace.insights.hdf5_use import DatasetUse, uses
 from pyio_trace.insights.library_use import NEEDS
 from pyio_trace.insights.observed import Observed
@@ -22,6 +23,7 @@ def find(observed: Observed, limits: Mapping[str, float]) -> Iterator[Finding]:
         much = different >= limits["chunks"] and asked and whole >= limits["amplification"] * asked
         if much and 2 * _needed(dataset, dataset.advised_chunks()) <= _needed(dataset, dataset.chunks or ()):
             yield _finding(observed, dataset, whole, asked)
+    yield from of_other_bindings(observed, limits)
 
 
 def _needed(dataset: DatasetUse, chunks: tuple[int, ...]) -> int:
