@@ -145,6 +145,19 @@ def test_what_is_read_again(program: Runner, modules: str, text: str, advice: st
     assert "by another process" not in finding.evidence[0].text
 
 
+@pytest.mark.parametrize("library", ["h5py", "netCDF4"])
+def test_a_netcdf_file_that_is_opened_for_each_item(program: Runner, library: str) -> None:
+    netcdf = pytest.importorskip("netCDF4")
+    with netcdf.Dataset(program.folder / "x.nc", "w") as file:
+        file.createDimension("x", 100)
+        file.createVariable("x", "f8", ("x",))[:] = 1
+    # GIVEN a file of netCDF that is opened for each item, by netCDF4 or by h5py
+    opened = {"h5py": "h5py.File('x.nc')", "netCDF4": "netCDF4.Dataset('x.nc')"}[library]
+    text = f"import {library}\nfor n in range(100):\n    with {opened} as f: f['x'][n]\n"
+    # THEN the remedy is code for the library that opens it
+    assert f"{library}." in remedy(findings_of(program.traced(text)), "hdf5-reopen-per-item")
+
+
 def test_the_line_of_a_library_that_reads_in_its_own_threads(program: Runner) -> None:
     # GIVEN a dataset of files, the first of which is opened at line 6, and all of which are read at line 7
     pytest.importorskip("pyarrow")

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from pyio_trace.insights import library_use
 from pyio_trace.insights.finding import Confidence, Evidence, Finding, Remedy, Site
+from pyio_trace.insights.libraries import is_netcdf
 from pyio_trace.insights.library_use import NEEDS, Group, calls_of
 from pyio_trace.insights.observed import MOST_NAMED, Observed, site_of
 from pyio_trace.insights.rule import Limit, Rule, Trial
@@ -13,6 +14,20 @@ from pyio_trace.units import seconds
 
 _OPENS = ("File.__init__", "H5Fopen", "H5Fcreate", "pandas.HDFStore")
 _CLOSES = ("File.close", "H5Fclose", "HDFStore.close")
+_TEXT = "Open the file once in each process, at its first use: after a fork, not before it."
+_H5PY = Remedy(
+    _TEXT,
+    "def __getitem__(self, n):\n    with h5py.File(self.path) as f:\n        return f['x'][n]",
+    "def __getitem__(self, n):\n    if self.file is None:\n        self.file = h5py.File(self.path)\n"
+    "    return self.file['x'][n]",
+    "h5py",
+)
+_NETCDF4 = Remedy(
+    _TEXT,
+    "for n in items:\n    with netCDF4.Dataset(path) as f:\n        use(f['x'][n])",
+    "with netCDF4.Dataset(path) as f:\n    for n in items:\n        use(f['x'][n])",
+    "netCDF4",
+)
 
 
 def find(observed: Observed, limits: Mapping[str, float]) -> Iterator[Finding]:
@@ -34,13 +49,8 @@ def _finding(observed: Observed, both: Group, opens: Group) -> Finding:
         "calls: HDF5 reads the file's metadata each time.",
         {"opens": len(opens), "duration_ns": time, "io_ns": both.leaf_ns},
     )
-    remedy = Remedy(
-        "Open the file once in each process, at its first use: after a fork, not before it.",
-        "def __getitem__(self, n):\n    with h5py.File(self.path) as f:\n        return f['x'][n]",
-        "def __getitem__(self, n):\n    if self.file is None:\n        self.file = h5py.File(self.path)\n"
-        "    return self.file['x'][n]",
-        "h5py",
-    )
+    by_netcdf = is_netcdf(opens.paths()[0]) and opens.ops()[0].startswith("H5")
+    remedy = _NETCDF4 if by_netcdf else _H5PY
     name = opens.paths()[0].rpartition("/")[2]
     title = f"{name} is opened {len(opens):,} times"
     confidence = Confidence(0.9, "openings and closings are calls of their own")
