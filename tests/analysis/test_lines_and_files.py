@@ -69,6 +69,22 @@ def test_files_beside_the_one_that_is_named(writer: LogWriter, tmp_path: Path, f
     assert (line.pattern, line.files, line.other_files) == ("/d/a", 1, others)
 
 
+@pytest.mark.parametrize(("took", "named"), [(20, "/d/a.nc"), (900, "/d/out.txt")])
+def test_a_library_that_keeps_its_file_in_memory(writer: LogWriter, tmp_path: Path, took: int, named: str) -> None:
+    # GIVEN a line that reads from a library's memory for 9,000 ns, and prints for 20 or for 900 ns
+    thread = writer.thread(writer.process(100, argv=["python", "run.py"], begin=1_000, end=1_000_000), 100)
+    stack = writer.stack((writer.code("/w/run.py", "main"), 10))
+    for number in range(3):
+        path = writer.string("/d/a.nc")
+        thread.record("H5D_READ", begin=10_000 + 5_000 * number, duration=3_000, desc=path, stack=stack, result=8)
+    out = writer.desc(1, "/d/out.txt", kind=1, dev=1, ino=9)
+    thread.record("WRITE", begin=40_000, duration=took, desc=out, stack=stack, result=3)
+    (line,) = overview_of(open_log(writer.save(tmp_path / "run.pyio"))).lines
+    # THEN calls say which file it works on, unless time on another one matters
+    assert (line.op, line.count, line.leaf_ns) == ("H5Dread", 3, took)
+    assert (line.pattern, line.files) == (named, 1)
+
+
 def test_copies_read_one_file_and_write_another(writer: LogWriter, tmp_path: Path) -> None:
     # GIVEN a copy within the kernel, of 500 ns WHEN it is summed up
     thread = writer.thread(writer.process(100, argv=["python", "run.py"], begin=1_000, end=1_000_000), 100)

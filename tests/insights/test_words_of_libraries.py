@@ -333,3 +333,44 @@ for n in range(600):
 print(sum(os.path.getsize(f"{n}.bin") for n in range(600)))
 """
     assert none(findings_of(succeeded(program.traced(text))), "ask-before-open")
+
+
+# ---- HDF5 in threads and tasks
+
+COMPRESSED = """
+import h5py, numpy
+with h5py.File("x.EXT", "w") as f:
+    rows = numpy.random.default_rng(1).random((120, 40_000))
+    f.create_dataset("x", data=rows, chunks=(1, 40_000), compression="gzip")
+"""
+IN_THREADS = """
+from concurrent.futures import ThreadPoolExecutor
+f = h5py.File("x.EXT")
+def read(n): return f["x"][n].sum()
+with ThreadPoolExecutor(2) as pool: list(pool.map(read, range(120)))
+"""
+IN_TASKS = """
+import dask.array
+f = h5py.File("x.EXT")
+dask.array.from_array(f["x"], chunks=(1, 40_000), name="x").sum().compute(scheduler="threads", num_workers=2)
+"""
+IN_TURNS = replace(ANY, limits={**ANY.limits, "threads-in-turns": {"switches": 0, "share": 0, "at_once": 1}})
+
+
+@pytest.mark.parametrize(("text", "advice"), [(IN_THREADS, "ProcessPoolExecutor("), (IN_TASKS, "threads_per_worker=1")])
+def test_threads_that_read_hdf5_by_turns(program: Runner, text: str, advice: str) -> None:
+    pytest.importorskip("h5py")
+    pytest.importorskip("dask.array")
+    # GIVEN two threads that read a file of HDF5, which has one lock WHEN findings are made
+    found = findings_of(program.traced((COMPRESSED + text).replace("EXT", "h5")), IN_TURNS)
+    # THEN no lock of the program's is advised, but processes
+    assert advice in remedy(found, "threads-in-turns")
+
+
+@pytest.mark.parametrize(("ext", "advice"), [("h5", "da.from_array("), ("nc", "xr.open_mfdataset(")])
+def test_small_tasks_of_arrays(program: Runner, ext: str, advice: str) -> None:
+    pytest.importorskip("h5py")
+    pytest.importorskip("dask.array")
+    # GIVEN a task for each row of an array WHEN findings are made THEN the remedy is larger chunks, and no table's
+    found = findings_of(program.traced((COMPRESSED + IN_TASKS).replace("EXT", ext)), ANY)
+    assert advice in remedy(found, "small-partitions")

@@ -40,6 +40,9 @@ _LOW = 0xFFFFFFFF
 _NO_FILES = (None, 0, 0)
 #: Pairs of line and path in memory; beyond, those with the least time are dropped.
 _MOST_PATHS = 1 << 21
+#: Share of a line's time that is in calls on files, below which they do not say which files the line works on: it
+#: computes, or has a library that keeps them in memory, and prints.
+_LITTLE = 0.01
 #: Ids of tasks that leave room for an operation beside them.
 _TASKS = 1 << 46
 
@@ -169,11 +172,14 @@ class Places:
         """The lines with the most time.  own: which of the sites are the program's; path_of: code of a path -> the
         path."""
         worst = self._worst_lines(top)
-        names = self._names_by_site({site for site, _ in worst}, path_of)
+        leaves = {site: int(self._leaves[site]) if site < len(self._leaves) else 0 for site, _ in worst}
+        asked = {site: sum(time for time, *_ in parts) for (site, kind), parts in worst.items() if kind == "request"}
+        by_calls = {site for site, time in asked.items() if leaves[site] < _LITTLE * time}
+        names = self._names_by_site(set(leaves), by_calls, path_of)
         lines = []
         for (site, kind), parts in worst.items():
             pattern, files, others = names.get(site, _NO_FILES) if kind == "request" else _NO_FILES
-            leaf = int(self._leaves[site]) if site < len(self._leaves) and kind == "request" else 0
+            leaf = leaves[site] if kind == "request" else 0
             time, count, op = parts[0]
             if kind != "wait":  # waits of one line enclose each other: dask's to_csv() calls gather()
                 time = sum(time for time, *_ in parts)
@@ -224,14 +230,17 @@ class Places:
             found[key >> 1] += time
         return found
 
-    def _names_by_site(self, wanted: set[int], path_of: Callable[[int], str]) -> dict[int, tuple[str | None, int, int]]:
+    def _names_by_site(
+        self, wanted: set[int], by_calls: set[int], path_of: Callable[[int], str]
+    ) -> dict[int, tuple[str | None, int, int]]:
         """Line -> (the pattern that took the most time there, how many files it stands for, how many others took more
-        time together)."""
+        time together).  by_calls: the lines of which calls are compared, not times."""
         found: dict[int, dict[str, tuple[int, int]]] = defaultdict(dict)
         keys, counts, times = self._paths.sums()
         at = np.isin(keys >> 32, list(wanted))
         for key, count, time in zip(keys[at].tolist(), counts[at].tolist(), times[at].tolist(), strict=True):
-            found[key >> 32][path_of(key & _LOW)] = (time, count)
+            first, second = (count, time) if key >> 32 in by_calls else (time, count)
+            found[key >> 32][path_of(key & _LOW)] = (first, second)
         result: dict[int, tuple[str | None, int, int]] = {}
         for site, beside in found.items():
             paths = _with_journals(beside)
@@ -241,8 +250,8 @@ class Places:
                 for at_sum, amount in enumerate(both):
                     sums[patterns[path]][at_sum] += amount
             best = max(sums, key=lambda pattern: sums[pattern])
-            files, (time, _) = sum(pattern == best for pattern in patterns.values()), sums[best]
-            most = 2 * time >= sum(time for time, _ in sums.values())
+            files = sum(pattern == best for pattern in patterns.values())
+            most = 2 * sums[best][0] >= sum(first for first, _ in sums.values())
             result[site] = best, files, 0 if most else len(paths) - files
         return result
 
@@ -287,13 +296,13 @@ class Places:
 
 
 def _with_journals(paths: dict[str, tuple[int, int]]) -> dict[str, tuple[int, int]]:
-    """Path -> (time, count); what SQLite does to the journal of a database is done to the database."""
+    """Path -> two sums; what SQLite does to the journal of a database is done to the database."""
     found: dict[str, tuple[int, int]] = {}
-    for path, (time, count) in paths.items():
+    for path, (first, second) in paths.items():
         database = path.removesuffix("-journal").removesuffix("-wal")
         name = database if database in paths else path
         known = found.get(name, (0, 0))
-        found[name] = known[0] + time, known[1] + count
+        found[name] = known[0] + first, known[1] + second
     return found
 
 

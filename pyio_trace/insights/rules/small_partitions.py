@@ -13,6 +13,8 @@ import numpy as np
 
 from pyio_trace.insights import library_use
 from pyio_trace.insights.finding import Confidence, Evidence, Finding, Remedy, Site
+from pyio_trace.insights.hdf5_use import READS
+from pyio_trace.insights.libraries import is_netcdf
 from pyio_trace.insights.library_use import NEEDS, Group, calls_of
 from pyio_trace.insights.observed import Observed
 from pyio_trace.insights.rule import Limit, Rule
@@ -28,6 +30,22 @@ _READ = Remedy(
     "frame = dd.read_csv('data/*.csv', blocksize='128MiB')\n# or frame.repartition(partition_size='100MB')",
     "dask",
 )
+#: Of arrays: of netCDF files, which xarray opens, and of others.
+_READ_ARRAYS = {
+    True: Remedy(
+        "Let each task read more.",
+        "data = xr.open_mfdataset(paths)",
+        "data = xr.open_mfdataset(paths, chunks={'time': 1000})",
+        "xarray",
+    ),
+    False: Remedy(
+        "Let each task read more.",
+        "array = da.from_array(dataset, chunks=(1, 1000, 1000))",
+        "array = da.from_array(dataset, chunks=(100, 1000, 1000))",
+        "dask",
+    ),
+}
+_ARRAYS = (*READS, "H5Dread")
 _WRITE = Remedy(
     "Let each task write more.",
     "frame.repartition(npartitions=1000).to_parquet('out')",
@@ -81,16 +99,26 @@ def _finding(observed: Observed, group: Group, name: str, read: int, written: in
     )
     confidence = Confidence(0.6, "what the scheduler took is not in the log")
     title = f"{count:,} tasks {name[:40]} of {seconds(time // count)} each"
-    remedy = _WRITE if written > read else _READ
+    remedy = _WRITE if written > read else _reading(group)
     return library_use.finding(
         observed, group, title, gain, [evidence], remedy, confidence, severity="warning", sites=_lines(observed, group)
     )
 
 
+def _reading(group: Group) -> Remedy:
+    arrays = _within(group).of(*_ARRAYS)
+    return _READ_ARRAYS[any(map(is_netcdf, arrays.paths()))] if len(arrays) else _READ
+
+
 def _lines(observed: Observed, group: Group) -> list[Site]:
     """Lines that read or write in these tasks, or that wait for them."""
+    return library_use.places(observed, _within(group))
+
+
+def _within(group: Group) -> Group:
+    """The calls in these tasks."""
     calls = group.calls
-    return library_use.places(observed, Group(calls, np.flatnonzero(np.isin(calls["task"], group.column("id")))))
+    return Group(calls, np.flatnonzero(np.isin(calls["task"], group.column("id"))))
 
 
 RULE = Rule(

@@ -15,15 +15,34 @@ import numpy as np
 
 from pyio_trace.insights import sql
 from pyio_trace.insights.finding import Confidence, Evidence, Finding, Remedy
+from pyio_trace.insights.libraries import is_line_of_dask, library_of
 from pyio_trace.insights.rule import Limit, Rule
 from pyio_trace.insights.slow_calls import SLOW, Ints
 from pyio_trace.units import number, seconds
 
 if TYPE_CHECKING:
+    from pyio_trace.analysis.view_sums.call_table import CallTable
     from pyio_trace.insights.observed import Observed
 
 #: Shorter calls, ns, follow each other because of Python's own lock.
 _LONG = 200_000
+_OWN_LOCK = Remedy(
+    "Take the lock for what is shared only, and read outside of it.",
+    "with lock:\n    data = read(path)\n    results.append(data)",
+    "data = read(path)\nwith lock:\n    results.append(data)",
+)
+_ONE_AT_A_TIME = "HDF5 lets in one thread at a time: let processes read."
+_HDF5 = Remedy(
+    _ONE_AT_A_TIME,
+    "with ThreadPoolExecutor(4) as pool:\n    results = list(pool.map(read, paths))",
+    "with ProcessPoolExecutor(4) as pool:\n    results = list(pool.map(read, paths))",
+)
+_HDF5_IN_DASK = Remedy(
+    _ONE_AT_A_TIME,
+    "total = array.sum().compute()    # in threads",
+    "with Client(threads_per_worker=1):    # processes\n    total = array.sum().compute()",
+    "dask",
+)
 
 
 def find(run: Observed, limits: Mapping[str, float]) -> Iterator[Finding]:
@@ -64,16 +83,19 @@ def _of_line(run: Observed, calls: dict[str, Ints], limits: Mapping[str, float])
                 {"threads": len(threads), "calls": len(begin), "switches": switches, "at_once_ns": at_once},
             )
         ],
-        remedy=Remedy(
-            "Take the lock for what is shared only, and read outside of it.",
-            "with lock:\n    data = read(path)\n    results.append(data)",
-            "data = read(path)\nwith lock:\n    results.append(data)",
-        ),
+        remedy=_remedy(run, table),
         confidence=Confidence(0.6, "calls of threads are in the log, locks are not"),
         severity="warning",
         query=sql.rows({"site": run.calls.site(site), "process": process}, select="tid, " + sql.SUMS, group="tid, op"),
         **run.about(table, gain),
     )
+
+
+def _remedy(run: Observed, calls: CallTable) -> Remedy:
+    """HDF5 has one lock for all files, and netCDF needs one: their users cannot take it later."""
+    if library_of(run, calls) not in ("h5py", "netCDF4"):
+        return _OWN_LOCK
+    return _HDF5_IN_DASK if is_line_of_dask(run, run.sites(calls)) else _HDF5
 
 
 RULE = Rule(
