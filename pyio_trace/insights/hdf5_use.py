@@ -218,11 +218,11 @@ def volume(box: Box) -> int:
 
 
 def extents_of(value: Any) -> tuple[int, ...] | None:
-    """A shape, with at least one axis and no empty one."""
+    """A shape, with at least one axis and no empty one, of no more elements than a file can have."""
     if not isinstance(value, list) or not 0 < len(value) <= _MOST_AXES:
         return None
     whole = all(isinstance(one, int) and not isinstance(one, bool) and 0 < one < 1 << 48 for one in value)
-    return tuple(value) if whole else None
+    return tuple(value) if whole and math.prod(value) < 1 << 60 else None
 
 
 def itemsize_of(dtype: str) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pyio_trace.insights.hdf5_use import box_of
+from pyio_trace.insights.hdf5_use import box_of, extents_of
 from tests.support.findings import evidence_of, findings_of, none, only
 from tests.support.programs import Runner
 
@@ -280,3 +280,10 @@ def test_unaligned_writes_through_hdf5(program: Runner) -> None:
     assert [site.line for site in finding.sites] == [5]
     aligned = text.replace("OPTIONS", ", alignment_threshold=65536, alignment_interval=4096")
     assert none(findings_of(program.traced(aligned, log="aligned.pyio")), "unaligned-accesses")
+
+
+@pytest.mark.parametrize("shape", [[], [0, 3], [True, 3], ["3"], "3", None, [1 << 48], [1 << 40] * 32, [1] * 33])
+def test_a_shape_that_no_dataset_has(shape: object) -> None:
+    # GIVEN what a forged log may say THEN it is no shape: its elements would be counted in floats
+    assert extents_of(shape) is None
+    assert extents_of([1 << 20, 3]) == (1 << 20, 3)
