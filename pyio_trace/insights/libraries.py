@@ -38,12 +38,12 @@ _REQUESTS = {
     "buffered": ("Buffered",),
     "raw": ("FileIO.",),
 }
-#: Library -> the names of its files.
+#: Library -> what the names of its files contain.
 _NAMES = {
-    "netCDF4": re.compile(r".*\.(nc|nc4|cdf)$"),
-    "h5py": re.compile(r".*\.(h5|hdf5|he5|hdf)$"),
-    "parquet": re.compile(r".*\.(parquet|parq)$"),
-    "zarr": re.compile(r".*\.zarr/|.*/(zarr\.json|\.zarray|\.zgroup)$"),
+    "netCDF4": re.compile(r"\.(nc|nc4|cdf)\Z"),
+    "h5py": re.compile(r"\.(h5|hdf5|he5|hdf)\Z"),
+    "parquet": re.compile(r"\.(parquet|parq)\Z"),
+    "zarr": re.compile(r"\.zarr/|/(zarr\.json|\.zarray|\.zgroup)\Z"),
 }
 #: Libraries that choose themselves in which order they read a file.
 OWN_ORDER = ("polars", "parquet", "zarr")
@@ -64,7 +64,7 @@ def library_of(run: Observed, calls: CallTable) -> str:
     if Layer.HDF5 in layers:
         return "netCDF4" if any(map(is_netcdf, paths)) and not _any(ops, _H5PY) else "h5py"
     for library, pattern in _NAMES.items():
-        if paths and all(map(pattern.match, paths)):
+        if paths and all(map(pattern.search, paths)):
             return library
     for library, beginnings in _FORMATS.items():
         if _any(ops, beginnings):
@@ -89,7 +89,7 @@ def requests_of(calls: CallTable) -> str:
 
 def is_netcdf(path: str) -> bool:
     """Whether a file has a name that netCDF files have."""
-    return _NAMES["netCDF4"].match(path) is not None
+    return _NAMES["netCDF4"].search(path) is not None
 
 
 def is_line_of_dask(run: Observed, sites: Sequence[Site]) -> bool:

@@ -145,6 +145,21 @@ def test_what_is_read_again(program: Runner, modules: str, text: str, advice: st
     assert "by another process" not in finding.evidence[0].text
 
 
+def test_a_line_break_in_the_path_of_a_netcdf_file(program: Runner) -> None:
+    pytest.importorskip("netCDF4")
+    text = """
+import netCDF4, numpy, os
+os.mkdir("two\\nlines")
+name = "two\\nlines/x.nc"
+with netCDF4.Dataset(name, "w") as f:
+    f.createDimension("x", 50_000)
+    f.createVariable("x", "f8", ("x",))[:] = numpy.arange(50_000.0)
+for n in range(8):
+    with netCDF4.Dataset(name) as f: f["x"][:]
+"""
+    assert "dataset['x'][:]" in remedy(findings_of(program.traced(text), ANY), "read-again")
+
+
 @pytest.mark.parametrize("library", ["h5py", "netCDF4"])
 def test_a_netcdf_file_that_is_opened_for_each_item(program: Runner, library: str) -> None:
     netcdf = pytest.importorskip("netCDF4")

@@ -18,6 +18,9 @@
 /* A variable that only the core uses, from several files: not exported, and also reached directly. */
 #define PT_INNER __attribute__((visibility("hidden")))
 #define PT_COLD __attribute__((noinline, cold))
+/* A large table that stays mostly untouched.  The linker puts these together (CMakeLists.txt); otherwise each would put
+ * the small variables before and after it on pages of their own, and every process pays for a page that it touches. */
+#define PT_TABLE __attribute__((aligned(4096)))
 
 /* Initial-exec, because a hook must not call the dynamic TLS allocator. musl refuses that model in a library loaded
  * by dlopen, but has allocated all TLS when dlopen returns, so its default model is safe. */

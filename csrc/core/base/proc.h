@@ -5,8 +5,13 @@
 #include "base/compiler.h"
 
 uint64_t pt_process_start_time(uint32_t pid);
-/* The start time of this process.  *read: how many bytes were read from /proc for it; the kernel counts them too. */
-uint64_t pt_own_start_time(uint64_t *read);
+/* Of this process; zeros: unreadable. */
+struct pt_own_stat {
+    uint64_t start_time;
+    uint64_t threads;
+    uint64_t read; /* bytes read from /proc for this, which the kernel counts too */
+};
+struct pt_own_stat pt_own_stat(void);
 /* 0: unreadable. */
 uint32_t pt_process_parent(uint32_t pid);
 /* st_ino of the pid namespace of this process; 0: unreadable. */

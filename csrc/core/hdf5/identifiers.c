@@ -62,7 +62,7 @@ void pt_h5_add_number(struct pt_h5_text *s, uint64_t n)
  * meant in the folder of that moment. */
 
 #define GIVEN 1024u
-static struct {
+static PT_TABLE struct {
     uint64_t hash;  /* atomic; of the copy and the given name */
     uint64_t named; /* atomic: string of the path | why it is left out << 32 */
 } given[GIVEN];
@@ -96,7 +96,7 @@ static struct pt_named known_file(const struct pt_h5 *h, const char *name)
 
 #define PLACES 8192u
 #define REACH 16u
-static struct known {
+static PT_TABLE struct known {
     uint64_t key; /* atomic: of the copy and the id; 0: free */
     uint64_t run; /* the run whose log has the strings; UNNAMED: has no name */
     struct pt_h5_object object;

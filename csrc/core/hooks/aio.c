@@ -10,7 +10,7 @@
 
 #define PLACES 1024u
 #define REACH 64u
-static struct submitted {
+static PT_TABLE struct submitted {
     const struct aiocb *block; /* atomic; NULL: never used, FREED: free again */
     uint32_t epoch;            /* pt.epoch at that time; a different one means a stop, or a forked child */
     uint64_t over;             /* ticks when its end was first reported; 0: not yet */

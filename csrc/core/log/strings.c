@@ -93,7 +93,7 @@ uint32_t pt_command(const char *command)
 /* ---- details ---- */
 
 #define LATEST_BITS 15
-static uint64_t latest[1u << LATEST_BITS]; /* upper half of the hash, id; later ones replace earlier ones */
+static PT_TABLE uint64_t latest[1u << LATEST_BITS]; /* upper half of the hash, id; later ones replace earlier ones */
 static bool latest_used;
 
 void pt_details_forget(void)

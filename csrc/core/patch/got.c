@@ -23,7 +23,7 @@
 
 /* Objects already patched: walking them at every import would be slow. */
 #define MAX_DONE 4096
-static uintptr_t done_objects[MAX_DONE];
+static PT_TABLE uintptr_t done_objects[MAX_DONE];
 static unsigned done_count;
 static unsigned long long unloads_seen;
 

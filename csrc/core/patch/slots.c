@@ -20,7 +20,7 @@ static unsigned long long unloads_now;
 
 /* The objects that are loaded, for pt_slots_look_again(). */
 #define MOST_OBJECTS 1024u
-static struct pt_object loaded[MOST_OBJECTS];
+static PT_TABLE struct pt_object loaded[MOST_OBJECTS];
 static unsigned loaded_count;
 
 bool pt_slots_prepare(void)

@@ -133,8 +133,10 @@ void pt_enter_forked_child(bool pending)
     if (pending) /* as early as possible: a child killed before this leaves the count too high */
         pt_fork_is_entered();
     if (listed) {
-        p->start_time = pt_own_start_time(&p->own_read); /* its account has begun with the fork */
-        pt_account_begins(p, true);
+        struct pt_own_stat own = pt_own_stat();
+        p->start_time = own.start_time;
+        p->own_read = own.read; /* its account has begun with the fork */
+        pt_account_begins(p, true, true);
         pt_mappings_forked();
         p->loaded = from->loaded;
         p->stack_state = from->stack_state;
@@ -244,8 +246,10 @@ void pt_process_begin(const struct pt_options *o)
     pt.counters = p == &pt_unlisted_process ? (struct pt_counter *)(pt.base + PT_OVERFLOW_OFFSET)
                                             : (struct pt_counter *)((char *)p + PT_COUNTERS_OFFSET);
     if (p != &pt_unlisted_process) {
-        p->start_time = pt.owns_run && pt.owner_start ? pt.owner_start : pt_process_start_time(0);
-        pt_account_begins(p, false); /* before it claims room in the log: see join/processes/own_pages.py */
+        struct pt_own_stat own = pt_own_stat();
+        p->start_time = own.start_time;
+        /* Before it claims room in the log: see join/processes/own_pages.py. */
+        pt_account_begins(p, false, own.threads == 1);
         p->followed = 1;
     }
     if (same)

@@ -19,7 +19,7 @@
 #include <unistd.h>
 #include <errno.h>
 
-pt_fd_entry *pt_fd_leaves[1u << PT_FD_TOP_BITS];
+PT_TABLE pt_fd_entry *pt_fd_leaves[1u << PT_FD_TOP_BITS];
 static uint32_t highest; /* atomic: the highest descriptor that has had an entry; walks end there */
 
 #define LEAF_ENTRIES (1u << PT_FD_LEAF_BITS)

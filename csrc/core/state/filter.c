@@ -23,7 +23,7 @@ struct rule {
     bool include;
 };
 
-static char text[TEXT_ROOM]; /* the rules' copy of their words */
+static PT_TABLE char text[TEXT_ROOM]; /* the rules' copy of their words */
 static struct rule rules[RULES];
 static unsigned rule_count;
 static bool any_path, any_path_include;

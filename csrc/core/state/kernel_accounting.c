@@ -246,6 +246,7 @@ uint64_t pt_dirty_cached_slow(int fd, uint64_t offset, uint64_t length)
 static struct pt_account at_stop;
 static uint64_t own_at_stop;
 static bool known_at_stop;
+static bool began_alone; /* with one thread */
 
 static uint64_t nanoseconds(const struct timeval *t)
 {
@@ -281,8 +282,9 @@ bool pt_account_now_slow(struct pt_account *out)
     return true;
 }
 
-void pt_account_begins(struct pt_process *p, bool forked)
+void pt_account_begins(struct pt_process *p, bool forked, bool alone)
 {
+    began_alone = alone;
     began_ns = pt_now_ns();
     spent_ns = 0;
     known_at_stop = false;
@@ -300,19 +302,12 @@ static void take_calls(struct pt_account *to, const struct pt_account *from)
     to->write_calls = from->write_calls;
 }
 
-/* Also false if /proc cannot be read. */
-static bool has_one_thread(void)
-{
-    struct stat st; /* its link count is 2, as of any folder, plus the number of threads */
-    return pt_sys(SYS_newfstatat, AT_FDCWD, "/proc/self/task", &st, 0) == 0 && st.st_nlink == 3;
-}
-
 /* Subtracts what other threads moved between the first reading of the account and the opening of the hooks. */
 void pt_account_opened(struct pt_process *p)
 {
     struct pt_account now;
     uint64_t own = __atomic_load_n(&p->own_read, __ATOMIC_RELAXED);
-    if ((p->accounts & PT_ACCOUNT_BEGIN) && !has_one_thread() && pt_account_now_slow(&now)) {
+    if ((p->accounts & PT_ACCOUNT_BEGIN) && !began_alone && pt_account_now_slow(&now)) {
         take_calls(&p->begin_account, &now);
         __atomic_fetch_sub(&p->own_read, own, __ATOMIC_RELAXED); /* those reads came earlier */
     }

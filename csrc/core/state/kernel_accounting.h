@@ -21,9 +21,10 @@ bool pt_measuring_affordable(int64_t allowance_ns);
 void pt_measuring_took(int64_t since_cpu_ns); /* adds the calling thread's processor time since then */
 int64_t pt_thread_cpu_ns(void);
 int64_t pt_now_ns(void);
-void pt_account_begins(struct pt_process *p, bool forked); /* the calling process */
-void pt_account_opened(struct pt_process *p);              /* once the hooks are in place */
-void pt_account_stops(struct pt_process *p);               /* just before the hooks go */
+/* The calling process.  alone: it has one thread, so no other moves anything before the hooks are in place. */
+void pt_account_begins(struct pt_process *p, bool forked, bool alone);
+void pt_account_opened(struct pt_process *p); /* once the hooks are in place */
+void pt_account_stops(struct pt_process *p);  /* just before the hooks go */
 void pt_account_ends(struct pt_process *p);
 bool pt_account_now_slow(struct pt_account *out);
 void pt_account_of_child(const struct pt_account *before, const struct pt_account *after);

@@ -8,7 +8,7 @@
 
 #define PLACES 4096u
 
-static struct pt_mapping_place places[PLACES];
+static PT_TABLE struct pt_mapping_place places[PLACES];
 static bool places_used; /* atomic; was any used? A first start need not touch 400 KB */
 static uint32_t place_count;
 static uint64_t in_use[PLACES / 64];            /* atomic; a bit for each place: few mappings are found fast */

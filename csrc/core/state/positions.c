@@ -9,7 +9,7 @@
 #include <string.h>
 
 #define SHARED_BYTE 0xff
-int64_t *pt_position_leaves[1u << PT_FD_TOP_BITS];
+PT_TABLE int64_t *pt_position_leaves[1u << PT_FD_TOP_BITS];
 static uint32_t highest_leaf;
 bool pt_positions_followed, pt_ever_forked;
 
