@@ -123,8 +123,23 @@ def _tried(
         return replace(finding, verified=verified)  # it shows nothing about what was not tried
     if made.least and found.saved < finding.recoverable_ns:
         return replace(finding, verified=verified)
-    most = finding.recoverable_ns if _is_worker(summary, rows) else None
+    most = None
+    if _is_worker(summary, rows):
+        most = still_waited(finding.recoverable_ns, verified)
+        if gain and most < verified.saved_ns:
+            notes = [verified.why] if verified.why else []
+            notes.append(f"its trainer would wait for no more than {seconds_text(most)} of that")
+            verified = replace(verified, why="; ".join(notes))
     return judged_again(finding, verified, most, settings.of_severity())
+
+
+def still_waited(waited: int, verified: Verified) -> int:
+    """ns for which a trainer waits for the operations of its worker, if they take as long as in the trial.
+
+    waited: in the run.  There they took longer, as they were traced and the machine may have been slower, and a
+    trainer that waits for its worker waits that much longer.
+    """
+    return max(waited - max(verified.recorded_ns - verified.plain_ns, 0), 0)
 
 
 def _bounded(verified: Verified, recorded: int) -> Verified:
