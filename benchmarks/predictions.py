@@ -1,7 +1,7 @@
 """python -m benchmarks.predictions [CASE...] [--times N]: what `insights --verify` predicts, and what --fixed saves.
 
-Each time a case is traced, run as it was and with --fixed by turns, and its log verified.  The table has the medians
-(docs/how-to/try-the-remedies.md).  Names of the cases: those of FINDINGS.
+Each repetition traces the case, runs it as it was and with --fixed by turns, and verifies the log.  The table has the
+medians (docs/how-to/try-the-remedies.md).  Names of the cases: those of FINDINGS.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ FINDINGS = {
 }
 #: Seconds, and a share of the time: less than this cannot be told from noise.
 NOISE = 0.02, 0.05
-#: How often each trace is followed by the program as it was and with --fixed, by turns.
+#: Pairs of untraced runs, as it was and with --fixed, after each trace.
 PAIRS = 3
 
 

@@ -134,10 +134,10 @@ def _tried(
 
 
 def still_waited(waited: int, verified: Verified) -> int:
-    """ns for which a trainer waits for the operations of its worker, if they take as long as in the trial.
+    """How long (ns) a trainer would wait for its worker if the operations took as long as in the trial.
 
-    waited: in the run.  There they took longer, as they were traced and the machine may have been slower, and a
-    trainer that waits for its worker waits that much longer.
+    waited: in the run (ns).  Tracing, or a slower machine, made the operations take longer there, and the trainer
+    waited longer by as much.
     """
     return max(waited - max(verified.recorded_ns - verified.plain_ns, 0), 0)
 

@@ -116,8 +116,8 @@ def test_a_gain_is_never_more_than_what_was_recorded(program: Runner, monkeypatc
 
 @pytest.mark.parametrize(("recorded", "now", "waits"), [(10, 7, 1), (10, 2, 0), (10, 13, 4), (0, 7, 4)])
 def test_what_a_trainer_waits_for_is_less_if_its_worker_is_faster_now(recorded: int, now: int, waits: int) -> None:
-    # GIVEN a worker's operations that took 10 s while the trainer waited for 4 s WHEN they take less in the trial THEN
-    # it waits that much less; but no longer if they take more, nor if it is not known what they took
+    # GIVEN a trainer that waited 4 s for its worker WHEN the worker's operations are faster in the trial than in the
+    # run THEN the wait is shorter by the difference; slower or unknown times do not change it
     shown = Verified("gain", plain_ns=now, saved_ns=now, recorded_ns=recorded)
     assert verify.still_waited(4, shown) == waits
 

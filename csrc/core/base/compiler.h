@@ -18,8 +18,8 @@
 /* A variable that only the core uses, from several files: not exported, and also reached directly. */
 #define PT_INNER __attribute__((visibility("hidden")))
 #define PT_COLD __attribute__((noinline, cold))
-/* A large table that stays mostly untouched.  The linker puts these together (CMakeLists.txt); otherwise each would put
- * the small variables before and after it on pages of their own, and every process pays for a page that it touches. */
+/* For large, sparsely used tables.  The linker places them together (CMakeLists.txt).  Scattered among the small
+ * variables, they would spread those over more pages, and each page costs every process a fault. */
 #define PT_TABLE __attribute__((aligned(4096)))
 
 /* Initial-exec, because a hook must not call the dynamic TLS allocator. musl refuses that model in a library loaded

@@ -5,11 +5,11 @@
 #include "base/compiler.h"
 
 uint64_t pt_process_start_time(uint32_t pid);
-/* Of this process; zeros: unreadable. */
+/* What /proc/self/stat says of this process; zeros if it cannot be read. */
 struct pt_own_stat {
     uint64_t start_time;
     uint64_t threads;
-    uint64_t read; /* bytes read from /proc for this, which the kernel counts too */
+    uint64_t read; /* size of that text, which the kernel counts as read by the program */
 };
 struct pt_own_stat pt_own_stat(void);
 /* 0: unreadable. */

@@ -164,7 +164,7 @@ void pt_hooks_resolve(void)
     resolved = true;
     struct pt_scope scope;
     pt_scope_read(&scope);
-    /* It is zero already, but a page that is read before it is written faults twice. */
+    /* Already zero.  But if a new page is read first, the first write to it faults again. */
     memset(name_index, 0, sizeof name_index);
     for (unsigned i = 0; i < pt_hook_count; i++) {
         struct pt_hook *h = &pt_hooks[i];

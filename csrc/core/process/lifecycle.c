@@ -248,7 +248,7 @@ void pt_process_begin(const struct pt_options *o)
     if (p != &pt_unlisted_process) {
         struct pt_own_stat own = pt_own_stat();
         p->start_time = own.start_time;
-        /* Before it claims room in the log: see join/processes/own_pages.py. */
+        /* Must come before this process claims room in the log: join/processes/own_pages.py relies on it. */
         pt_account_begins(p, false, own.threads == 1);
         p->followed = 1;
     }

@@ -246,7 +246,7 @@ uint64_t pt_dirty_cached_slow(int fd, uint64_t offset, uint64_t length)
 static struct pt_account at_stop;
 static uint64_t own_at_stop;
 static bool known_at_stop;
-static bool began_alone; /* with one thread */
+static bool began_alone; /* the process had one thread when its account began */
 
 static uint64_t nanoseconds(const struct timeval *t)
 {

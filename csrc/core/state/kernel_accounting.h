@@ -21,7 +21,7 @@ bool pt_measuring_affordable(int64_t allowance_ns);
 void pt_measuring_took(int64_t since_cpu_ns); /* adds the calling thread's processor time since then */
 int64_t pt_thread_cpu_ns(void);
 int64_t pt_now_ns(void);
-/* The calling process.  alone: it has one thread, so no other moves anything before the hooks are in place. */
+/* For the calling process.  alone: it has one thread, so nothing else can do I/O before the hooks are in place. */
 void pt_account_begins(struct pt_process *p, bool forked, bool alone);
 void pt_account_opened(struct pt_process *p); /* once the hooks are in place */
 void pt_account_stops(struct pt_process *p);  /* just before the hooks go */

@@ -102,8 +102,8 @@ bool pt_vfork_fd_get(const struct pt_thread *t, int fd, pt_fd_entry *e)
     return *e != 0;
 }
 
-/* Forgets only descriptors that the child created.  If it closed one of its parent's, the number is found here once
- * it stands for something else. */
+/* Forgets only descriptors that the child created.  A number of its parent's that the child closed counts as the
+ * child's once the child opens something under it. */
 void pt_vfork_fd_forget_range(struct pt_thread *t, unsigned first, unsigned last)
 {
     struct pt_own_fds *o = t->own_fds;
