@@ -355,6 +355,7 @@ PROCESS_ENTRY = np.dtype(
         ("sent", "<u4"),
         ("asked_from", "<u4"),
         ("packages", "<u4"),
+        ("watch_ticks", "<u8"),
     ],
     align=True,
 )

@@ -227,6 +227,80 @@ with h5py.File("file.h5", "r+") as file:
     assert [what["dataset"] for what in reads] == ["/d"] * 7 + ["/e"]
 
 
+#: Counts how often the layout of a dataset is asked for.  AGE: how old a file must be, in ns, for its answers to be
+#: kept.
+COUNTING = """
+import subprocess
+from pyio_trace.capture.instruments import _h5py_cache as cache
+cache._SETTLED = AGE
+asked, ask = [], cache._layout
+def counting(*args):
+    asked.append(1)
+    return ask(*args)
+cache._layout = counting
+def write(name, size):  # by another process
+    code = f"import h5py, numpy\\nwith h5py.File({name!r}, 'w') as f: f['d'] = numpy.zeros({size})"
+    subprocess.run([sys.executable, "-c", code], check=True, env={**os.environ, "PYIO_TRACE": "0"})
+def read(name="file.h5", dataset="d"):
+    with h5py.File(name) as file:
+        return len(file[dataset][...])
+"""
+
+
+@pytest.mark.parametrize(("settled", "asked"), [(0, [1, 1, 2, 3, 3]), (10**18, [1, 2, 3, 4, 5])])
+def test_a_file_opened_again_unchanged_is_not_asked_again(program: Runner, settled: int, asked: list[int]) -> None:
+    # GIVEN a file that is read three times, in which another process meanwhile replaces the dataset; one in its place
+    text = (
+        BEGIN
+        + COUNTING.replace("AGE", str(settled))
+        + """
+counts = []
+def once():
+    read(); counts.append(len(asked))
+write("file.h5", 10); once(); once()
+write("file.h5", 2000); once()
+write("other.h5", 2000); os.replace("other.h5", "file.h5"); once(); once()
+print(counts)
+"""
+    )
+    outcome = succeeded(program.traced(text))
+    # THEN its layout is asked for as often as it changed, or always if the change may be too recent to be seen
+    assert outcome.stdout.split("\n")[0] == str(asked)
+    # AND each call has the shape and the path of its moment, and nobody sees that the file is looked at
+    calls = [(row["path"], detail(row)["shape"]) for row in rows(outcome, "Dataset.__getitem__")]
+    assert calls == [(str(program.folder / "file.h5"), [size]) for size in (10, 10, 2000, 2000, 2000)]
+    assert outcome.select(op="stat", path=program.folder / "file.h5") == []
+
+
+def test_a_dataset_whose_data_are_in_another_file_is_asked_again(program: Runner) -> None:
+    # GIVEN a virtual dataset of a source that grows, and a link into a file that changes while only the link's is open
+    text = (
+        BEGIN
+        + COUNTING.replace("AGE", "0")
+        + """
+with h5py.File("source.h5", "w") as source:
+    source.create_dataset("d", (10,), maxshape=(None,), chunks=(5,))
+    layout = h5py.VirtualLayout((10,), maxshape=(None,), dtype="f4")
+    layout[0:h5py.h5s.UNLIMITED] = h5py.VirtualSource("source.h5", "d", (10,), maxshape=(None,))[0:h5py.h5s.UNLIMITED]
+with h5py.File("virtual.h5", "w") as file:
+    file.create_virtual_dataset("d", layout)
+write("linked.h5", 10)
+with h5py.File("links.h5", "w") as file:
+    file["to"] = h5py.ExternalLink("linked.h5", "d")
+sizes = [read("virtual.h5"), read("linked.h5"), read("links.h5", "to")]
+with h5py.File("source.h5", "r+") as source:
+    source["d"].resize((20,))
+write("linked.h5", 2000)
+print(sizes + [read("virtual.h5"), read("links.h5", "to")])
+"""
+    )
+    outcome = succeeded(program.traced(text))
+    # THEN each call has the shape that the program found
+    sizes = [int(size) for size in outcome.stdout.split("\n")[0].strip("[]").split(",")]
+    assert [detail(row)["shape"] for row in rows(outcome, "Dataset.__getitem__")] == [[size] for size in sizes]
+    assert len(set(sizes)) > 2
+
+
 def test_nothing_is_kept_open_and_nothing_is_set(program: Runner) -> None:
     # GIVEN a program that looks at what its objects have, and at what is open once it has let go of them
     text = (

@@ -316,6 +316,36 @@ def test_children_have_instruments_too(program: Runner, data: Path) -> None:
         assert moved == [(False, 0), (False, 4), (False, 4), (False, 4), (True, 0)], method
 
 
+WATCHING = """
+import sys, time
+import pyio_trace
+from pyio_trace import native
+def described(*args): time.sleep(0.0005)
+def slowly(*args): time.sleep(0.005)
+def f(): time.sleep(0.005)
+def g(): time.sleep(0.005)
+def none(): pass
+with pyio_trace.trace("w.pyio"):
+    native.core.watch(f, "f", **{sys.argv[1]: described})
+    native.core.watch(g, "g", details=slowly, after=slowly)
+    native.core.watch(none, "none")
+    for n in range(20): none(); f()
+    for n in range(3 if sys.argv[2] == "slow" else 0): g()
+print(pyio_trace.open("w.pyio").processes().to_pylist()[0]["watch_time"])
+"""
+
+
+@pytest.mark.parametrize("when", ["path", "details", "after"])
+def test_what_watching_took_is_measured(program: Runner, when: str) -> None:
+    # GIVEN 20 calls of 5 ms, before or after each of which the instrument takes half a millisecond
+    ns = int(succeeded(program.bare(WATCHING, when, "")).stdout)
+    # THEN that is noted, and nothing of the calls themselves
+    assert 20 * 500_000 <= ns <= 40 * 1_000_000
+    # AND 3 calls before and after which it takes five count with one for each: the rest may be another thread's time
+    ns = int(succeeded(program.bare(WATCHING, when, "slow")).stdout)
+    assert 20 * 500_000 + 6 * 1_000_000 <= ns <= 46 * 1_000_000
+
+
 DETAILS = """
 import sys, json
 sys.path.insert(0, ".")

@@ -310,6 +310,8 @@ struct pt_process { /* at the start of a process chunk; counters follow at PT_CO
     uint32_t sent;       /* newest struct pt_loaded of code that it has pickled for others; 0: none */
     uint32_t asked_from; /* of what a fork server has forked: the stack that asked for it; 0: not known */
     uint32_t packages;   /* atomic: newest struct pt_package; 0: none */
+    /* Atomic: time that watching has added to calls of libraries, before and after the original functions. */
+    uint64_t watch_ticks;
 };
 enum pt_accounts {
     PT_ACCOUNT_BEGIN = 1,

@@ -151,10 +151,17 @@ static bool cached(uint64_t key, uint64_t *run, struct pt_h5_object *object)
     return __atomic_load_n(&k->key, __ATOMIC_RELAXED) == key;
 }
 
+static bool can_have_name(h5_id id)
+{
+    int kind = pt_h5_kind(id);
+    return kind == PT_H5_FILE || kind == PT_H5_GROUP || kind == PT_H5_DATASET || kind == PT_H5_ATTRIBUTE ||
+           kind == PT_H5_ATTRIBUTE + 1;
+}
+
 void pt_h5_forget(struct pt_h5 *h, h5_id id)
 {
     uint64_t key = key_of(h, id);
-    struct known *k = id > 0 ? find(key) : NULL;
+    struct known *k = can_have_name(id) ? find(key) : NULL;
     if (k)
         __atomic_compare_exchange_n(&k->key, &key, 0, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
 }
@@ -174,7 +181,7 @@ static const struct pt_h5_object nothing = {.rank = -1, .elements = -1};
 
 void pt_h5_unnamed(struct pt_h5 *h, h5_id id)
 {
-    if (id > 0)
+    if (can_have_name(id))
         cache(key_of(h, id), UNNAMED, &nothing);
 }
 
@@ -266,17 +273,14 @@ static void end_asking(struct pt_thread *t)
 
 static bool answers(struct pt_h5 *h, h5_id id)
 {
-    int kind = pt_h5_kind(id);
-    bool named = kind == PT_H5_FILE || kind == PT_H5_GROUP || kind == PT_H5_DATASET || kind == PT_H5_ATTRIBUTE ||
-                 kind == PT_H5_ATTRIBUTE + 1;
-    return named && h->query.H5Iget_type(id) == kind; /* else the id is not open */
+    return can_have_name(id) && h->query.H5Iget_type(id) == pt_h5_kind(id); /* else the id is not open */
 }
 
 struct pt_h5_object pt_h5_object_slow(struct pt_h5 *h, struct pt_thread *t, h5_id id)
 {
     uint64_t key = key_of(h, id), run = pt.run_id, theirs = run;
     struct pt_h5_object object = nothing;
-    bool found = id > 0 && cached(key, &theirs, &object);
+    bool found = can_have_name(id) && cached(key, &theirs, &object);
     if (found && theirs == run)
         return object;
     bool by_name = !found || theirs != UNNAMED;

@@ -96,13 +96,30 @@ static int finish_call(struct watched_call *c, PyObject *result, int64_t *moved)
     return error;
 }
 
+/* ---- what watching costs ---------------------------------------------------------------------
+ *
+ * Watching a call takes time before and after the original function, most of it in the instrument and in the library,
+ * which the instrument asks.  Another thread may run meanwhile.  So at most MOST_US of it count each time: what is
+ * longer was mostly spent waiting for the GIL. */
+#define MOST_US 1000u
+
+static void add_cost(uint64_t since)
+{
+    uint64_t ticks = pt_ticks() - since, most = MOST_US * pt_ticks_per_us();
+    if (!(pt.gate & PT_GATE_OFF))
+        __atomic_fetch_add(&pt.process->watch_ticks, ticks < most ? ticks : most, __ATOMIC_RELAXED);
+}
+
 /* A call that begins or ends something longer than itself: its callbacks open and close the spans of that. */
 static PyObject *call_marker(struct pt_target *g, const struct pt_invocation *call)
 {
     struct pt_callback_error before = {NULL, NULL, NULL, false}, after = before;
     struct pt_thread *t = g->description.details ? pt_enter() : NULL;
-    if (t)
+    uint64_t since = pt_ticks();
+    if (t) {
         Py_XDECREF(pt_callback(g, g->description.details, NULL, &before, call));
+        add_cost(since);
+    }
     if (before.is_programs)
         return pt_callback_raise(&before);
     PyObject *result = pt_call_original(call);
@@ -111,9 +128,11 @@ static PyObject *call_marker(struct pt_target *g, const struct pt_invocation *ca
     t = g->description.after ? pt_enter() : NULL;
     if (t) {
         PyObject *type, *value, *trace;
+        since = pt_ticks();
         PyErr_Fetch(&type, &value, &trace);
         Py_XDECREF(pt_callback(g, g->description.after, result ? result : Py_None, &after, call));
         PyErr_Restore(type, value, trace);
+        add_cost(since);
     }
     if (PT_UNLIKELY(after.is_programs)) {
         Py_CLEAR(result);
@@ -160,6 +179,7 @@ PyObject *pt_watched_call(struct pt_target *g, const struct pt_invocation *call)
     if (PT_UNLIKELY(g->description.role != PT_ROLE_OPERATION))
         return call_by_role(g, call);
     struct watched_call c;
+    uint64_t since = pt_ticks();
     struct pt_thread *t = pt_enter();
     if (!t || !(c.details = pt_details_take()))
         return pt_call_original(call);
@@ -172,15 +192,18 @@ PyObject *pt_watched_call(struct pt_target *g, const struct pt_invocation *call)
         return c.before.is_programs ? pt_callback_raise(&c.before) : pt_call_original(call);
     }
     pt_span_open(&c.span, t, g->description.op, c.path, pt_target_name_id(g), c.detail);
+    add_cost(since);
 
     PyObject *result = pt_call_original(call);
 
+    since = pt_ticks();
     if (PT_UNLIKELY(c.before.type != NULL))
         pt_callback_report(g, &c.before);
     int64_t moved;
     int error = finish_call(&c, result, &moved);
     pt_details_give(c.details);
     pt_span_close(&c.span, moved, error);
+    add_cost(since);
     if (PT_UNLIKELY(c.after.is_programs)) {
         Py_CLEAR(result);
         return pt_callback_raise(&c.after);

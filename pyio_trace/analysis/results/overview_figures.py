@@ -290,7 +290,7 @@ class LoaderEpoch:
 
 @dataclass(frozen=True)
 class Tracing:
-    """What tracing cost.  calls_ns: in the traced calls, estimated from their number; end_ns: from the end of the
+    """What tracing cost.  calls_ns: in the traced calls; end_ns: from the end of the
     program to the end of packing and summary, measured; None: only known at the end of a run."""
 
     records: int

@@ -1,8 +1,10 @@
-"""Estimates what tracing itself cost, from the number of operations.
+"""What tracing itself cost: measured for calls of libraries, else estimated from the number of operations.
 
-One run cannot be measured with and without tracing.  But the cost of one
-operation is known from benchmarks/ (medians of bare and traced rounds in turn), and the
-log has the number of operations of each kind.
+Watching a call of a library takes microseconds, which differ from library to
+library and from call to call.  So each process measures them.  To measure an
+operation of POSIX would take as long as recording it.  But its cost is known from
+benchmarks/ (medians of bare and traced rounds in turn), and the log has the
+number of operations of each kind.
 """
 
 from __future__ import annotations
@@ -16,9 +18,6 @@ RECORDED = 65
 COALESCED = 20
 #: ns for a call that was only counted.  Reasoned, not measured: two clock readings and five atomic adds.
 COUNTED = 40
-#: ns for a call of a watched library in addition to its record: path, bytes and details.  Between 0.5 us (sqlite3) and
-#: 10 us (numpy.load) of processor time; making an HDF5 dataset with h5py takes 50.
-WATCHED = 3_000
 #: ns for measuring a file mapping, and for each page of it that is looked at: reads of /proc/self/pagemap, timed on the
 #: machine of docs/evidence/benchmarks.md.
 MAPPING, PAGE = 4_000, 30
@@ -27,11 +26,11 @@ _PAGE_SIZE, _MOST_PAGES = 4096, 512 * 256
 
 
 def estimate(
-    records: int, coalesced: int, counted: int, mappings: Iterable[Mapping[str, Any]] = (), watched: int = 0
+    records: int, coalesced: int, counted: int, mappings: Iterable[Mapping[str, Any]] = (), watching: int = 0
 ) -> int:
     """ns spent on tracing.  records: rows; coalesced: calls beyond the first of each row; counted: calls without a
-    row; mappings: rows of Log.mappings(); watched: outermost calls of libraries among the rows."""
-    time = RECORDED * records + COALESCED * coalesced + COUNTED * counted + WATCHED * watched
+    row; mappings: rows of Log.mappings(); watching: ns, the sum of Process.watch_time."""
+    time = RECORDED * records + COALESCED * coalesced + COUNTED * counted + watching
     for row in mappings:
         count, length = max(row["mappings"], 0), max(row["length"], 0)
         measured = max(count - max(row["unmeasured"], 0), 0)

@@ -15,7 +15,7 @@ from pyio_trace.analysis.scan.batch_rows import MOVING, Rows
 from pyio_trace.analysis.summary.summary_rows import Actors
 from pyio_trace.analysis.sums.counts_and_times import KeyedSums
 from pyio_trace.analysis.sums.dense_sums import add_at
-from pyio_trace.enums import CLASSES, FILE_OBJECTS, LAYERS, ROLES, OpClass, Role
+from pyio_trace.enums import CLASSES, LAYERS, ROLES, OpClass, Role
 from pyio_trace.log.sorting import distinct
 
 Ints = NDArray[np.int64]
@@ -158,13 +158,6 @@ class Places:
     def paths_given_up(self) -> int:
         """Pairs of line and path that were dropped: Line.files and Line.pattern lack them."""
         return self._paths.given_up
-
-    def calls_of_libraries(self, ops: list[str]) -> int:
-        """Outermost calls of watched libraries, which have a dot in their names, as those of file objects have.
-        ops: name of each code."""
-        keys, counts, _ = self._ops.sums()
-        library = np.array([*("." in op and not op.startswith(FILE_OBJECTS) for op in ops), False], np.bool_)
-        return int(min(counts[library[np.minimum(keys & _LOW, len(ops))]].sum(dtype=np.float64), _MOST // 2))
 
     def lines(
         self, sites: list[str], own: NDArray[np.bool_], ops: list[str], path_of: Callable[[int], str], top: int

@@ -374,9 +374,10 @@ class _SummaryMaker:
 
     def _cost(self, counters: pa.Table, wall: int) -> figures.Cost:
         counted = sum(row["calls"] or 0 for row in counters.to_pylist() if row["why"] == "counted")
-        of_libraries = self._sums.places.calls_of_libraries(self._log.dictionary("op").to_pylist())
+        chosen = set(self._chosen)
+        watching = sum(row["watch_time"] or 0 for index, row in enumerate(self._table) if index in chosen)
         mappings = self._log.mappings().to_pylist()
-        time = cost.estimate(self._sums.rows, self._sums.calls - self._sums.rows, counted, mappings, of_libraries)
+        time = cost.estimate(self._sums.rows, self._sums.calls - self._sums.rows, counted, mappings, watching)
         return figures.Cost(time, _share(time, wall))
 
 

@@ -43,7 +43,7 @@ class Process:
     """One row of the process table; index, parent: rows; begin, end: ns since the epoch.
 
     kernel_read to unseen_written: see kernel_io.KernelIO; cpu_user to
-    import_package_times: see usage.Cpu and usage.Imports; mapped_touched,
+    watch_time: see usage.Cpu, usage.Imports and usage.Watching; mapped_touched,
     mapped_written: sums over its file mappings (mapped_files.Mapping;
     estimated).  started_by: the operation; site, call_stack: the line of Python that
     led to it (start_lines.py).  end_by: who reported the end: "itself"; "parent"
@@ -85,6 +85,7 @@ class Process:
     script_begin: int | None = None
     import_packages: list[str] = field(default_factory=list)
     import_package_times: list[int] = field(default_factory=list)
+    watch_time: int | None = None
     unseen_read: int | None = None
     unseen_written: int | None = None
     mapped_touched: int | None = None
@@ -113,7 +114,7 @@ def arrow_schema() -> pa.Schema:
             "stack_state": text, "note": text, "kernel_read": big, "kernel_written": big, "storage_read": big,
             "storage_written": big, "major_faults": big, "cpu_user": big, "cpu_system": big, "imports": big,
             "import_time": big, "script_begin": big,
-            "import_packages": pa.list_(text), "import_package_times": pa.list_(big),
+            "import_packages": pa.list_(text), "import_package_times": pa.list_(big), "watch_time": big,
             "unseen_read": big, "unseen_written": big,
             "mapped_touched": big, "mapped_written": big,
             "started_by": big, "site": text, "call_stack": text, "end_by": text,

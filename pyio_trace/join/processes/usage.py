@@ -1,4 +1,4 @@
-"""What processes used besides I/O: processor time, and time in imports.
+"""What processes used besides I/O: processor time, time in imports, and what watching libraries took.
 
 A process that ends measures itself.  For one that was killed, the kernel gives
 the figures to the parent that waits for it.
@@ -48,7 +48,13 @@ class Imports(NamedTuple):
     import_package_times: list[int]
 
 
-def usage_of(log: LiveLog, heap: Heap, own_pages: NDArray[np.int64]) -> list[list[Cpu | Storage | Imports]]:
+class Watching(NamedTuple):
+    """ns that calls of libraries took longer because they were watched."""
+
+    watch_time: int
+
+
+def usage_of(log: LiveLog, heap: Heap, own_pages: NDArray[np.int64]) -> list[list[Cpu | Storage | Imports | Watching]]:
     """What is known of each process, in the order of log.processes().  own_pages: see own_pages()."""
     entries = log.processes()
     accounts = entries["accounts"]
@@ -66,18 +72,26 @@ def usage_of(log: LiveLog, heap: Heap, own_pages: NDArray[np.int64]) -> list[lis
     cpu = map(Cpu, used("cpu_user").tolist(), used("cpu_system").tolist())
     written = np.maximum(used("storage_written") - own_pages, 0)
     storage = map(Storage, used("storage_read").tolist(), written.tolist())
-    found: list[list[Cpu | Storage | Imports]] = []
-    for own, killed, time, moved, imports in zip(
-        known.tolist(), waited.tolist(), cpu, storage, _imports(log, heap), strict=True
+    watching = map(Watching, _spans(log, entries["watch_ticks"]))
+    found: list[list[Cpu | Storage | Imports | Watching]] = []
+    for own, killed, time, moved, imports, watched in zip(
+        known.tolist(), waited.tolist(), cpu, storage, _imports(log, heap), watching, strict=True
     ):
-        found.append([*([time] if own else []), *([moved] if killed else []), *([imports] if imports else [])])
+        of_python = [imports, watched] if imports else []
+        found.append([*([time] if own else []), *([moved] if killed else []), *of_python])
     return found
+
+
+def _spans(log: LiveLog, ticks: NDArray[np.uint64]) -> list[int]:
+    """ns of each number of ticks."""
+    spans: list[int] = log.clock.span(np.minimum(ticks, np.uint64(LAST_TICK)).view(np.int64)).tolist()
+    return spans
 
 
 def _imports(log: LiveLog, heap: Heap) -> list[Imports | None]:
     """None: the process has no Python, or ran none of its code."""
     entries = log.processes()
-    time = log.clock.span(np.minimum(entries["import_ticks"], np.uint64(LAST_TICK)).view(np.int64)).tolist()
+    time = _spans(log, entries["import_ticks"])
     begin = log.clock.epoch(entries["script_since"]).tolist()
     rows = zip(
         entries["version"], entries["imports"].tolist(), time, begin, entries["script_since"] > 0, entries["packages"],

@@ -124,7 +124,8 @@ class Log:
         unseen_read, unseen_written, mapped_touched, mapped_written (bytes),
         cpu_user, cpu_system (ns of processor time while traced), imports,
         import_time (ns), script_begin (ns since the epoch), import_packages and
-        import_package_times (the packages that took longest, ns in each); see
+        import_package_times (the packages that took longest, ns in each),
+        watch_time (ns that watching added to calls of libraries); see
         pyio_trace.join.processes.process_table.Process.
 
         ended: "exit N", "signal N (NAME)", "exec", "running", "stopped tracing",
