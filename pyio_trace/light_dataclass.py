@@ -25,7 +25,12 @@ else:
 
         def make(cls: type) -> type:
             own = frozenset(vars(cls))
+            has_doc = bool(cls.__doc__)
+            if not has_doc:
+                cls.__doc__ = cls.__name__  # else dataclasses makes one, which takes as long as all the rest
             made = dataclasses.dataclass(cls, init=False, eq=False, repr=False)
+            if not has_doc:
+                made.__doc__ = f"{made.__name__}({', '.join(one.name for one in dataclasses.fields(made))})"
             shared = {"__init__": _constructor(made), "__repr__": _repr}
             if "__eq__" not in own:
                 shared |= {"__eq__": _equal, "__hash__": _hash if frozen else None}

@@ -86,6 +86,21 @@ def test_constructors() -> None:
             cls(4)
 
 
+def test_every_class_says_what_it_is() -> None:
+    @light_dataclass.dataclass
+    class Bare:
+        x: int
+        y: str = "a"
+
+    @light_dataclass.dataclass
+    class Described:
+        """A thing."""
+
+        x: int
+
+    assert (Bare.__doc__, Described.__doc__) == ("Bare(x, y)", "A thing.")
+
+
 def test_own_methods_stay() -> None:
     @light_dataclass.dataclass
     class Same:

@@ -16,7 +16,7 @@ _TRIM_THRESHOLD, _MMAP_THRESHOLD, _ARENA_MAX = -1, -3, -8
 _OPTIONS = {_MMAP_THRESHOLD: 32 << 20, _TRIM_THRESHOLD: 256 << 20, _ARENA_MAX: 1}
 #: Objects that may be made before Python looks for garbage.  Its own number makes it look hundreds of times while
 #: modules are imported, which is a tenth of that time.
-_OBJECTS = 50_000
+_OBJECTS = 200_000
 
 
 def set_up() -> None:

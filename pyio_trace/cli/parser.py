@@ -30,9 +30,9 @@ class Parser(argparse.ArgumentParser):
     """An ArgumentParser that raises ConfigError and suggests what may have been meant."""
 
     def __init__(self, prog: str, description: str | None) -> None:
-        super().__init__(
-            prog, description=description, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
-        )
+        # With a width, as argparse makes a formatter for each argument, and asks shutil for the terminal's.
+        unprinted = partial(argparse.RawDescriptionHelpFormatter, width=80)
+        super().__init__(prog, description=description, formatter_class=unprinted, allow_abbrev=False)
 
     @property
     def _name(self) -> str:
@@ -43,6 +43,7 @@ class Parser(argparse.ArgumentParser):
         words = {"?": "[{0}]", "*": "[{0} ...]", "+": "{0} ...", "...": "{0}"}
         names = [words.get(str(one.nargs), "{0}").format(one.metavar) for one in self._get_positional_actions()]
         self.usage = " ".join(["%(prog)s [options]", *names])
+        self.formatter_class = argparse.RawDescriptionHelpFormatter
         return super().format_help()
 
     def print_help(self, file: Any = None) -> None:

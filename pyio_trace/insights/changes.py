@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from dataclasses import dataclass
 
 from pyio_trace.analysis.compare.comparison import time_differs
 from pyio_trace.insights.finding import SEVERITIES, Finding, Site
 from pyio_trace.insights.insights import Insights
+from pyio_trace.light_dataclass import dataclass
 
 #: In the order in which they are shown.
 KINDS = ("new", "worse", "gone", "better", "same")

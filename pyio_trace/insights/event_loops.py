@@ -9,7 +9,6 @@ Python function that runs the loop.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,6 +17,7 @@ from numpy.typing import NDArray
 
 from pyio_trace.analysis.calls.start_up import is_own
 from pyio_trace.join.base.arrow_arrays import texts_at
+from pyio_trace.light_dataclass import dataclass
 from pyio_trace.log.sorting import distinct
 
 # The expressions have to mean the same in DuckDB, whose syntax is RE2's: see conditions().

@@ -11,7 +11,6 @@ syncs. Events grow with files and marks, not with rows.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -22,6 +21,7 @@ from pyio_trace.analysis.calls import details
 from pyio_trace.analysis.scan.columns import MEANING, Columns
 from pyio_trace.analysis.sums.packed_keys import packing_of
 from pyio_trace.enums import Layer, OpClass
+from pyio_trace.light_dataclass import dataclass
 
 if TYPE_CHECKING:
     from pyio_trace.join.sources.facade import Log

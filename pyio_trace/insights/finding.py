@@ -5,8 +5,10 @@ Times are int ns.  `pyio-trace schema insights` describes the JSON of to_dict().
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from typing import Any
+
+from pyio_trace.light_dataclass import dataclass
 
 #: From the worst to the best.  "ok": it looks bad and costs nothing.
 SEVERITIES = ("critical", "warning", "info", "ok")

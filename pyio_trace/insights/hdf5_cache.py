@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from pyio_trace.insights import library_use
 from pyio_trace.insights.finding import Confidence, Evidence, Finding, Remedy
 from pyio_trace.insights.hdf5_use import DEFAULT_CACHE, LARGEST_CACHE, OFTEN, DatasetUse, pattern_of, uses
 from pyio_trace.insights.observed import Observed
+from pyio_trace.light_dataclass import dataclass
 from pyio_trace.units import seconds, size
 
 _MIB = 1 << 20

@@ -6,7 +6,6 @@ import math
 import re
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -14,6 +13,7 @@ import numpy as np
 
 from pyio_trace.insights.library_use import Group, calls_of
 from pyio_trace.insights.observed import Observed
+from pyio_trace.light_dataclass import dataclass
 
 READS = ("Dataset.__getitem__", "Dataset.read_direct", "Dataset.__array__")
 WRITES = ("Dataset.__setitem__", "Dataset.write_direct")

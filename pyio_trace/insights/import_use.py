@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,6 +13,7 @@ from pyio_trace.analysis.calls.name_patterns import folder_of
 from pyio_trace.enums import OpClass
 from pyio_trace.join.base.arrow_arrays import texts_at
 from pyio_trace.join.processes.process_names import helper_of
+from pyio_trace.light_dataclass import dataclass
 from pyio_trace.units import seconds
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any
 
 from pyio_trace.analysis.reducer import Reducer
@@ -21,6 +21,7 @@ from pyio_trace.insights.machines import machines
 from pyio_trace.insights.observed import Observed
 from pyio_trace.insights.rule import Rule
 from pyio_trace.insights.settings import Settings
+from pyio_trace.light_dataclass import dataclass
 
 if TYPE_CHECKING:
     import pyarrow as pa

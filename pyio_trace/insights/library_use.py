@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +19,7 @@ from pyio_trace.enums import Role
 from pyio_trace.insights import sql
 from pyio_trace.insights.finding import Confidence, Evidence, Finding, Query, Remedy, Site
 from pyio_trace.insights.observed import MOST_NAMED, Gain, Observed, covered, patterns, site_of
+from pyio_trace.light_dataclass import dataclass
 
 if TYPE_CHECKING:
     from pyio_trace.analysis.reducer import Reducer

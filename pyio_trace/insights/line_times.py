@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -12,6 +11,7 @@ from numpy.typing import NDArray
 from pyio_trace.analysis.scan.columns import Columns
 from pyio_trace.analysis.sums.time_bins import TimeBins
 from pyio_trace.insights.finding import Site
+from pyio_trace.light_dataclass import dataclass
 
 if TYPE_CHECKING:
     import pyarrow as pa

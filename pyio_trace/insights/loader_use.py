@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TypeVar
 
 import numpy as np
@@ -14,6 +14,7 @@ from pyio_trace.analysis.view_sums.loader_calls import FETCH, START, WAIT, hosts
 from pyio_trace.insights.finding import Site
 from pyio_trace.insights.library_use import Group, calls_of
 from pyio_trace.insights.observed import Observed, site_of
+from pyio_trace.light_dataclass import dataclass
 from pyio_trace.log.sorting import distinct
 
 Key = TypeVar("Key")

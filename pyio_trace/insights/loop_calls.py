@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -16,6 +16,7 @@ from pyio_trace.analysis.view_sums.call_table import CallTable
 from pyio_trace.enums import ROLES, Role
 from pyio_trace.insights.event_loops import Beneath, StackKinds, beneath
 from pyio_trace.join.base.arrow_arrays import codes, numbers, texts_at
+from pyio_trace.light_dataclass import dataclass
 
 if TYPE_CHECKING:
     from pyio_trace.join.sources.facade import Log

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
@@ -21,6 +20,7 @@ from pyio_trace.analysis.view_sums.call_table import CallTable
 from pyio_trace.enums import Layer, OpClass, Role
 from pyio_trace.insights.file_systems import FileSystems
 from pyio_trace.insights.finding import Recoverable, Site, Term
+from pyio_trace.light_dataclass import dataclass
 from pyio_trace.log.sorting import find
 from pyio_trace.units import seconds
 
@@ -108,7 +108,11 @@ class Observed:
     def imported(self) -> CallTable:
         """The calls on files that imports made and that have rows; of the listing of a folder, not each entry."""
         calls = self.calls.where(imported=True, role=(Role.IO, Role.MAP))
-        return calls.rows(~np.isin(calls.columns["op"], [op for op in calls.codes("op") if calls.op(op) == "readdir"]))
+        kept = np.ones(len(calls), np.bool_)
+        for op in calls.codes("op"):
+            if calls.op(op) == "readdir":
+                kept &= calls.columns["op"] != op
+        return calls.rows(kept)
 
     def has_each_row(self) -> bool:
         """Whether each sync, lock and open of the program has a row."""

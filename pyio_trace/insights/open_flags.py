@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -13,6 +12,7 @@ from pyio_trace.analysis.scan.batch_rows import places
 from pyio_trace.analysis.sums.grouped_sums import GroupedSums
 from pyio_trace.enums import CLASSES, OpClass
 from pyio_trace.join.base.arrow_arrays import codes, numbers, truths
+from pyio_trace.light_dataclass import dataclass
 
 if TYPE_CHECKING:
     from pyio_trace.join.sources.facade import Log

@@ -9,7 +9,6 @@ too many is left out as a whole; so are all files if these are too many together
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -19,7 +18,8 @@ from numpy.typing import NDArray
 from pyio_trace.analysis.scan.columns import MEANING, Columns
 from pyio_trace.analysis.sums.grouped_ranges import covered_twice, group_numbers, merged
 from pyio_trace.enums import Layer, OpClass
-from pyio_trace.log.sorting import distinct
+from pyio_trace.light_dataclass import dataclass
+from pyio_trace.log.sorting import distinct, distinct_pairs
 
 if TYPE_CHECKING:
     from pyio_trace.join.sources.facade import Log
@@ -146,8 +146,7 @@ class WritesByRange:
     def finish(self, part: Part | None, log: Log) -> RangeWrites:
         part = part or Part()
         pieces = part.pieces()
-        pairs = np.unique(np.stack([pieces["file"], pieces["process"]]), axis=1)[0]
-        files, count = np.unique(pairs, return_counts=True)
+        files, count = np.unique(distinct_pairs(pieces["file"], pieces["process"])[0], return_counts=True)
         at = np.isin(pieces["file"], files[count > 1])
         return RangeWrites({name: column[at] for name, column in pieces.items()}, part.opens)
 
@@ -188,8 +187,8 @@ def _opens_of(columns: Columns, fine: NDArray[np.bool_]) -> set[tuple[int, int, 
         (opens & is_alone, columns.codes("path"), Opened.ALONE),
     ):
         at = np.flatnonzero(mask)
-        pairs = np.unique(np.stack([ids[at], process[at]]), axis=1) if len(at) else np.zeros((2, 0), np.int64)
-        found |= {(file, index, how) for file, index in pairs.T.tolist()}
+        files, processes = distinct_pairs(ids[at], process[at])
+        found |= {(file, index, how) for file, index in zip(files.tolist(), processes.tolist(), strict=True)}
     return found
 
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
 from pyio_trace.insights.finding import Finding
+from pyio_trace.light_dataclass import dataclass
 
 if TYPE_CHECKING:
     from pyio_trace.analysis.reducer import Reducer

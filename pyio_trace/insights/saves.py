@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pyio_trace.insights.file_events import Event, Events, FileEvents
+from pyio_trace.light_dataclass import dataclass
 from pyio_trace.log.sorting import distinct
 
 Ints = NDArray[np.int64]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from pyio_trace.config import find_project, isolated
 from pyio_trace.errors import ConfigError
@@ -16,6 +16,7 @@ from pyio_trace.globs import path_matcher
 from pyio_trace.insights import judgement
 from pyio_trace.insights.finding import Finding
 from pyio_trace.insights.rule import Rule
+from pyio_trace.light_dataclass import dataclass
 from pyio_trace.project import check_text, table_of
 from pyio_trace.values import did_you_mean
 

@@ -6,7 +6,7 @@ began, and in which thread.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -17,6 +17,7 @@ from pyio_trace.analysis.scan.batch_rows import places
 from pyio_trace.enums import CLASSES, LAYERS, ROLES, Layer, OpClass, Role
 from pyio_trace.join.base.arrow_arrays import codes, numbers, truths
 from pyio_trace.join.base.roles import LEAVES
+from pyio_trace.light_dataclass import dataclass
 
 if TYPE_CHECKING:
     from pyio_trace.join.sources.facade import Log

@@ -23,6 +23,15 @@ def distinct(values: NDArray[_Number]) -> NDArray[_Number]:
     return ordered[first]
 
 
+def distinct_pairs(
+    first: NDArray[np.integer[Any]], second: NDArray[np.integer[Any]]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The distinct pairs, ascending.  second: -1 and up; the product of both ranges must fit in 63 bits."""
+    width = int(second.max(initial=0)) + 2
+    pairs = distinct(first.astype(np.int64) * width + second + 1)
+    return pairs // width, pairs % width - 1
+
+
 class Places:
     """Where values are in an array.  It is sorted once, so that looking up a value does not read all of it."""
 

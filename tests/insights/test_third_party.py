@@ -101,6 +101,40 @@ def test_none_of_the_current_folder(program: Runner) -> None:
     assert succeeded(outcome).stdout == "No findings.\n" and not (program.folder / "ran").exists()
 
 
+EVERYWHERE = """
+from pyio_trace.insights.rule import Rule
+def find(run, limits): return iter(())
+RULE = Rule("theirs", find)
+"""
+
+
+@pytest.mark.parametrize("kind", ["dist-info", "egg-info", "egg", "zip", "another"])
+def test_each_kind_of_installation(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, kind: str) -> None:
+    # GIVEN a folder or an archive of the path with a distribution as an installer leaves it, or one without rules
+    folder = tmp_path / "site"
+    distribution(folder, "mine = theirs:RULE", EVERYWHERE)
+    info = folder / "theirs-1.0.dist-info"
+    if kind == "egg-info":
+        (info / "METADATA").rename(info / "PKG-INFO")
+        info.rename(folder / "theirs.egg-info")
+    elif kind == "egg":
+        (info / "METADATA").rename(info / "PKG-INFO")
+        info.rename(folder / "EGG-INFO")
+        folder = folder.rename(tmp_path / "theirs-1.0.egg")
+    elif kind == "zip":
+        with zipfile.ZipFile(tmp_path / "site.zip", "w") as archive:
+            for path in folder.rglob("*.*"):
+                archive.write(path, path.relative_to(folder))
+        folder = tmp_path / "site.zip"
+    elif kind == "another":
+        (info / "entry_points.txt").write_text("[console_scripts]\nmine = theirs:RULE\n")
+    monkeypatch.setattr(sys, "path", [str(folder), str(tmp_path / "missing"), *sys.path])
+    monkeypatch.delitem(sys.modules, "theirs", raising=False)
+    # THEN its rules are found
+    assert ("mine" in registry.found()) == (kind != "another")
+    monkeypatch.delitem(sys.modules, "theirs", raising=False)
+
+
 FAILING = """
 from pyio_trace.insights.rule import Rule
 def find(run, limits): raise RuntimeError("\\x1b[31mno")

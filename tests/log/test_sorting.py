@@ -6,13 +6,20 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pyio_trace.log.sorting import Places, distinct, find, median
+from pyio_trace.log.sorting import Places, distinct, distinct_pairs, find, median
 
 
 @given(st.lists(st.integers(-(2**63), 2**63 - 1) | st.integers(0, 3), max_size=30))
 def test_distinct(numbers: list[int]) -> None:
     values = np.array(numbers, np.int64)
     assert distinct(values).tolist() == np.unique(values).tolist()
+
+
+@given(st.lists(st.tuples(st.integers(-1, 2**40) | st.integers(-1, 3), st.integers(-1, 2**20) | st.integers(-1, 3))))
+def test_distinct_pairs(pairs: list[tuple[int, int]]) -> None:
+    first, second = np.array(pairs, np.int64).reshape(-1, 2).T
+    found = [values.tolist() for values in distinct_pairs(first, second)]
+    assert list(zip(*found, strict=True)) == sorted(set(pairs))
 
 
 @given(st.lists(st.floats(1e-3, 1e6), min_size=1, max_size=30))

@@ -10,13 +10,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import deque
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import ClassVar, Generic, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pyio_trace.analysis.calls.darshan_calls import FIRST_STREAM_CALL, META_TIME, TIMER, Call
+from pyio_trace.light_dataclass import dataclass
 
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]

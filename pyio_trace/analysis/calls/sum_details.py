@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import islice
 from typing import Any
 
 from pyio_trace.analysis.calls import details
+from pyio_trace.light_dataclass import dataclass
 
 #: No count, size or time in a sound log is larger; keeps sums of a damaged one within 64 bits.
 _MOST = 1 << 50

@@ -5,7 +5,6 @@ Result: Sizes, whose rows are SizeBin.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -15,6 +14,7 @@ from pyio_trace.analysis.scan.columns import MEANING, Columns
 from pyio_trace.analysis.sums.grouped_sums import GroupedSums
 from pyio_trace.analysis.sums.size_histogram import BINS
 from pyio_trace.enums import OpClass, Role
+from pyio_trace.light_dataclass import dataclass
 
 if TYPE_CHECKING:
     import pyarrow as pa

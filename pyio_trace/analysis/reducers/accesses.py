@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from copy import copy
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -17,6 +16,7 @@ from pyio_trace.analysis.calls.name_patterns import patterns
 from pyio_trace.analysis.sums.ranked import most_common
 from pyio_trace.analysis.view_sums.access_sums import COLUMNS, KEYS, AccessSums, Ints
 from pyio_trace.analysis.view_sums.key_sums import TOP
+from pyio_trace.light_dataclass import dataclass
 from pyio_trace.log.sorting import distinct
 
 if TYPE_CHECKING:

@@ -6,13 +6,13 @@ Result: Spans, whose rows are SpanGroup.
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from pyio_trace.analysis.calls.code_texts import texts
 from pyio_trace.analysis.calls.details import parsed, text
 from pyio_trace.analysis.view_sums.key_sums import TOP
 from pyio_trace.analysis.view_sums.span_sums import COLUMNS, SpanSums, is_of_program
+from pyio_trace.light_dataclass import dataclass
 from pyio_trace.log.sorting import distinct
 
 if TYPE_CHECKING:

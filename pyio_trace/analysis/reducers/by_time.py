@@ -5,7 +5,6 @@ Result: TimeTable, whose rows are TimeBin.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -13,6 +12,7 @@ import numpy as np
 from pyio_trace.analysis.scan.columns import MEANING, Columns
 from pyio_trace.analysis.sums.time_bins import TimeBins
 from pyio_trace.enums import OpClass
+from pyio_trace.light_dataclass import dataclass
 
 if TYPE_CHECKING:
     import pyarrow as pa

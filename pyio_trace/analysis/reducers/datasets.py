@@ -6,11 +6,11 @@ Result: Datasets, whose rows are DatasetUse.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from pyio_trace.analysis.calls.details import number, spelled, text
 from pyio_trace.analysis.view_sums.detail_sums import ByDetail, DetailSum, empty, rows
+from pyio_trace.light_dataclass import dataclass
 
 if TYPE_CHECKING:
     from pyio_trace.analysis.sums.grouped_sums import GroupedSums

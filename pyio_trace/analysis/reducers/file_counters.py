@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -19,6 +19,7 @@ from pyio_trace.analysis.sums.size_histogram import BINS
 from pyio_trace.analysis.view_sums.counters_table import Counters, counters_of
 from pyio_trace.enums import LAYERS
 from pyio_trace.join.base.arrow_arrays import codes, numbers, of_numbers, present, truths
+from pyio_trace.light_dataclass import dataclass
 
 if TYPE_CHECKING:
     from pyio_trace.join.sources.facade import Log

@@ -5,7 +5,6 @@ Result: HeatMap, whose rows are HeatRow.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -13,6 +12,7 @@ import numpy as np
 from pyio_trace.analysis.scan.columns import MEANING, Columns
 from pyio_trace.analysis.sums.time_bins import TimeBins
 from pyio_trace.analysis.view_sums.key_sums import TOP, processes_called
+from pyio_trace.light_dataclass import dataclass
 from pyio_trace.log.sorting import distinct
 
 if TYPE_CHECKING:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -16,6 +15,7 @@ from pyio_trace.analysis.sums.balance import balance
 from pyio_trace.analysis.view_sums.key_sums import process_names
 from pyio_trace.analysis.view_sums.phase_sums import KINDS, OverPhases, phase_bins, stretches
 from pyio_trace.join.processes.process_names import RANK, group, plural
+from pyio_trace.light_dataclass import dataclass
 from pyio_trace.log.sorting import distinct
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ objects are not kept, as there may be very many; those in tasks are summed by li
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -20,6 +20,7 @@ from pyio_trace.analysis.sums.grouped_sums import GroupedSums
 from pyio_trace.enums import CLASSES, FILE_OBJECTS, LAYERS, ROLES, Layer, OpClass, Role
 from pyio_trace.join.base.arrow_arrays import codes, numbers, truths
 from pyio_trace.join.base.roles import LEAVES
+from pyio_trace.light_dataclass import dataclass
 from pyio_trace.log.sorting import find
 
 if TYPE_CHECKING:

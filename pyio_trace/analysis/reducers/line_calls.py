@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -15,6 +14,7 @@ from pyio_trace.analysis.view_sums.call_table import CallTable
 from pyio_trace.enums import CLASSES, LAYERS, ROLES, Layer, OpClass, Role
 from pyio_trace.join.base.arrow_arrays import codes, numbers, truths
 from pyio_trace.join.base.roles import LEAVES
+from pyio_trace.light_dataclass import dataclass
 
 if TYPE_CHECKING:
     from pyio_trace.join.sources.facade import Log

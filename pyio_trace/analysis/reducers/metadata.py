@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections import Counter
 from copy import copy
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -16,6 +15,7 @@ from pyio_trace.analysis.calls.code_texts import texts
 from pyio_trace.analysis.sums.ranked import most_common
 from pyio_trace.analysis.view_sums.key_sums import TOP
 from pyio_trace.analysis.view_sums.metadata_sums import COLUMNS, KEYS, KINDS, Ints, MetadataSums, quartiles
+from pyio_trace.light_dataclass import dataclass
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -5,7 +5,6 @@ Result: Overlap, whose rows are ProcessOverlap.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -14,6 +13,7 @@ from pyio_trace.analysis.scan.columns import MEANING, Columns
 from pyio_trace.analysis.sums.grouped_ranges import GroupedRanges, Ints, merged
 from pyio_trace.analysis.view_sums.key_sums import TOP, processes_called
 from pyio_trace.enums import Role
+from pyio_trace.light_dataclass import dataclass
 from pyio_trace.log.sorting import distinct
 
 if TYPE_CHECKING:

@@ -6,12 +6,12 @@ Result: Phases, whose rows are Phase.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from pyio_trace.analysis.sums.balance import balance
 from pyio_trace.analysis.view_sums.key_sums import process_names
 from pyio_trace.analysis.view_sums.phase_sums import KINDS, OverPhases, Stretch, phase_bins, stretches
+from pyio_trace.light_dataclass import dataclass
 from pyio_trace.log.sorting import distinct
 
 if TYPE_CHECKING:

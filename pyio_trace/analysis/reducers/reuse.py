@@ -6,7 +6,7 @@ Result: Reuse, whose rows are FileReuse.
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -21,6 +21,7 @@ from pyio_trace.analysis.sums.grouped_sums import GroupedSums
 from pyio_trace.analysis.sums.ranked import most_common
 from pyio_trace.analysis.view_sums.key_sums import TOP
 from pyio_trace.enums import TASKS
+from pyio_trace.light_dataclass import dataclass
 from pyio_trace.log.sorting import distinct
 
 if TYPE_CHECKING:

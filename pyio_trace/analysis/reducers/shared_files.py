@@ -6,7 +6,7 @@ Result: SharedFiles, whose rows are SharedFile.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -18,6 +18,7 @@ from pyio_trace.analysis.sums.balance import balance
 from pyio_trace.analysis.sums.grouped_ranges import GroupedRanges, Ints, covered_twice, merged
 from pyio_trace.analysis.sums.grouped_sums import GroupedSums
 from pyio_trace.analysis.view_sums.key_sums import TOP, process_names
+from pyio_trace.light_dataclass import dataclass
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -5,7 +5,6 @@ Result: Tasks, whose rows are Task.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -15,6 +14,7 @@ from pyio_trace.analysis.calls.details import parsed, text
 from pyio_trace.analysis.view_sums.key_sums import TOP, processes_called
 from pyio_trace.analysis.view_sums.span_sums import COLUMNS, SpanSums
 from pyio_trace.enums import TASKS, THREAD_TASK
+from pyio_trace.light_dataclass import dataclass
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import partial
 from operator import eq
@@ -25,6 +24,7 @@ from pyio_trace.errors import ConfigError
 from pyio_trace.globs import path_matcher
 from pyio_trace.join.base.arrow_arrays import codes, numbers, present
 from pyio_trace.join.sources.filtered_source import Choice
+from pyio_trace.light_dataclass import dataclass
 from pyio_trace.values import did_you_mean, parse_path_pattern
 
 if TYPE_CHECKING:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.typing import NDArray
 
 from pyio_trace.analysis.sums.grouped_sums import GroupedSums
+from pyio_trace.light_dataclass import dataclass
 from pyio_trace.log.sorting import distinct
 
 Ints = NDArray[np.int64]

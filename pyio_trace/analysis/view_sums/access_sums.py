@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import ClassVar
 
 import numpy as np
@@ -19,6 +19,7 @@ from pyio_trace.analysis.scan.columns import MEANING, Columns
 from pyio_trace.analysis.sums.grouped_sums import GroupedSums
 from pyio_trace.enums import OpClass
 from pyio_trace.join.base.arrow_arrays import codes
+from pyio_trace.light_dataclass import dataclass
 
 Ints = NDArray[np.int64]
 

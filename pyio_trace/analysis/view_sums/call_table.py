@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -14,6 +13,7 @@ from numpy.typing import NDArray
 from pyio_trace.analysis.calls.start_up import is_own
 from pyio_trace.enums import Layer, OpClass
 from pyio_trace.join.base.arrow_arrays import texts_at
+from pyio_trace.light_dataclass import dataclass
 from pyio_trace.log.sorting import Places, distinct
 
 Ints = NDArray[np.int64]

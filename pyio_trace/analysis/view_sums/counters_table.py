@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,6 +14,7 @@ from pyio_trace.analysis.calls.renamed_files import paths_of, present_names
 from pyio_trace.analysis.scan.batch_rows import int64
 from pyio_trace.analysis.sums.grouped_sums import GroupedSums
 from pyio_trace.join.base.arrow_arrays import of_numbers
+from pyio_trace.light_dataclass import dataclass
 
 if TYPE_CHECKING:
     from pyio_trace.join.sources.facade import Log

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Container, Iterable, Mapping, Sequence
 from itertools import pairwise
-from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from pyio_trace.analysis.results.overview_figures import LoaderEpoch, LoaderLoop, Steps
@@ -84,6 +83,8 @@ def loops_of(epochs: Iterable[LoaderEpoch]) -> list[LoaderLoop]:
 
 
 def _loop(process: int | None, line: str | None, epochs: Sequence[LoaderEpoch]) -> LoaderLoop:
+    from statistics import fmean
+
     steps = [one.steps for one in epochs if one.steps is not None]
     rates = [one.throughput_samples_per_second for one in steps]
     known = [one for one in rates if one is not None]
@@ -110,6 +111,8 @@ class Training:
 
 def training_of(loops: Sequence[LoaderLoop]) -> Training:
     """The figures of one loop in all of its ranks, as DLIO adds them up; loops: measured ones."""
+    from statistics import fmean
+
     rates = [one.throughput_mean_samples_per_second for one in loops]
     known = [one for one in rates if one is not None]
     mean = fmean(one.au_mean_percentage or 0 for one in loops)

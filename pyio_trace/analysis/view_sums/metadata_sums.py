@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import errno
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import ClassVar
 
 import numpy as np
@@ -14,6 +14,7 @@ from pyio_trace.analysis.calls.call_order import CallOrder, Calls, OrderedSums, 
 from pyio_trace.analysis.scan.columns import MEANING, Columns
 from pyio_trace.analysis.sums.grouped_sums import GroupedSums
 from pyio_trace.enums import OpClass
+from pyio_trace.light_dataclass import dataclass
 
 Ints = NDArray[np.int64]
 

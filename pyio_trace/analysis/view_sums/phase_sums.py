@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -13,6 +12,7 @@ from pyio_trace.analysis.scan.columns import MEANING, Columns
 from pyio_trace.analysis.sums.time_bins import TimeBins
 from pyio_trace.analysis.view_sums.key_sums import TOP
 from pyio_trace.enums import OpClass, Role
+from pyio_trace.light_dataclass import dataclass
 from pyio_trace.log.sorting import distinct
 
 Ints = NDArray[np.int64]

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -31,6 +31,7 @@ from pyio_trace.insights.finding import Confidence, Evidence, Finding, Recoverab
 from pyio_trace.insights.observed import MOST_NAMED, patterns, site_of
 from pyio_trace.insights.range_writes import RANGE_WRITES, Contested, Opened, Pieces, contested
 from pyio_trace.insights.rule import Rule
+from pyio_trace.light_dataclass import dataclass
 from pyio_trace.units import counted, size
 
 if TYPE_CHECKING:
