@@ -12,7 +12,7 @@ import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from pyio_trace.cli.parser import Parser, add_log, open_log, progress, up_to
+from pyio_trace.cli.parser import Parser, add_log, progress, up_to
 from pyio_trace.cli.standard_output import standard_output
 from pyio_trace.errors import ConfigError, PyioTraceError, printable
 from pyio_trace.existing_files import check_output, check_replaceable
@@ -58,23 +58,26 @@ def _attachments(log: Log, batches: Iterator[pa.RecordBatch]) -> dict[str, str]:
 
 
 def run(arguments: argparse.Namespace) -> int:
+    from pyio_trace.cli.command_process import do_without_pandas
     from pyio_trace.join.pack.new_file import Folder
-    from pyio_trace.join.pack.packer import pack
+    from pyio_trace.join.pack.packer import pack_source
+    from pyio_trace.join.sources.opening import open_source
     from pyio_trace.units import counted, size
 
-    log = open_log(arguments.log)
-    source = arguments.log.rstrip("/")
-    packed = os.lstat(source)
-    output = _default_output(source) if arguments.output is None else arguments.output
+    do_without_pandas()
+    source = open_source(arguments.log)
+    name = arguments.log.rstrip("/")
+    packed = os.lstat(name)
+    output = _default_output(name) if arguments.output is None else arguments.output
     if not output:
         raise ConfigError("missing-value", "pack: the name of the OUTPUT is empty")
-    check_output(source, output)
+    check_output(name, output)
     check_replaceable(output)
-    running = RUNNING in log.processes()["ended"].to_pylist()
-    with progress("pack", log.rows()) as bar:
-        result = pack(arguments.log, output, up_to(bar), _attachments)
-    if arguments.remove and not running and os.path.isfile(source):
-        Folder(os.path.dirname(source)).remove(os.path.basename(source), (packed.st_dev, packed.st_ino))
+    running = any(process["ended"] == RUNNING for process in source.processes())
+    with progress("pack", source.rows()) as bar:
+        result = pack_source(source, arguments.log, output, up_to(bar), _attachments)
+    if arguments.remove and not running and os.path.isfile(name):
+        Folder(os.path.dirname(name)).remove(os.path.basename(name), (packed.st_dev, packed.st_ino))
     each = "" if result["bytes_per_operation"] is None else f", {result['bytes_per_operation']:.1f} B each"
     with standard_output() as out:
         rows = counted(result["rows"], "operation")

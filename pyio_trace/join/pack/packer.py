@@ -44,16 +44,30 @@ def pack(
 ) -> dict[str, Any]:
     """Writes the log (live, Parquet or a folder) to a Parquet log at output, replacing an earlier log.
 
-    progress is called with (rows done, rows in all), read with the log and its
-    batches; see write().  Returns rows, bytes, bytes_per_operation, source_bytes
-    and seconds.
+    Returns what pack_source() does.
     Raises LogError: what open_log raises, log-unwritable, log-exists.
     """
     from pyio_trace.join.sources.opening import open_source  # every kind of log; the end of a run knows its own
 
+    return pack_source(open_source(log), log, output, progress, read)
+
+
+def pack_source(
+    source: Source,
+    log: str | os.PathLike[str],
+    output: str | os.PathLike[str],
+    progress: Callable[[int, int], None] | None = None,
+    read: Callable[[Log, Iterator[pa.RecordBatch]], Mapping[str, str]] | None = None,
+) -> dict[str, Any]:
+    """pack() of a log that is open.
+
+    progress is called with (rows done, rows in all), read with the log and its
+    batches; see write().  Returns rows, bytes, bytes_per_operation, source_bytes
+    and seconds.
+    Raises LogError: log-unwritable, log-exists.
+    """
     started = time.perf_counter()
     output = Path(output)
-    source = open_source(Path(log))
     try:
         with NewFile(Folder(os.fspath(output.parent))) as new:
             done = write(source, new.file, progress, None if read is None else partial(read, Log(Path(log), source)))

@@ -25,15 +25,16 @@ def open_log(path: str | os.PathLike[str]) -> Log:
     Raises LogError: no-such-log, not-a-log, log-unreadable, log-truncated,
     log-version, log-damaged.
     """
+    source = open_source(path)
+    return Log(Path(os.fsdecode(path)), source)
+
+
+def open_source(path: str | os.PathLike[str]) -> Source:
+    """The rows behind a path; see open_log."""
     name = os.fsdecode(path)
     if not name:  # perhaps an unset shell variable: it must not mean the current folder
         raise LogError("no-such-log", "the name of the log is empty; name a log or a folder of logs")
     path = Path(name)
-    return Log(path, open_source(path))
-
-
-def open_source(path: Path) -> Source:
-    """The rows behind a path; see open_log."""
     try:
         if path.is_dir():
             return _folder(path)
