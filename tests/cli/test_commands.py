@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
@@ -19,6 +20,7 @@ from pyio_trace.cli.main import COMMANDS, HIDDEN, main
 from pyio_trace.errors import LogError
 from pyio_trace.events import OPERATION_COLUMNS
 from pyio_trace.join.sources.opening import open_log
+from pyio_trace.join.tables.first_pass import FirstPass
 from tests.support.logwriter import LogWriter
 from tests.support.smallrun import START, small_run
 
@@ -240,6 +242,19 @@ def test_what_is_wrong(words: list[str], said: str, log: str, capfd: pytest.Capt
     # WHEN an argument is wrong THEN one line names it, and nothing more is printed
     assert main([log if word == "LOG" else word for word in words]) == 2
     assert said in capfd.readouterr().err
+
+
+def test_pack_makes_the_tables_of_a_log_once(log: str, said: Said, monkeypatch: pytest.MonkeyPatch) -> None:
+    # GIVEN a live log, whose tables may take gigabytes WHEN it is packed THEN they are made once
+    made, make = [], FirstPass.__init__
+
+    def counted(self: FirstPass, *args: Any) -> None:
+        made.append(self)
+        make(self, *args)
+
+    monkeypatch.setattr(FirstPass, "__init__", counted)
+    assert "run.parquet: 14 operations" in said("pack", log)
+    assert len(made) == 1
 
 
 def test_a_folder_is_packed_beside_itself(
