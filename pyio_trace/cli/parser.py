@@ -30,7 +30,7 @@ class Parser(argparse.ArgumentParser):
     """An ArgumentParser that raises ConfigError and suggests what may have been meant."""
 
     def __init__(self, prog: str, description: str | None) -> None:
-        # With a width, as argparse makes a formatter for each argument, and asks shutil for the terminal's.
+        # argparse makes a formatter for each argument.  Without a width, that imports shutil to ask the terminal.
         unprinted = partial(argparse.RawDescriptionHelpFormatter, width=80)
         super().__init__(prog, description=description, formatter_class=unprinted, allow_abbrev=False)
 

@@ -106,7 +106,7 @@ static int finish_call(struct watched_call *c, PyObject *result, int64_t *moved)
 static void add_cost(uint64_t since)
 {
     uint64_t ticks = pt_ticks() - since, most = MOST_US * pt_ticks_per_us();
-    if (!(pt.gate & PT_GATE_OFF))
+    if (!(pt.gate & PT_GATE_OFF) && pt.process_id)
         __atomic_fetch_add(&pt.process->watch_ticks, ticks < most ? ticks : most, __ATOMIC_RELAXED);
 }
 
