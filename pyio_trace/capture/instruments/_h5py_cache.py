@@ -7,17 +7,12 @@ belongs to that object.  So nothing is kept open, no attribute is set on the
 program's objects, and none of our code runs when one dies.  A DatasetID always
 refers to the same dataset, whose type and layout cannot change.  Its shape may
 change, and then is asked again.
-
-Many programs open the same file for each item that they read.  So the layouts
-of a file opened only for reading outlive it, for when it is opened again
-unchanged.
 """
 
 from __future__ import annotations
 
 import os
 from _weakref import ref
-from time import time_ns
 
 from pyio_trace import native
 from pyio_trace.capture.instrumentation.exception_origin import is_the_programs
@@ -29,19 +24,14 @@ if TYPE_CHECKING:
     from typing import Any
 
     _Layout = tuple[dict[str, object], tuple[int, ...], int | None, int]  # the last four of Info
-    _Layouts = dict[str | None, _Layout]  # by a dataset's name
-    _Version = tuple[int, ...]  # of a file
 
 _FILTERS = {1: "gzip", 2: "shuffle", 3: "fletcher32", 4: "szip", 5: "nbit", 6: "scaleoffset", 32000: "lzf"}
 _CHUNKED = 2  # H5D_layout_t
-_VIRTUAL = 3
-_LAYOUTS_OF_ONE_PIECE = {0: "compact", 1: "contiguous", _VIRTUAL: "virtual"}
+_LAYOUTS_OF_ONE_PIECE = {0: "compact", 1: "contiguous", 3: "virtual"}
 #: Filters whose values are not worth showing: h5py and HDF5 derive them from the type.
 _WITHOUT_OPTIONS = frozenset((2, 3, 5, 32000))
 _IN_MEMORY = b"h5py_in_memory_nonfile_"
-_MOST_FILES, _MOST_LAYOUTS, _MOST_TYPES = 1024, 1024, 256
-#: ns.  A change may leave the times of a file as they are if it comes within one tick of the clock after another.
-_SETTLED = 2_000_000_000
+_MOST_FILES, _MOST_LAYOUTS, _MOST_TYPES = 256, 1024, 256
 CONSTANT = -1  # the age of a shape that cannot change
 
 h5: Any = None  # the module h5py, once it is imported
@@ -67,9 +57,7 @@ datasets: dict[int, Info] = {}  # by the address of a DatasetID
 _objects: dict[int, Info] = {}  # likewise, for any object: its name and its file
 _unnamed: dict[int, Any] = {}  # likewise, objects whose name HDF5 would have to search for
 _files: dict[bytes, tuple[str | None, str | None, bool]] = {}  # by the name that HDF5 returns: path, driver, SWMR
-_layouts: dict[bytes, _Layouts] = {}  # by a file's name as HDF5 returns it, while it is open
-_versions: dict[bytes, _Version] = {}  # likewise, of files whose layouts can be kept
-_kept: dict[bytes, tuple[_Version, _Layouts]] = {}  # likewise, of files that have been closed
+_layouts: dict[bytes, dict[str | None, _Layout]] = {}  # by a file's name as HDF5 returns it, while it is open
 _type_names: dict[Any, str] = {}  # by dtype: numpy takes microseconds to make one
 _age = 0  # increases when the shape of any dataset changes
 _room = {"datasets": 1024, "objects": 1024, "unnamed": 1024}  # their sizes at which dead entries are removed
@@ -89,8 +77,6 @@ def disarm() -> None:
     _unnamed.clear()
     _files.clear()
     _layouts.clear()
-    _versions.clear()
-    _kept.clear()
     _type_names.clear()
 
 
@@ -100,7 +86,6 @@ def forget_names() -> None:
     _objects.clear()
     for layouts in list(_layouts.values()):
         layouts.clear()
-    _kept.clear()
 
 
 def forget_shapes() -> None:
@@ -122,53 +107,28 @@ def _add(where: str, entries: dict[int, Info], identity: Any, known: Info) -> No
 # ---- files -----------------------------------------------------------------------------
 
 
-def file_opened(file: Any, path: str | None, driver: str, swmr: bool, read_only: bool) -> None:
+def file_opened(file: Any, path: str | None, driver: str, swmr: bool) -> None:
     """Store what path a file's name means: HDF5 returns the name as given, and the current folder may change.
 
     path: None if the given object must not be asked for it.
     """
+    if len(_files) >= _MOST_FILES:
+        oldest = next(iter(_files))
+        _files.pop(oldest, None)
+        _layouts.pop(oldest, None)
     opened = h5.h5f.get_name(file._id)
-    if opened not in _files and len(_files) >= _MOST_FILES:
-        _files.pop(next(iter(_files), b""), None)
     if path is None and driver != "fileobj":
         path = os.fsdecode(opened)
     if path is not None and "://" not in path:
         path = os.path.abspath(path)
     _files[opened] = path, driver, swmr
-    version = _version_of(path) if path is not None and driver == "sec2" and read_only and not swmr else None
-    before, layouts = _kept.pop(opened, (None, {}))
-    _layouts[opened] = layouts if version is not None and version == before else {}
-    if version is None:
-        _versions.pop(opened, None)
-    else:
-        _versions[opened] = version
+    _layouts[opened] = {}  # it may be another file than the last one of this name
 
 
 def file_closing(file: Any) -> None:
-    """Drop the layouts of its datasets, or keep them until it is opened again."""
-    if not file._id.valid:  # it is closed already
-        return
-    name = h5.h5f.get_name(file._id)
-    layouts, version = _layouts.pop(name, None), _versions.pop(name, None)
-    if layouts and version is not None:
-        if len(_kept) >= _MOST_FILES:
-            _kept.pop(next(iter(_kept), b""), None)
-        _kept[name] = version, layouts
-
-
-def _version_of(path: str) -> _Version | None:
-    """Which file it is, and its latest change.  None: it may have changed just now, or cannot be asked."""
-    assert native.core is not None
-    native.core.suppress(True)
-    try:
-        status = os.stat(path)
-    except (OSError, ValueError):
-        return None
-    finally:
-        native.core.suppress(False)
-    if time_ns() - status.st_ctime_ns < _SETTLED:
-        return None
-    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
+    """Drop the layouts of its datasets, in case it is opened again."""
+    if file._id.valid:  # it may be closed already
+        _layouts.pop(h5.h5f.get_name(file._id), None)
 
 
 def _file_of(name: bytes) -> tuple[str | None, str | None, bool]:
@@ -267,7 +227,7 @@ def _query(identity: Any, readonly: bool) -> Info | None:
         if layout is None or layout[-1] not in (CONSTANT, _age):
             if len(layouts) >= _MOST_LAYOUTS:
                 layouts.clear()
-            layout = layouts[name] = _layout(identity, readonly and not swmr, {"dataset": name}, driver, file)
+            layout = layouts[name] = _layout(identity, readonly and not swmr, {"dataset": name}, driver)
         known = Info(ref(identity), path, name, layout)
     except Exception as problem:  # it is closed, or not such an object: the call itself will fail
         if is_the_programs(problem):
@@ -278,7 +238,7 @@ def _query(identity: Any, readonly: bool) -> Info | None:
     return known
 
 
-def _layout(identity: Any, fixed: bool, details: dict[str, object], driver: str | None, file: bytes) -> _Layout:
+def _layout(identity: Any, fixed: bool, details: dict[str, object], driver: str | None) -> _Layout:
     """Ask HDF5 for everything about a dataset.  Two of the answers take as long as a small read."""
     age = _age
     space, dtype, made = identity.get_space(), _dtype_of(identity), identity.get_create_plist()
@@ -288,8 +248,6 @@ def _layout(identity: Any, fixed: bool, details: dict[str, object], driver: str 
         age = CONSTANT
         details["shape"] = shape
     layout = made.get_layout()
-    if layout == _VIRTUAL:
-        _versions.pop(file, None)  # its shape depends on other files
     details["dtype"] = None if dtype is None else _type_name(dtype)
     if layout == _CHUNKED:
         details["chunks"] = made.get_chunk()

@@ -52,7 +52,7 @@ def _opened(
 ) -> None:  # fmt: skip
     driver = _driver(name, driver)
     path = path_of(name)
-    cache.file_opened(file, None if path is None else os.fsdecode(path), driver, bool(swmr), mode == "r")
+    cache.file_opened(file, None if path is None else os.fsdecode(path), driver, bool(swmr))
 
 
 def _closing(file: Any, *args: Any, **kwargs: Any) -> str | None:
