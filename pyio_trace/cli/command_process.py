@@ -13,7 +13,7 @@ from ctypes import CDLL
 #: Numbers of mallopt() in glibc, and their values: bytes from which an array has a mapping of its own, bytes that are
 #: kept, and one pool for all threads, as arrays go from one to the other.
 _TRIM_THRESHOLD, _MMAP_THRESHOLD, _ARENA_MAX = -1, -3, -8
-_OPTIONS = {_MMAP_THRESHOLD: 32 << 20, _TRIM_THRESHOLD: 256 << 20, _ARENA_MAX: 1}
+_OPTIONS = {_MMAP_THRESHOLD: 8 << 20, _TRIM_THRESHOLD: 64 << 20, _ARENA_MAX: 1}
 #: Objects that may be made before Python looks for garbage.  Its own number makes it look hundreds of times while
 #: modules are imported, which is a tenth of that time.
 _OBJECTS = 200_000

@@ -10,6 +10,7 @@ size.  That bound is enforced, so that a forged log cannot expand beyond it.
 from __future__ import annotations
 
 import struct
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -81,23 +82,61 @@ class HeapSlots:
         return self._pages[slots // _PER_PAGE] * _PER_PAGE + slots % _PER_PAGE
 
 
+class ObjectNumbers:
+    """Numbers the objects that records refer to from 1, in the order of their ids; 0 stands for "no such object".
+
+    A descriptor alone takes four slots and most strings more, so a table by number is much shorter than one by slot.
+    """
+
+    def __init__(self, slots: HeapSlots, used: NDArray[np.int64]) -> None:
+        """used: the objects' slots, distinct and ascending."""
+        used = used[np.searchsorted(used, HeapSlots.NONE) :]
+        self._slots = slots
+        self._number = np.zeros(slots.count, np.int32)
+        self._number[used] = np.arange(1, len(used) + 1, dtype=np.int32)
+        #: numbers there are, 0 included
+        self.count = len(used) + 1
+
+    def of(self, ids: NDArray[np.uint32]) -> NDArray[np.int64]:
+        """The numbers of ids; 0 for ids of objects that are not in use."""
+        return self._number.take(self._slots.of(ids)).astype(np.int64)
+
+    def of_slots(self, slots: NDArray[np.integer]) -> NDArray[np.int32]:
+        """The numbers of the objects in these slots."""
+        return self._number.take(slots)
+
+
 class Heap:
     """Objects of one log by id (uint32: file offset / 16); slots: their numbering."""
 
     def __init__(self, log: LiveLog) -> None:
         self.slots = HeapSlots(log)
-        # The heap as it is now, slot by slot; the slots below NONE are zero.
-        self._image = np.zeros(self.slots.count * _UNIT, np.uint8)
-        at = HeapSlots.NONE * _UNIT
-        for low, high in self.slots.stretches:
-            log.file.fill(low, self._image[at : at + high - low])
-            at += -(-(high - low) // layout.PAGE) * layout.PAGE
-        self._view = self._image.data
+        self._file = log.file
         self._ends = self.slots.ends.data
         # Bytes that may still be read.  One string can be a path, a name and a detail, and each is read once.
-        self._left = 4 * len(self._image) + (1 << 20)
-        most = min(64 * len(self._image) + (64 << 20), _MOST_TEXT)
+        size = self.slots.count * _UNIT
+        self._left = 4 * size + (1 << 20)
+        most = min(64 * size + (64 << 20), _MOST_TEXT)
         self._text_left = dict.fromkeys(("paths", "sites", "stacks"), most)
+
+    @cached_property
+    def _image(self) -> NDArray[np.uint8]:
+        """The heap as it is now, slot by slot; the slots below NONE are zero."""
+        image = np.zeros(self.slots.count * _UNIT, np.uint8)
+        at = HeapSlots.NONE * _UNIT
+        for low, high in self.slots.stretches:
+            self._file.fill(low, image[at : at + high - low])
+            at += -(-(high - low) // layout.PAGE) * layout.PAGE
+        return image
+
+    @cached_property
+    def _view(self) -> memoryview:
+        return self._image.data
+
+    def release(self) -> None:
+        """Frees the memory; the next look-up reads the heap again.  No other thread may look anything up meanwhile."""
+        self.__dict__.pop("_view", None)
+        self.__dict__.pop("_image", None)
 
     def room_for(self, what: str, length: int) -> bool:
         """Whether the "paths", "sites" or "stacks" may grow by this many characters; if so, they are counted."""

@@ -16,6 +16,7 @@ from pyio_trace.analysis.summary.summarize import summarize
 from pyio_trace.cli.main import main
 from pyio_trace.errors import LogError
 from pyio_trace.events import ALL_COLUMNS, OPERATION_COLUMNS
+from pyio_trace.join.base.freed_memory import give_back
 from pyio_trace.join.base.used_values import only_used
 from pyio_trace.join.pack import packer as pack_module
 from pyio_trace.join.pack.end_of_run import EndedLog, finish_log
@@ -24,6 +25,7 @@ from pyio_trace.join.sources.facade import Log
 from pyio_trace.join.sources.live_source import LiveSource
 from pyio_trace.join.sources.merged_source import log_of
 from pyio_trace.join.sources.opening import open_log
+from pyio_trace.join.tables import log_tables
 from pyio_trace.log import layout
 from pyio_trace.log import parquet_pages as pages
 from tests.log.test_damage import WHOLE, small_log
@@ -53,6 +55,18 @@ def test_a_packed_log_is_the_log(tmp_path: Path) -> None:
     assert seen[-1] == (119, 119)
     assert_same(open_log(tmp_path / "a.pyio"), open_log(tmp_path / "a.parquet"))
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.parquet", "a.pyio"]
+
+
+def test_a_large_log_gives_memory_back_and_is_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "a.pyio").write_bytes(WHOLE)
+    usual, given_back = open_log(tmp_path / "a.pyio"), []
+    pack(tmp_path / "a.pyio", tmp_path / "a.parquet")
+    monkeypatch.setattr(log_tables, "_MANY", 0)
+    monkeypatch.setattr(log_tables, "give_back", lambda: given_back.append(give_back()))
+    pack(tmp_path / "a.pyio", tmp_path / "b.parquet")
+    assert given_back  # the first pass and the offsets each leave much behind
+    assert (tmp_path / "a.parquet").read_bytes() == (tmp_path / "b.parquet").read_bytes()
+    assert_same(usual, open_log(tmp_path / "a.pyio"))
 
 
 def test_a_log_without_operations(tmp_path: Path) -> None:

@@ -55,7 +55,7 @@ class FileSizes:
     """
 
     def __init__(self, parts: LogParts, wide: WideValues) -> None:
-        log, words, self._slots, files = parts
+        log, words, self._numbers, files = parts
         self._words, self._files, self._wide = words, files, wide
         self._appends = (files.root_flags & os.O_APPEND) != 0
         appended = files.root_file[self._appends]
@@ -82,7 +82,7 @@ class FileSizes:
         """
         before = np.full(len(events), UNKNOWN, np.int64)
         after = before.copy()
-        file = self._files.file.take(events.slots)
+        file = self._files.file.take(events.descs)
         writing = ((events.kind & (WRITES | SETS)) == (WRITES | ADVANCES)) & np.isin(file, self._appended)
         rows = np.flatnonzero(writing & (events.value != 0))
         written = self._plain_writes(events, rows, file[rows], appending[rows], offsets[rows])
@@ -123,7 +123,7 @@ class FileSizes:
         self._add(self._events, block, copies, self._file(records["aux"][copies]), _LOSE)
 
     def _file(self, descs: NDArray[np.uint32]) -> Ints:
-        return self._files.file.take(self._slots.of(descs))
+        return self._files.file.take(self._numbers.of(descs))
 
     def _add(
         self,
@@ -166,8 +166,8 @@ class FileSizes:
     def _collect_placed_writes(self, block: Block, rows: Ints) -> None:
         """Writes that name an offset.  With O_APPEND, Linux appends all the same (pwrite(2), BUGS)."""
         records = block.records[rows]
-        slots = self._slots.of(records["desc"])
-        root = self._files.root.take(slots)
+        numbers = self._numbers.of(records["desc"])
+        root = self._files.root.take(numbers)
         appends = (root >= 0) & self._appends.take(np.maximum(root, 0)) if len(self._appends) else np.zeros(0, np.bool_)
         moved = records["result"].astype(np.int64)
         wide = (records["flags"] & layout.WIDE) != 0
@@ -175,7 +175,7 @@ class FileSizes:
         value = np.where(appends, moved, records["offset"] + moved)
         some = moved > 0
         effect = np.where(appends, _APPEND, _RAISE)[some]
-        self._add(self._events, block, rows[some], self._files.file.take(slots)[some], effect, value[some])
+        self._add(self._events, block, rows[some], self._files.file.take(numbers)[some], effect, value[some])
 
     def _collect_reservations(self, block: Block, fine: NDArray[np.bool_]) -> None:
         records = block.records

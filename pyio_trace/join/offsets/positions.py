@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from pyio_trace.join.base.records import LAST_TICK, UNKNOWN, WideValues
 from pyio_trace.log import layout
 from pyio_trace.log.blocks import Block
-from pyio_trace.log.heap import HeapSlots
+from pyio_trace.log.heap import HeapSlots, ObjectNumbers
 from pyio_trace.log.layout import Trait
 from pyio_trace.log.sorting import distinct
 
@@ -64,7 +64,7 @@ def transfers_and_seeks(
     block: Block,
     traits: NDArray[np.uint16],
     slots: NDArray[np.int64],
-    numbering: HeapSlots,
+    heap: HeapSlots,
     settles: NDArray[np.bool_] | None = None,
 ) -> list[PositionEvents]:
     """The position events of a block; slots: of its records' desc; settles: Vocabulary.settles_stream, by operation."""
@@ -94,7 +94,7 @@ def transfers_and_seeks(
     if len(out):
         value = _bytes_moved(records["result"][out], np.ones(len(out), np.bool_))
         kind = np.full(len(out), ADVANCES | WRITES | OUTPUT, np.uint8)
-        found.append(_events(block, out, numbering.of(records["aux"]), value, kind))
+        found.append(_events(block, out, heap.of(records["aux"]), value, kind))
     if settles is not None:
         at = np.flatnonzero(settles.take(block.op))
         found.append(_of_kind(block, at, slots, ADVANCES | STREAM | SETTLES))
@@ -117,13 +117,13 @@ def of_streams(traits: NDArray[np.uint16]) -> NDArray[np.bool_]:
     return found
 
 
-def resumptions(block: Block, traits: NDArray[np.uint16], numbering: HeapSlots) -> list[PositionEvents]:
+def resumptions(block: Block, traits: NDArray[np.uint16], heap: HeapSlots) -> list[PositionEvents]:
     """Positions that the kernel reported after unrecorded operations, as events that set them."""
     both = Trait.HIDDEN | Trait.SETS_POSITION
     rows = np.flatnonzero((traits & both) == both)
     offset = block.records["offset"][rows]
     kind = np.full(len(rows), SETS, np.uint8)
-    return [_events(block, rows, numbering.of(block.records["desc"]), np.where(offset < 0, UNKNOWN, offset), kind)]
+    return [_events(block, rows, heap.of(block.records["desc"]), np.where(offset < 0, UNKNOWN, offset), kind)]
 
 
 def _events(
@@ -140,13 +140,14 @@ def _bytes_moved(result: NDArray[np.uint32], fine: NDArray[np.bool_]) -> NDArray
 
 
 class AllPositionEvents:
-    """The position events of a log, in arrays as in PositionEvents; WANTED ones are in the order of their ids."""
+    """The position events of a log, in arrays as in PositionEvents, but for descs: the descriptors' object numbers.
+    WANTED events are in the order of their ids."""
 
     def __init__(self, records: int) -> None:
         """records: the most there can be."""
         # A copy between descriptors makes two events.  Pages that stay unused take no memory.
         self.ids = np.empty(2 * records, np.uint32)
-        self.slots = np.empty(2 * records, np.int32)
+        self.descs = np.empty(2 * records, np.int32)
         self.ticks = np.empty(2 * records, np.uint64)
         self.value = np.empty(2 * records, np.int64)
         self.kind = np.empty(2 * records, np.uint8)
@@ -158,15 +159,18 @@ class AllPositionEvents:
     def append(self, events: PositionEvents) -> None:
         """Adds the events of the next block."""
         to = slice(self._used, self._used + len(events.ids))
-        self.ids[to], self.slots[to], self.ticks[to] = events.ids, events.slots, events.ticks
+        self.ids[to], self.descs[to], self.ticks[to] = events.ids, events.slots, events.ticks
         self.value[to], self.kind[to] = events.value, events.kind
         self._used += len(events.ids)
 
-    def finish(self, wide: WideValues) -> None:
-        """Cuts the arrays to their used part; fills in values that did not fit into 32 bits."""
+    def finish(self, wide: WideValues, numbers: ObjectNumbers) -> None:
+        """Cuts the arrays to their used part, gives descs the numbers of the descriptors instead of their slots, and
+        fills in values that did not fit into 32 bits."""
         used = slice(0, self._used)
-        self.ids, self.slots, self.ticks = self.ids[used], self.slots[used], self.ticks[used]
+        self.ids, self.descs, self.ticks = self.ids[used], self.descs[used], self.ticks[used]
         self.value, self.kind = self.value[used], self.kind[used]
+        for low in range(0, self._used, AT_ONCE):
+            self.descs[low : low + AT_ONCE] = numbers.of_slots(self.descs[low : low + AT_ONCE])
         at = np.flatnonzero(((self.kind & _WIDE) != 0) & ((self.kind & SETS) == 0))
         if len(at):
             _, results, known = wide.of(self.ids[at].astype(np.int64))
@@ -179,8 +183,8 @@ class AllPositionEvents:
 
     def keep(self, mask: NDArray[np.bool_]) -> None:
         """Keeps only the events of the mask."""
-        self.ids, self.slots, self.ticks, self.value, self.kind = compressed(
-            mask, self.ids, self.slots, self.ticks, self.value, self.kind
+        self.ids, self.descs, self.ticks, self.value, self.kind = compressed(
+            mask, self.ids, self.descs, self.ticks, self.value, self.kind
         )
 
 

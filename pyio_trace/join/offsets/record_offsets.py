@@ -56,17 +56,17 @@ class Offsets:
             self._ids, self._values = ids[order], values[order]
 
     def _roots(self, parts: LogParts, events: AllPositionEvents) -> NDArray[np.int32]:
-        """The root of each event; those without one are removed.  Overwrites the events' slots if only streams and
-        appends would need them: these arrays are as large as the log."""
+        """The root of each event; those without one are removed.  Overwrites the events' descs unless streams or
+        appends need them: these arrays are as large as the log."""
         files = parts.files
         needed = bool((files.root_flags & os.O_APPEND).any()) or bool((events.kind & STREAM).any())
-        root = np.empty(len(events), np.int32) if needed else events.slots
+        root = np.empty(len(events), np.int32) if needed else events.descs
         for low in range(0, len(root), AT_ONCE):
-            root[low : low + AT_ONCE] = files.root.take(events.slots[low : low + AT_ONCE])
+            root[low : low + AT_ONCE] = files.root.take(events.descs[low : low + AT_ONCE])
         if len(root) and int(root.min()) < 0:  # their descriptor is missing
             known = root >= 0
             events.keep(known)
-            root = compressed(known, root)[0] if needed else events.slots
+            root = compressed(known, root)[0] if needed else events.descs
         return root
 
     def _of_streams(
@@ -81,11 +81,11 @@ class Offsets:
         if not len(at):
             return None
         files, kind, ticks = parts.files, events.kind[at], events.ticks[at]
-        slots, stream = np.unique(events.slots[at], return_inverse=True)
+        descs, stream = np.unique(events.descs[at], return_inverse=True)
         moved_below = np.zeros(len(files.root_start), np.bool_)
         moved_below[root[(events.kind & STREAM) == 0]] = True
-        first = files.root[slots]
-        fresh = files.first[slots] & ~moved_below[first] & (parts.log.header["ring_lost"] == 0)
+        first = files.root[descs]
+        fresh = files.first[descs] & ~moved_below[first] & (parts.log.header["ring_lost"] == 0)
         start = np.where(fresh, files.root_start[first], UNKNOWN)
         order = np.lexsort((ticks, stream))
         found = np.empty(len(at), np.int64)

@@ -1,7 +1,7 @@
 """Packs any log into the compact Parquet log that one keeps and sends.
 
 Batches are streamed, so memory does not grow with the rows of a Parquet log.  A
-live log's own tables grow with it: some 20 bytes an operation, most of them for
+live log's own tables grow with it: some 13 bytes an operation, most of them for
 the positions of plain reads and writes.  The new file gets its name only when it
 is complete (new_file.py).
 """
@@ -140,8 +140,11 @@ def write(
 def _flush(writer: Any, batches: list[pa.RecordBatch]) -> None:
     import pyarrow as pa
 
-    # One chunk for each row group: the writer keeps a dictionary as it is only if all chunks share it.
-    writer.write_table(pa.Table.from_batches(batches).combine_chunks(), row_group_size=_ROW_GROUP)
+    table = pa.Table.from_batches(batches)
+    for at, field in enumerate(table.schema):
+        if pa.types.is_dictionary(field.type):  # the writer keeps a dictionary as it is only if there is one chunk
+            table = table.set_column(at, field, table.column(at).combine_chunks())
+    writer.write_table(table, row_group_size=_ROW_GROUP)
 
 
 def _writer(source: Source, place: BinaryIO) -> Any:

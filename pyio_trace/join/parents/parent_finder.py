@@ -33,7 +33,7 @@ from pyio_trace.join.parents.spans_by_file import OpenSpans, SpansByFile
 from pyio_trace.join.references.log_parts import LogParts
 from pyio_trace.log import layout
 from pyio_trace.log.blocks import Block
-from pyio_trace.log.heap import HeapSlots
+from pyio_trace.log.heap import ObjectNumbers
 from pyio_trace.values import STACK_STATES
 
 Ints = NDArray[np.int64]
@@ -72,8 +72,8 @@ class ParentFinder:
 
     def __init__(self, parts: LogParts, records: SpanRecords, op_counts: NDArray[np.int64]) -> None:
         """op_counts: records of the log by operation number."""
-        log, self._words, self._slots, self._files = parts
-        self._spans = Spans(records.spans, self._slots, self._files)
+        log, self._words, self._numbers, self._files = parts
+        self._spans = Spans(records.spans, self._numbers, self._files)
         self._opener = self._openers(records)
         full = int(log.header["full_since"])
         #: from here on spans may have no record, so that one span is never known to be the only one
@@ -97,12 +97,12 @@ class ParentFinder:
         return nearest(self._files.paths.texts, self._spans.path[self._spans.file != 0])
 
     def _openers(self, records: SpanRecords) -> Ints:
-        """By heap slot: the span (index) in which the open file description was opened, -1 none."""
+        """By object number: the span (index) in which the open file description was opened, -1 none."""
         # One element more, -1, for the root -1.
         by_root = np.full(len(self._files.root_start) + 1, -1, np.int64)
         opened = np.concatenate(records.opened) if records.opened else None
         if opened is not None and len(opened):
-            root = self._files.root.take(self._slots.of(opened["desc"].copy()))
+            root = self._files.root.take(self._numbers.of(opened["desc"].copy()))
             span = self._spans.index(opened["parent"].astype(np.int64))
             by_root[root] = np.where(root >= 0, span, -1)
             by_root[-1] = -1
@@ -154,15 +154,15 @@ class ParentFinder:
         within = (begin >= self._first) & (begin < self._last)
         if not within.all():
             rows, begin = rows[within], begin[within]
-        return _Orphans(block, rows, begin, self._words, self._slots) if len(rows) else None
+        return _Orphans(block, rows, begin, self._words, self._numbers) if len(rows) else None
 
     def _through_descriptors(self, orphans: _Orphans) -> _ByDescriptor:
         time = orphans.process, orphans.begin, orphans.last
-        first = self._spans.innermost_open(self._opener.take(orphans.slot), *time)
+        first = self._spans.innermost_open(self._opener.take(orphans.number), *time)
         second = np.full(len(first), -1, np.int64)
-        at, slot = orphans.second_descriptor
+        at, number = orphans.second_descriptor
         if len(at):
-            opener = self._opener.take(slot)
+            opener = self._opener.take(number)
             second[at] = self._spans.innermost_open(opener, *(part[at] for part in time))
             both = at[(first[at] >= 0) & (second[at] >= 0)]
             one, other = first[both], second[both]
@@ -176,13 +176,13 @@ class ParentFinder:
     def _through_files(self, orphans: _Orphans, at: Ints) -> tuple[OpenSpans, OpenSpans]:
         """The open spans that declared the file of these rows, and those that declared their second file."""
         files = self._files.file
-        own, second = files.take(orphans.slot), np.zeros(len(orphans.rows), np.int64)
-        path = self._files.path.take(orphans.slot)
-        places, slot = orphans.opened
-        new = files.take(slot)
+        own, second = files.take(orphans.number), np.zeros(len(orphans.rows), np.int64)
+        path = self._files.path.take(orphans.number)
+        places, number = orphans.opened
+        new = files.take(number)
         own[places[new != 0]] = new[new != 0]
-        places, slot = orphans.second
-        second[places] = files.take(slot)
+        places, number = orphans.second
+        second[places] = files.take(number)
         time = orphans.process[at], orphans.begin[at], orphans.last[at]
         one, two = self._by_file.open_at(own[at], *time), OpenSpans.none(len(at))
         pairs = np.flatnonzero(second[at])
@@ -220,12 +220,12 @@ class _Orphans:
     """Rows without a parent; parallel arrays.
 
     rows; process; begin; last (ticks: the begin of the last coalesced call);
-    slot of the object; without_stack: no Python stack.  For the few rows that
-    have one, as (places, slots): opened, the new descriptor; second, the second
+    number of the object; without_stack: no Python stack.  For the few rows that
+    have one, as (places, numbers): opened, the new descriptor; second, the second
     path or descriptor; second_descriptor.
     """
 
-    def __init__(self, block: Block, rows: Ints, begin: Ints, words: Vocabulary, slots: HeapSlots) -> None:
+    def __init__(self, block: Block, rows: Ints, begin: Ints, words: Vocabulary, numbers: ObjectNumbers) -> None:
         records = block.records
         self.rows, self.process, self.begin, self.last = rows, block.process[rows], begin, begin
         shape = words.shape.take(records["op"][rows])
@@ -233,14 +233,14 @@ class _Orphans:
         if len(coalesced):
             self.last = begin.copy()
             self.last[coalesced] += np.clip(records["offset"][rows[coalesced]], 0, LAST_TICK)
-        self.slot = slots.of(records["desc"][rows])
+        self.number = numbers.of(records["desc"][rows])
         self.without_stack = records["stack"][rows] == 0
         at = np.flatnonzero(shape == layout.SHAPE_OPEN)
         at = np.setdiff1d(at, coalesced, assume_unique=True)
-        self.opened = at, slots.of(ids_in(records["offset"][rows[at]]))
+        self.opened = at, numbers.of(ids_in(records["offset"][rows[at]]))
         at = np.flatnonzero((shape == layout.SHAPE_PATH2) | (shape == layout.SHAPE_FD2))
-        second = slots.of(records["aux"][rows[at]])
-        at, second = at[second >= HeapSlots.NONE], second[second >= HeapSlots.NONE]
+        second = numbers.of(records["aux"][rows[at]])
+        at, second = at[second > 0], second[second > 0]
         self.second = at, second
         both = shape[at] == layout.SHAPE_FD2
         self.second_descriptor = at[both], second[both]

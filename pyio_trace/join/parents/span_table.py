@@ -20,7 +20,7 @@ from pyio_trace.join.references.file_table import Files
 from pyio_trace.light_dataclass import dataclass
 from pyio_trace.log import layout
 from pyio_trace.log.blocks import Block
-from pyio_trace.log.heap import HeapSlots
+from pyio_trace.log.heap import ObjectNumbers
 from pyio_trace.log.sorting import find
 
 #: Nested spans that are followed outwards; what encloses deeper ones is not found.
@@ -106,13 +106,13 @@ class Spans:
     path, -1 none.
     """
 
-    def __init__(self, found: list[NDArray[np.void]], slots: HeapSlots, files: Files) -> None:
+    def __init__(self, found: list[NDArray[np.void]], numbers: ObjectNumbers, files: Files) -> None:
         table = np.concatenate([np.empty(0, SPAN), *found])
         table = table[np.argsort(table["id"], kind="stable")]
         self.id, self.process, self.tid = table["id"].copy(), table["process"].copy(), table["tid"].copy()
         self.begin, self.end, self.named = table["begin"].copy(), table["end"].copy(), table["named"].copy()
         self.enclosing = self.index(table["parent"])
-        declared = slots.of(table["desc"].copy())
+        declared = numbers.of(table["desc"].copy())
         self.file = np.where(self.named, files.file.take(declared), 0)
         self.path = np.where(self.named, files.path.take(declared), -1)
 

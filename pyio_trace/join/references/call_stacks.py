@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pyio_trace.join.references.sent_code import DYNAMIC, SentCode
-from pyio_trace.log.heap import Heap, HeapSlots
+from pyio_trace.log.heap import Heap, ObjectNumbers
 from pyio_trace.log.sorting import find
 
 _LIBRARY = re.compile(
@@ -120,7 +120,7 @@ def is_in_import(stack: str) -> bool:
 
 
 class _CutStacks:
-    """The stacks that a forked process shares outer frames with, cut: sorted heap slots; by the same order, site,
+    """The stacks that a forked process shares outer frames with, cut: sorted object numbers; by the same order, site,
     submitted, in_import and stack, as in Stacks."""
 
     def __init__(self, frames: list[tuple[int, int]]) -> None:
@@ -128,27 +128,27 @@ class _CutStacks:
         self.frames = frames
         #: by id: frames that are left, site, submitted, in_import
         self.found: dict[int, tuple[int, int, bool, bool]] = {}
-        self.slots = self.site = self.stack = np.empty(0, np.int64)
+        self.numbers = self.site = self.stack = np.empty(0, np.int64)
         self.submitted = self.in_import = np.empty(0, np.bool_)
 
 
 class Stacks:
-    """Tables by heap slot: site (index into sites, or -1), submitted (the site is a submitter's), imported (the import
-    machinery runs), in_import (an import of foreign code is under way), and stack (index into folded, or -1).
+    """Tables by object number: site (index into sites, or -1), submitted (the site is a submitter's), imported (the
+    import machinery runs), in_import (an import of foreign code is under way), and stack (index into folded, or -1).
 
     sites, folded: the distinct texts.  stack and folded take the most time and are made at first use.  cut_in()
     changes values of site, submitted, in_import or stack to those of forked processes.
     """
 
     def __init__(
-        self, heap: Heap, slots: HeapSlots, used: NDArray[np.int64], sent: SentCode, forks: Sequence[int] = ()
+        self, heap: Heap, numbers: ObjectNumbers, used: NDArray[np.int64], sent: SentCode, forks: Sequence[int] = ()
     ) -> None:
         """forks: ids of the stacks at which processes were forked."""
         self._heap, self._sent = heap, sent
         self._cut = [_CutStacks((heap.frames(identity) or ([], False))[0]) for identity in forks]
         self._used = used.tolist()
-        self._at = slots.of(used.astype(np.uint32))
-        self._slots = slots.count
+        self._at = numbers.of(used.astype(np.uint32))
+        self._count = numbers.count
         self._texts: dict[int, str] = {}
         self._codes: dict[int, _Code] = {}
         sites: dict[str, int] = {}
@@ -160,19 +160,19 @@ class Stacks:
         self.sites = list(sites)
         for cut in self._cut:
             ids = np.array(list(cut.found), np.uint32)
-            order = np.argsort(slots.of(ids), kind="stable")
-            cut.slots = slots.of(ids)[order]
+            order = np.argsort(numbers.of(ids), kind="stable")
+            cut.numbers = numbers.of(ids)[order]
             values = [cut.found[identity] for identity in ids[order].tolist()]
             cut.site = np.array([one[1] for one in values], np.int64)
             cut.submitted, cut.in_import = (np.array([one[at] for one in values], np.bool_) for at in (2, 3))
 
-    def cut_in(self, name: str, values: NDArray[Any], slots: NDArray[np.int64], fork: NDArray[np.int8]) -> None:
-        """Changes values, which stand for these slots in the table `name`, where the process was forked.  fork: index
+    def cut_in(self, name: str, values: NDArray[Any], numbers: NDArray[np.int64], fork: NDArray[np.int8]) -> None:
+        """Changes values, which stand for these numbers in the table `name`, where the process was forked.  fork: index
         of the stack among those given, -1 for no forked process."""
         for number, cut in enumerate(self._cut):
             rows = np.flatnonzero(fork == number)
-            if len(rows) and len(cut.slots):
-                at, shared = find(cut.slots, slots[rows])
+            if len(rows) and len(cut.numbers):
+                at, shared = find(cut.numbers, numbers[rows])
                 values[rows[shared]] = getattr(cut, name)[at[shared]]
 
     @property
@@ -187,19 +187,19 @@ class Stacks:
     def _stacks(self) -> tuple[NDArray[np.int32], list[str]]:
         folded: dict[str, int] = {}
         table = self._table([self._folded(identity, folded) for identity in self._used])
-        by_slot = dict(zip(self._at.tolist(), self._used, strict=True)) if self._cut else {}
+        by_number = dict(zip(self._at.tolist(), self._used, strict=True)) if self._cut else {}
         for cut in self._cut:
-            ids = [by_slot[slot] for slot in cut.slots.tolist()]
+            ids = [by_number[number] for number in cut.numbers.tolist()]
             cut.stack = np.array([self._folded(one, folded, cut.found[one][0]) for one in ids], np.int64)
         return table, list(folded)
 
     def _table(self, indexes: Sequence[int]) -> NDArray[np.int32]:
-        table = np.full(self._slots, -1, np.int32)
+        table = np.full(self._count, -1, np.int32)
         table[self._at] = indexes
         return table
 
     def _truths(self, values: Sequence[bool]) -> NDArray[np.bool_]:
-        table = np.zeros(self._slots, np.bool_)
+        table = np.zeros(self._count, np.bool_)
         table[self._at] = values
         return table
 

@@ -18,7 +18,7 @@ from pyio_trace.join.references.inode_reuse import UNSEEN, NameChanges, generati
 from pyio_trace.join.references.names_over_time import NamesOverTime
 from pyio_trace.join.references.paths import Paths
 from pyio_trace.log import layout
-from pyio_trace.log.heap import Heap, HeapSlots
+from pyio_trace.log.heap import Heap, ObjectNumbers
 from pyio_trace.log.sorting import distinct, find
 
 
@@ -32,7 +32,7 @@ class WrittenFiles(NamedTuple):
 
 
 class Files:
-    """Tables by heap slot: path (index, or -1), file (identity, or 0), kind (in layout.FILE_KINDS; 0: unknown), fd,
+    """Tables by object number: path (index, or -1), file (identity, or 0), kind (in layout.FILE_KINDS; 0: unknown), fd,
     root (number, or -1), first (its root was made with this descriptor).
 
     paths: the Paths; path_file: identity by path index, of the file that had this
@@ -48,7 +48,7 @@ class Files:
     """
 
     def __init__(
-        self, heap: Heap, slots: HeapSlots, objects: NDArray[np.int64], name_changes: NameChanges | None
+        self, heap: Heap, numbers: ObjectNumbers, objects: NDArray[np.int64], name_changes: NameChanges | None
     ) -> None:
         """objects: heap ids that records refer to, ascending; name_changes None: no name changed."""
         self._heap = heap
@@ -58,9 +58,9 @@ class Files:
 
         desc_path = self._indexes(rows["path"].astype(np.int64))
         string_path = self._indexes(strings)
-        string_slots, desc_slots = slots.of(strings.astype(np.uint32)), slots.of(descs.astype(np.uint32))
-        self.path = np.full(slots.count, -1, np.int32)
-        self.path[string_slots] = string_path
+        string_numbers, desc_numbers = numbers.of(strings.astype(np.uint32)), numbers.of(descs.astype(np.uint32))
+        self.path = np.full(numbers.count, -1, np.int32)
+        self.path[string_numbers] = string_path
 
         inode = _inodes(rows)
         #: None: no name changed hands
@@ -71,28 +71,28 @@ class Files:
             rest = np.flatnonzero(~looked_at & (desc_path >= 0))
             desc_file[rest] = self.path_file[desc_path[rest]]
         else:
-            desc_file = self._with_names(slots, inode, descs, rows, desc_path, name_changes)
-        self.file = np.zeros(slots.count, np.int64)
-        self.fd = np.full(slots.count, -1, np.int32)
-        self.root = np.full(slots.count, -1, np.int32)
-        self.path[desc_slots], self.file[desc_slots], self.fd[desc_slots] = desc_path, desc_file, rows["fd"]
-        self._number_roots(slots, descs, rows, desc_file)
-        self.first = np.zeros(slots.count, np.bool_)
-        self.first[desc_slots] = rows["root"].astype(np.int64) == descs
+            desc_file = self._with_names(numbers, inode, descs, rows, desc_path, name_changes)
+        self.file = np.zeros(numbers.count, np.int64)
+        self.fd = np.full(numbers.count, -1, np.int32)
+        self.root = np.full(numbers.count, -1, np.int32)
+        self.path[desc_numbers], self.file[desc_numbers], self.fd[desc_numbers] = desc_path, desc_file, rows["fd"]
+        self._number_roots(numbers, descs, rows, desc_file)
+        self.first = np.zeros(numbers.count, np.bool_)
+        self.first[desc_numbers] = rows["root"].astype(np.int64) == descs
 
         self.written = _written(rows, desc_file, desc_path)
-        self.changed = self._changed(slots, name_changes)
+        self.changed = self._changed(numbers, name_changes)
         known = string_path >= 0
-        self.file[string_slots[known]] = self.path_file[string_path[known]]
-        self.varies = np.zeros(slots.count, np.bool_)
+        self.file[string_numbers[known]] = self.path_file[string_path[known]]
+        self.varies = np.zeros(numbers.count, np.bool_)
         if self.over_time is not None:
-            self.varies[string_slots[known]] = self.over_time.varies[string_path[known]]
-        self.kind = np.zeros(slots.count, np.uint8)
-        self.kind[desc_slots], self.kind[string_slots] = _kinds(rows, desc_file, self.file[string_slots])
-        # Ids that no heap chunk holds share the slots below NONE, which must name nothing.
+            self.varies[string_numbers[known]] = self.over_time.varies[string_path[known]]
+        self.kind = np.zeros(numbers.count, np.uint8)
+        self.kind[desc_numbers], self.kind[string_numbers] = _kinds(rows, desc_file, self.file[string_numbers])
+        # Number 0 stands for whatever is not in use, and must name nothing.
         nothing: dict[str, int] = {"path": -1, "file": 0, "kind": 0, "fd": -1, "root": -1, "first": 0, "varies": 0}
         for name, value in nothing.items():
-            getattr(self, name)[: HeapSlots.NONE] = value
+            getattr(self, name)[0] = value
 
     def _with_roots(self, descs: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.void]]:
         """The descriptors that exist and their roots: ids, ascending, and layout.DESC."""
@@ -111,13 +111,13 @@ class Files:
         return np.array(found, np.int32)[inverse]
 
     def _with_names(
-        self, slots: HeapSlots, inode: NDArray[np.int64], descs: NDArray[np.int64], rows: NDArray[np.void],
+        self, numbers: ObjectNumbers, inode: NDArray[np.int64], descs: NDArray[np.int64], rows: NDArray[np.void],
         desc_path: NDArray[np.int32], names: NameChanges,
     ) -> NDArray[np.int64]:  # fmt: skip
         """The identity of each descriptor's file, where names changed; makes over_time and path_file."""
 
         def index(strings: NDArray[np.int64]) -> NDArray[np.int64]:
-            return self.path[slots.of(np.maximum(strings, 0).astype(np.uint32))].astype(np.int64)
+            return self.path[numbers.of(np.maximum(strings, 0).astype(np.uint32))].astype(np.int64)
 
         changed = np.stack([index(names.changed[:, 0]), names.changed[:, 1], index(names.changed[:, 2])], axis=1)
         changed = changed[changed[:, 0] >= 0]
@@ -144,23 +144,23 @@ class Files:
         file[rest] = self.over_time.at(path[rest], ticks[rest])
         return file
 
-    def at(self, slots: NDArray[np.int64], begins: NDArray[np.uint64]) -> NDArray[np.int64]:
-        """The file of each of these objects when a record began: what a path named then.  Slots as in `file`."""
-        file = self.file.take(slots)
+    def at(self, numbers: NDArray[np.int64], begins: NDArray[np.uint64]) -> NDArray[np.int64]:
+        """The file of each of these objects when a record began: what a path named then.  Numbers as in `file`."""
+        file = self.file.take(numbers)
         if self.over_time is not None:
-            rows = np.flatnonzero(self.varies.take(slots))
-            file[rows] = self.over_time.at(self.path[slots[rows]].astype(np.int64), begin_ticks(begins[rows]))
+            rows = np.flatnonzero(self.varies.take(numbers))
+            file[rows] = self.over_time.at(self.path[numbers[rows]].astype(np.int64), begin_ticks(begins[rows]))
         return file
 
     def _number_roots(
-        self, slots: HeapSlots, descs: NDArray[np.int64], rows: NDArray[np.void], desc_file: NDArray[np.int64]
+        self, numbers: ObjectNumbers, descs: NDArray[np.int64], rows: NDArray[np.void], desc_file: NDArray[np.int64]
     ) -> None:
         own = rows["root"].astype(np.int64)
         known = find(descs, own)[1]
         own = np.where((own > 0) & known, own, descs)
         roots, number = np.unique(own, return_inverse=True)
         first = np.searchsorted(descs, roots)
-        self.root[slots.of(descs.astype(np.uint32))] = number.astype(np.int32)
+        self.root[numbers.of(descs.astype(np.uint32))] = number.astype(np.int32)
         start = rows["position"][first]
         self.root_start = np.where(start < 0, UNKNOWN, start)
         self.root_flags = rows["open_flags"][first].astype(np.uint32)
@@ -169,11 +169,11 @@ class Files:
         gap, descriptors = rows["gap"][first], np.bincount(number, minlength=len(roots))
         self.root_lost = (gap >= layout.GAP_LOST) | ((gap == layout.GAP_RESUMED) & (descriptors > 1))
 
-    def _changed(self, slots: HeapSlots, names: NameChanges | None) -> set[str]:
+    def _changed(self, numbers: ObjectNumbers, names: NameChanges | None) -> set[str]:
         strings = (
             np.empty(0, np.int64) if names is None else np.append(names.changed[:, [0, 2]], names.linked[:, [0, 2]])
         )
-        index = distinct(self.path[slots.of(np.maximum(strings, 0).astype(np.uint32))]).tolist()
+        index = distinct(self.path[numbers.of(np.maximum(strings, 0).astype(np.uint32))]).tolist()
         return {self.paths.texts[at] for at in index if at >= 0}
 
 

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from pyio_trace.join.base.vocabulary import Vocabulary
 from pyio_trace.join.references.file_table import Files
-from pyio_trace.log.heap import HeapSlots
+from pyio_trace.log.heap import ObjectNumbers
 from pyio_trace.log.live import LiveLog
 
 
@@ -15,5 +15,5 @@ class LogParts(NamedTuple):
 
     log: LiveLog
     words: Vocabulary
-    slots: HeapSlots
+    numbers: ObjectNumbers
     files: Files

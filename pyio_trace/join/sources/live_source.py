@@ -89,7 +89,7 @@ class LiveSource:
     @cached_property
     def _process_rows(self) -> list[dict[str, Any]]:
         processes = self._processes
-        add_lines(processes, self._log, self._heap, self._tables.slots, self._tables.words)
+        add_lines(processes, self._log, self._heap, self._tables.words)
         rows = [dict(vars(process)) for process in processes]
         add_names(rows)
         return rows

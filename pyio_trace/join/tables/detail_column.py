@@ -22,7 +22,7 @@ from pyio_trace.join.tables.first_pass import FirstPass
 from pyio_trace.log import layout
 from pyio_trace.log.blocks import Block
 from pyio_trace.log.clock import Clock
-from pyio_trace.log.heap import Heap, HeapSlots
+from pyio_trace.log.heap import Heap, ObjectNumbers
 from pyio_trace.log.live import Sums
 from pyio_trace.log.sorting import find
 
@@ -33,13 +33,13 @@ _FEW = 1 << 14
 
 
 class Details:
-    """The distinct details of a log, and tables by heap slot of the index of a detail (or -1): second_path, for second
-    paths; span, for the details of spans."""
+    """The distinct details of a log, and tables by object number of the index of a detail (or -1): second_path, for
+    second paths; span, for the details of spans."""
 
     def __init__(
         self,
         heap: Heap,
-        slots: HeapSlots,
+        numbers: ObjectNumbers,
         scan: FirstPass,
         files: Files,
         clock: Clock,
@@ -48,17 +48,17 @@ class Details:
     ) -> None:
         """outputs: see outputs_of(); needed where copies are summed."""
         self._index: dict[str, int] = {}
-        self.second_path = np.full(slots.count, -1, np.int32)
-        self.span = np.full(slots.count, -1, np.int32)
-        at = slots.of(scan.second_paths.astype(np.uint32))
+        self.second_path = np.full(numbers.count, -1, np.int32)
+        self.span = np.full(numbers.count, -1, np.int32)
+        at = numbers.of(scan.second_paths.astype(np.uint32))
         self.second_path[at] = [self._of_path(files, path) for path in files.path[at].tolist()]
         texts = [heap.text(identity) for identity in scan.span_details.tolist()]
-        at = slots.of(scan.span_details.astype(np.uint32))
+        at = numbers.of(scan.span_details.astype(np.uint32))
         self.span[at] = [-1 if not text else self._number(as_json(text)) for text in texts]
         self._sum_ids = np.empty(0, np.int64)
         self._sum_index = np.empty(0, np.int32)
         for ids, rows, data in sums:
-            self._add_sums(ids, rows, data, slots, clock, outputs or {})
+            self._add_sums(ids, rows, data, numbers, clock, outputs or {})
         names = ((heap.text(identity) if identity > 0 else None) or "?" for identity in scan.exceptions.tolist())
         self._raised, self._exceptions = scan.raised, scan.exceptions
         self._exception_index = np.array([self._number(_to_json({"raised": name})) for name in names], np.int32)
@@ -68,16 +68,16 @@ class Details:
         self._ticks = scan.coalesced
         self._durations: NDArray[np.int64] = clock.span(scan.coalesced)
 
-    def index_of(self, block: Block, words: Vocabulary, slots: HeapSlots) -> NDArray[np.int32]:
+    def index_of(self, block: Block, words: Vocabulary, numbers: ObjectNumbers) -> NDArray[np.int32]:
         """The index of each row's detail, -1 for none.  block: without internal records."""
         if block.sums is not None:
             return self._of_sums(block.ids)
         records, shape = block.records, words.shape.take(block.op)
         index = np.full(len(block), -1, np.int32)
         rows = np.flatnonzero((shape == layout.SHAPE_PATH2) | (shape == layout.SHAPE_FD2))
-        index[rows] = self.second_path.take(slots.of(records["aux"][rows]))
+        index[rows] = self.second_path.take(numbers.of(records["aux"][rows]))
         rows = np.flatnonzero(shape == layout.SHAPE_SPAN)
-        index[rows] = self.span.take(slots.of(ids_in(records["offset"][rows])))
+        index[rows] = self.span.take(numbers.of(ids_in(records["offset"][rows])))
         rows = np.flatnonzero((shape == layout.SHAPE_WAIT) & is_done(records))
         if len(rows) and len(self._children):
             at, known = find(self._children, records["result"][rows].astype(np.int64))
@@ -109,14 +109,14 @@ class Details:
         ids: NDArray[np.int64],
         rows: NDArray[np.void],
         data: NDArray[np.void] | None,
-        slots: HeapSlots,
+        numbers: ObjectNumbers,
         clock: Clock,
         outputs: dict[int, dict[str, int]],
     ) -> None:
         spans = clock.span((rows["last"] - rows["first"]).view(np.int64)).tolist()
         longest = clock.span(rows["longest"].view(np.int64)).tolist()
-        seconds = self.second_path[slots.of(rows["aux"])].tolist()
-        given = self.span[slots.of(rows["opened"])].tolist()
+        seconds = self.second_path[numbers.of(rows["aux"])].tolist()
+        given = self.span[numbers.of(rows["opened"])].tolist()
         texts = list(self._index)
         found = []
         for row, (identity, second, own) in enumerate(zip(ids.tolist(), seconds, given, strict=True)):

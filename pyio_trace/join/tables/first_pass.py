@@ -31,7 +31,7 @@ from pyio_trace.join.references.commands import OPENS, open_numbers
 from pyio_trace.join.references.inode_reuse import NameChangeReader, NameChanges, combined
 from pyio_trace.log import layout
 from pyio_trace.log.blocks import BLOCK_ROWS, Block
-from pyio_trace.log.heap import HeapSlots
+from pyio_trace.log.heap import HeapSlots, ObjectNumbers
 from pyio_trace.log.layout import Trait
 from pyio_trace.log.live import LiveLog
 from pyio_trace.log.sorting import distinct
@@ -64,7 +64,7 @@ class FirstPass:
 
     rows: operations in the table.  op_counts: records of each operation number.
     objects, stacks, span_names, span_details, second_paths: heap ids in use
-    (int64, ascending).  wide: sizes and results that did not fit a record.
+    (int64, ascending).  numbers: of all these objects.  wide: sizes and results that did not fit a record.
     opens: which flags opens have (open_numbers()).
     children: ids of the processes that were waited for.
     targets: offsets that copies were given for their output.  cpu: processor
@@ -115,6 +115,8 @@ class FirstPass:
                 self.events.append(events)
         self.op_counts[words.with_traits(Trait.HIDDEN)] = 0
         self.rows = int(self.op_counts.sum())
+        every = np.flatnonzero(np.logical_or.reduce(list(self._in_use.values())))
+        self.numbers = ObjectNumbers(slots, every)
         self.objects, self.stacks, self.span_names, self.span_details, self.second_paths = map(self._ids, _KINDS)
         self._in_use.clear()
         self.ended: EndedParents | None = None
@@ -126,7 +128,7 @@ class FirstPass:
         self._complete(completing)
         self.coalesced: NDArray[np.int64] = distinct(np.concatenate(coalesced))
         self.children: NDArray[np.int64] = distinct(np.concatenate(children))
-        self.events.finish(self.wide)
+        self.events.finish(self.wide, self.numbers)
         self.events.forget(self._lost_until)
         self.bytes_by_process = totals(moved + self._bytes_of(wide_rows))
 

@@ -17,6 +17,7 @@ from pyio_trace import enums, events
 from pyio_trace.enums import Role
 from pyio_trace.join.base import parallel
 from pyio_trace.join.base.arrow_arrays import of_codes, of_texts
+from pyio_trace.join.base.freed_memory import give_back
 from pyio_trace.join.base.roles import is_shared_memory
 from pyio_trace.join.base.vocabulary import Vocabulary
 from pyio_trace.join.offsets.positions import AllPositionEvents
@@ -39,7 +40,7 @@ from pyio_trace.light_dataclass import dataclass
 from pyio_trace.log import layout
 from pyio_trace.log.blocks import BLOCK_ROWS, Block
 from pyio_trace.log.extents import Extent
-from pyio_trace.log.heap import Heap
+from pyio_trace.log.heap import Heap, ObjectNumbers
 from pyio_trace.log.layout import FILE_KINDS, Trait
 from pyio_trace.log.live import LiveLog
 
@@ -48,16 +49,18 @@ if TYPE_CHECKING:
 
 #: Places that processes are forked at, of which frames are left out; nearly all programs have one or two.
 _MOST_FORKS = 64
+#: From this many records on, freed memory is given back to the system after each step.
+_MANY = 1 << 22
 
 
 @dataclass(frozen=True)
 class OpNames:
-    """The dictionary of the op column: texts, and the index of one by operation number and by heap slot of a span's
+    """The dictionary of the op column: texts, and the index of one by operation number and by object number of a span's
     name (or -1)."""
 
     texts: list[str]
     by_number: NDArray[np.int32]
-    by_slot: NDArray[np.int32]
+    by_object: NDArray[np.int32]
 
 
 class LogTables:
@@ -66,7 +69,7 @@ class LogTables:
     def __init__(self, log: LiveLog, heap: Heap, ranks: Sequence[int | None] = ()) -> None:
         """ranks: by process."""
         self.log, self.heap = log, heap
-        self.clock, self.slots = log.clock, heap.slots
+        self.clock = log.clock
         self.words = Vocabulary(log.op_rows)
         self._dictionaries: dict[str, pa.Array] = {}
         self._ended: EndedParents | None = None
@@ -93,23 +96,35 @@ class LogTables:
         """The process index of each row, -1 for none."""
         return self._process_of_page.take(block.process >> 8, mode="clip")
 
+    def _release(self) -> None:
+        """Frees what can be made again, and gives freed memory back to the system if the log is large."""
+        self.heap.release()
+        if self.log.record_slots() > _MANY:
+            give_back()
+
     # ---- the tables
 
     @cached_property
     def scan(self) -> FirstPass:
-        return FirstPass(self.log, self.words, self.slots)
+        found = FirstPass(self.log, self.words, self.heap.slots)
+        self._release()
+        return found
+
+    @property
+    def numbers(self) -> ObjectNumbers:
+        return self.scan.numbers
 
     @cached_property
     def files(self) -> Files:
-        return Files(self.heap, self.slots, self.scan.objects, self.scan.names)
+        return Files(self.heap, self.numbers, self.scan.objects, self.scan.names)
 
     @property
     def _parts(self) -> LogParts:
-        return LogParts(self.log, self.words, self.slots, self.files)
+        return LogParts(self.log, self.words, self.numbers, self.files)
 
     @cached_property
     def stacks(self) -> Stacks:
-        return Stacks(self.heap, self.slots, self.scan.stacks, SentCode(self.log, self.heap), self._forks[0])
+        return Stacks(self.heap, self.numbers, self.scan.stacks, SentCode(self.log, self.heap), self._forks[0])
 
     @cached_property
     def _forks(self) -> tuple[list[int], NDArray[np.int8]]:
@@ -144,7 +159,7 @@ class LogTables:
     def details(self) -> Details:
         copied = self.scan.op_counts[(self.words.traits & Trait.COPIES) != 0].any()
         outputs = outputs_of(self.log.sums(), self.words) if copied else None
-        return Details(self.heap, self.slots, self.scan, self.files, self.clock, self.log.sums(), outputs)
+        return Details(self.heap, self.numbers, self.scan, self.files, self.clock, self.log.sums(), outputs)
 
     @cached_property
     def ring(self) -> RingParents | None:
@@ -172,7 +187,7 @@ class LogTables:
 
     @cached_property
     def file_roles(self) -> NDArray[np.uint8] | None:
-        """By heap slot: the role of calls on such a file, 0 for that of the call; None: there are no such files."""
+        """By object number: the role of calls on such a file, 0 for that of the call; None: there are no such files."""
         shared = np.append(is_shared_memory(self.files.paths.texts), False)[self.files.path]
         fifo = self.files.kind == FILE_KINDS.index("fifo")
         if not (shared.any() or fifo.any()):
@@ -199,7 +214,7 @@ class LogTables:
             found = finder.ambiguous(block)
             if found is None:
                 return None
-            index = self.details.index_of(block, self.words, self.slots)[found.rows]
+            index = self.details.index_of(block, self.words, self.numbers)[found.rows]
             return block.ids[found.rows], ambiguous_parents.texts(found, of_codes(index, plain))
 
         parts = parallel.map_in_order(details_of, self.log.portions(BLOCK_ROWS))
@@ -210,13 +225,13 @@ class LogTables:
     def op_names(self) -> OpNames:
         index: dict[str, int] = {}
         by_number = np.array([index.setdefault(name, len(index)) for name in self.words.names], np.int32)
-        by_slot = np.full(self.slots.count, -1, np.int32)
+        by_object = np.full(self.numbers.count, -1, np.int32)
         spans = self.scan.span_names
         texts = [self.heap.text(identity) for identity in spans.tolist()]
-        by_slot[self.slots.of(spans.astype(np.uint32))] = [
+        by_object[self.numbers.of(spans.astype(np.uint32))] = [
             -1 if text is None else index.setdefault(text, len(index)) for text in texts
         ]
-        return OpNames(list(index), by_number, by_slot)
+        return OpNames(list(index), by_number, by_object)
 
     # ---- dictionaries
 
@@ -262,6 +277,7 @@ class LogTables:
         if {"cpu_time", "command"} & set(columns):
             self.scan  # noqa: B018
         if {"file_offset", "to_file_offset"} & set(columns):
+            self._release()  # working the offsets out takes the most memory
             self.offsets  # noqa: B018
         if {"parent", "link", *events.ENCLOSING} & set(columns):
             self.ring  # noqa: B018
@@ -271,3 +287,4 @@ class LogTables:
             self.file_roles  # noqa: B018
         if {"imported", "in_import", "submitted"} & set(columns):
             self.stacks  # noqa: B018
+        self._release()

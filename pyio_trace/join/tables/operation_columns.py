@@ -57,12 +57,12 @@ class OperationColumns:
         return self._tables.words.shape.take(self._op)
 
     @cached_property
-    def _slots(self) -> NDArray[np.int64]:
-        return self._tables.slots.of(self._records["desc"])
+    def _objects(self) -> NDArray[np.int64]:
+        return self._tables.numbers.of(self._records["desc"])
 
     @cached_property
-    def _stack_slots(self) -> NDArray[np.int64]:
-        return self._tables.slots.of(self._records["stack"])
+    def _stacks(self) -> NDArray[np.int64]:
+        return self._tables.numbers.of(self._records["stack"])
 
     @cached_property
     def _done(self) -> NDArray[np.bool_]:
@@ -105,11 +105,11 @@ class OperationColumns:
 
     def _of_stack(self, name: str) -> NDArray[Any]:
         """site, submitted, in_import or stack of Stacks, by row."""
-        stacks, slots = self._tables.stacks, self._stack_slots
-        values: NDArray[Any] = getattr(stacks, name).take(slots)
+        stacks, numbers = self._tables.stacks, self._stacks
+        values: NDArray[Any] = getattr(stacks, name).take(numbers)
         fork = self._tables.fork_of(self._process_index)
         if fork is not None:
-            stacks.cut_in(name, values, slots, fork)
+            stacks.cut_in(name, values, numbers, fork)
         return values
 
     @cached_property
@@ -127,10 +127,10 @@ class OperationColumns:
         words, role = self._tables.words, self._tables.words.role.take(self._op)
         by_file = self._tables.file_roles
         if by_file is not None:
-            special = by_file.take(self._slots)
+            special = by_file.take(self._objects)
             opened = self._rows_of(layout.SHAPE_OPEN)
             special[opened] = np.maximum(
-                special[opened], by_file.take(self._tables.slots.of(ids_in(self._records["offset"][opened])))
+                special[opened], by_file.take(self._tables.numbers.of(ids_in(self._records["offset"][opened])))
             )
             klass = words.klass.take(self._op)
             applies = np.where(special == Role.WAIT, WAITED_FOR[klass], HANDED_OVER[klass])
@@ -196,7 +196,7 @@ class OperationColumns:
         index = self._tables.op_names.by_number.take(self._op)
         spans = self._rows_of(layout.SHAPE_SPAN)
         if len(spans):
-            named = self._tables.op_names.by_slot.take(self._tables.slots.of(self._records["aux"][spans]))
+            named = self._tables.op_names.by_object.take(self._tables.numbers.of(self._records["aux"][spans]))
             index[spans] = np.where(named >= 0, named, index[spans])
         return of_codes(index, self._tables.dictionary("op"))
 
@@ -218,13 +218,13 @@ class OperationColumns:
         return of_numbers(rank, (rank < 0) | (self._process_index < 0))
 
     def path(self) -> pa.Array:
-        return of_codes(self._tables.files.path.take(self._slots), self._tables.dictionary("path"))
+        return of_codes(self._tables.files.path.take(self._objects), self._tables.dictionary("path"))
 
     def file(self) -> pa.Array:
-        file = self._tables.files.at(self._slots, self._records["begin"])
+        file = self._tables.files.at(self._objects, self._records["begin"])
         opened = self._rows_of(layout.SHAPE_OPEN)
         if len(opened):
-            new = self._tables.files.file.take(self._tables.slots.of(ids_in(self._records["offset"][opened])))
+            new = self._tables.files.file.take(self._tables.numbers.of(ids_in(self._records["offset"][opened])))
             file[opened] = np.where(new != 0, new, file[opened])
         return of_numbers(file, file == 0)
 
@@ -233,10 +233,10 @@ class OperationColumns:
         fd = self._records["aux"].view(np.int32).astype(np.int32)
         has_fd = words.has_fd.take(self._op)
         if self._any_flags & layout.COALESCED:
-            fd = np.where(self._coalesced, self._tables.files.fd.take(self._slots), fd)
+            fd = np.where(self._coalesced, self._tables.files.fd.take(self._objects), fd)
         copies = self._rows_of(layout.SHAPE_FD2)
         if len(copies):
-            fd[copies] = self._tables.files.fd.take(self._slots[copies])
+            fd[copies] = self._tables.files.fd.take(self._objects[copies])
         opened = words.opens.take(self._op)
         if opened.any():
             shown = self._done & ~self._failed
@@ -290,7 +290,7 @@ class OperationColumns:
     def to_file(self) -> pa.Array:
         file = np.zeros(len(self), np.int64)
         copies = self._rows_of(layout.SHAPE_FD2)
-        file[copies] = self._tables.files.file.take(self._tables.slots.of(self._records["aux"][copies]))
+        file[copies] = self._tables.files.file.take(self._tables.numbers.of(self._records["aux"][copies]))
         return of_numbers(file, file == 0)
 
     def to_file_offset(self) -> pa.Array:
@@ -304,10 +304,10 @@ class OperationColumns:
         return of_numbers(offset, offset == UNKNOWN)
 
     def file_kind(self) -> pa.Array:
-        kind = self._tables.files.kind.take(self._slots)
+        kind = self._tables.files.kind.take(self._objects)
         opened = self._rows_of(layout.SHAPE_OPEN)
         if len(opened):
-            new = self._tables.files.kind.take(self._tables.slots.of(ids_in(self._records["offset"][opened])))
+            new = self._tables.files.kind.take(self._tables.numbers.of(ids_in(self._records["offset"][opened])))
             kind[opened] = np.where(new != 0, new, kind[opened])
         return of_codes(np.where(kind != 0, kind.astype(np.int32), -1), self._tables.dictionary("file_kind"))
 
@@ -352,7 +352,7 @@ class OperationColumns:
         return of_codes(self._of_stack("stack"), self._tables.dictionary("call_stack"))
 
     def imported(self) -> pa.Array:
-        imported = self._tables.stacks.imported.take(self._stack_slots)
+        imported = self._tables.stacks.imported.take(self._stacks)
         since = self._tables.python_since
         if since.any():  # the start of an interpreter, before it has stacks
             index = self._process_index
@@ -384,7 +384,7 @@ class OperationColumns:
         return of_numbers(np.where(self._coalesced, counted, 1).astype(np.int32))
 
     def detail(self) -> pa.Array:
-        index = self._tables.details.index_of(self._block, self._tables.words, self._tables.slots)
+        index = self._tables.details.index_of(self._block, self._tables.words, self._tables.numbers)
         if self._tables.ambiguous_details is not None:
             index = self._tables.ambiguous_details.put(self._block.ids, index)
         return of_codes(index, self._tables.dictionary("detail"))
