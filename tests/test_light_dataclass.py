@@ -44,6 +44,19 @@ def test_as_in_the_standard_library(frozen: bool) -> None:
         ours()
 
 
+def test_without_compared_fields() -> None:
+    @light_dataclass.dataclass(frozen=True)
+    class Nothing:
+        hidden: int = dataclasses.field(default=0, compare=False)
+
+    @light_dataclass.dataclass(frozen=True)
+    class Other:
+        hidden: int = dataclasses.field(default=0, compare=False)
+
+    assert Nothing(1) == Nothing(2) and hash(Nothing(1)) == hash(Nothing(2))
+    assert Nothing(1) != Other(1)
+
+
 def test_frozen() -> None:
     ours = _made(light_dataclass.dataclass, frozen=True)
     one = ours(1, parts=())
