@@ -20,6 +20,7 @@ CATEGORIES = ("imports", "proc", "sys", "dev", "pipes", "sockets", "anonymous", 
 MODES = ("trace", "profile", "ring")
 #: enum pt_stack_state, by number; "none": there are no stacks to record.
 STACK_STATES = ("none", "full", "site", "off")
+LOADER_WORKER = "DataLoader worker"  #: process_kind of a worker of PyTorch's
 _DURATION_UNITS = {"": 1, "ns": 1, "us": 1_000, "ms": 1_000_000, "s": 1_000_000_000}
 _SIZE_UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 MINIMUM_LOG = 64 << 10  # the fixed region, a process entry and a chunk or two

@@ -28,6 +28,8 @@ _IN_ONE_LINE = {"temporary": "temporary files", "shared-memory": "shared memory 
 _AMOUNTS = ("time_ns", "files", "opens", "read", "written")
 
 WIDTH, HEIGHT = 80, 40
+#: Most rows of LINES, and of the other sections: the first that fit.  A line of the program says more than a file.
+_ROWS = ((5, 5), (5, 4), (5, 3), (4, 3), (4, 2), (3, 2), (3, 1), (2, 1), (1, 1))
 _NAME, _BAR = 22, 45
 _WHO = "pyio_trace: "  #: the summary follows what the program says
 _WHAT = WIDTH - 28  #: of LINES
@@ -46,21 +48,25 @@ def overview_lines(summary: Summary, letters: Letters, findings: Sequence[str] =
     No line is wider than WIDTH but the last, which has the path of the log.
     Safe to print on a terminal.
     """
-    for rows in (5, 4, 3, 2, 1):
-        lines = [line for part in _parts(summary, letters, rows, findings) for line in (*part, "")][:-1]
+    for of_lines, of_others in _ROWS:
+        parts = _parts(summary, letters, of_lines, of_others, findings)
+        lines = [line for part in parts for line in (*part, "")][:-1]
         if len(lines) <= HEIGHT:
             break
     lines = [*lines[: HEIGHT - 1], lines[-1]] if len(lines) > HEIGHT else lines
     return [*(_cut(printable(line), letters) for line in lines[:-1]), printable(lines[-1])]
 
 
-def _parts(summary: Summary, letters: Letters, rows: int, findings: Sequence[str]) -> Iterable[Sequence[str]]:
+def _parts(
+    summary: Summary, letters: Letters, of_lines: int, rows: int, findings: Sequence[str]
+) -> Iterable[Sequence[str]]:
+    """of_lines, rows: most rows of LINES, and of the other sections."""
     overview, folder = summary.overview, summary.run.folder
     yield [_run(summary), *_state(summary), *conclusions(summary)]
     if overview is not None and summary.run.calls:
         yield [*_time(overview, letters), *(f"  {line}" for line in step_lines(summary, WIDTH - 2))]
         yield from filter(None, (
-            _data(summary), _lines(overview, folder, rows), _files(overview, letters, folder, rows),
+            _data(summary), _lines(overview, folder, of_lines), _files(overview, letters, folder, rows),
             _folders(overview, folder, rows), findings,
         ))  # fmt: skip
     yield [*_not_seen(summary, letters, rows), *_tracing(summary)]

@@ -229,6 +229,43 @@ if __name__ == "__main__":
     assert not any(line.op == "Queue.get" for line in overview.lines)
 
 
+@pytest.mark.frameworks("torch")
+def test_a_dataset_of_a_library(program: Runner) -> None:
+    # GIVEN a library whose dataset reads shards: in the workers no line of the program is on the stack
+    library = program.folder / "site-packages"
+    library.mkdir()
+    (library / "shards.py").write_text("""
+from torch.utils.data import IterableDataset, get_worker_info
+class Shards(IterableDataset):
+    def __iter__(self):
+        for shard in range(get_worker_info().id, 4, 2):
+            with open(f"part{shard}.tar", "rb", 0) as file:
+                while record := file.read(1000):
+                    yield len(record)
+""")
+    overview, _, timed = seen(
+        program.traced(
+            TIMING
+            + """
+import sys
+sys.path.insert(0, os.path.abspath("site-packages"))
+from shards import Shards
+from torch.utils.data import DataLoader
+for shard in range(4):
+    with open(f"part{shard}.tar", "wb") as file: file.write(bytes(10_000))
+with timed("all"): assert sum(int(batch.sum()) for batch in DataLoader(Shards(), 5, num_workers=2)) == 40_000
+done()
+"""
+        )
+    )
+    # THEN the library's line stands for what was read: 10 records and the end of each shard
+    line = next(one for one in overview.lines if one.line.startswith(f"{library}/shards.py:7:"))
+    assert (line.own, line.kind, line.op, line.count) == (False, "request", "FileIO.read", 44)
+    assert (line.pattern, line.files) == (f"{program.folder}/part*.tar", 4)
+    assert 0 < line.leaf_ns <= line.time_ns <= 2 * timed["all"]
+    assert not any(one.line.startswith("task ") for one in overview.lines)
+
+
 def test_waiting_for_a_child(program: Runner) -> None:
     outcome = program.traced(
         TIMING

@@ -57,7 +57,7 @@ class Places:
 
     def __init__(self) -> None:
         self._ops = KeyedSums()  # ((site + 1) * len(_KINDS) + kind) << 32 | op: outermost requests, waits, starts
-        self._tasks = KeyedSums()  # task << 16 | op: the same of library lines in tasks
+        self._tasks = KeyedSums()  # task << 16 | op: the same of library lines in tasks that have names
         self._task_leaves = KeyedSums()  # task << 1 | whether by an own line: calls of POSIX and stdio there
         self.ops_seen = np.zeros(0, np.bool_)  # by code: whether any row has this operation
         self._paths = KeyedSums(most=_MOST_PATHS)  # (site + 1) << 32 | path: calls on files
@@ -74,7 +74,7 @@ class Places:
         storage = leaf & (rows.role != Role.TRANSPORT) & (rows.role != Role.WAIT)  # a FIFO is waited for
         in_task = (rows.task > 0) & (rows.task < _TASKS)
         counted = np.flatnonzero(mine & (rows.outer | _COUNTED_ANYWAY.take(rows.role)))
-        self._add_operations(rows, counted, in_task & ~who.own)
+        self._add_operations(rows, counted, in_task & ~who.own & ~who.loading)
         at = np.flatnonzero(leaf)
         if len(at):
             inner = np.flatnonzero(storage & in_task)

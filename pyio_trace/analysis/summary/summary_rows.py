@@ -13,7 +13,7 @@ from pyio_trace.analysis.scan.batch_rows import RowReader, Rows, places
 from pyio_trace.enums import LINKS, Role
 from pyio_trace.join.base.arrow_arrays import numbers, present, truths
 from pyio_trace.light_dataclass import dataclass
-from pyio_trace.values import program_of
+from pyio_trace.values import LOADER_WORKER, program_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -33,7 +33,8 @@ class Actors:
 
     importing: the import system, or a module that is being imported; in_body: the
     body of an imported module of the program; own: a line of the program itself;
-    idle: a worker that waits for its next task; main: the main thread.
+    idle: a worker that waits for its next task; main: the main thread; loading:
+    a worker of a DataLoader, whose tasks have no names.
     """
 
     importing: Mask
@@ -41,6 +42,7 @@ class Actors:
     own: Mask
     idle: Mask
     main: Mask
+    loading: Mask
 
 
 @dataclass(frozen=True)
@@ -67,9 +69,10 @@ class SummaryReader:
     def __init__(self, log: Log, table: list[dict[str, Any]]) -> None:
         """table: the log's processes."""
         self.reader = RowReader.of(log)
-        self._child = np.zeros(self.reader.processes, np.bool_)
+        self._child, self._loads = np.zeros((2, self.reader.processes), np.bool_)
         for index, process in enumerate(table):
             self._child[index] = process["parent"] is not None
+            self._loads[index] = process["process_kind"] == LOADER_WORKER
         self._scripts = frozenset(filter(None, map(_script_of, table)))
         self._forget()
 
@@ -79,7 +82,7 @@ class SummaryReader:
         self._latest: tuple[object, pa.RecordBatch | None, SummaryRows | None] = (None, None, None)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"reader": self.reader, "_child": self._child, "_scripts": self._scripts}
+        return {name: getattr(self, name) for name in ("reader", "_child", "_loads", "_scripts")}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
@@ -110,7 +113,7 @@ class SummaryReader:
         thread = numbers(batch.column("tid")).astype(np.int64)
         main = (thread == numbers(batch.column("pid"))) | (thread == 0)
         link = np.where(present(batch.column("parent")), places(batch, "link", LINKS), -1).astype(np.int64)
-        who = Actors(importing, self._in_body.take(rows.site), own, idle, main)
+        who = Actors(importing, self._in_body.take(rows.site), own, idle, main, self._loads.take(rows.process))
         return SummaryRows(rows, imported, who, thread, link, self._op_names, len(sites))
 
 

@@ -20,6 +20,7 @@ from _weakref import ref
 from pyio_trace import native
 from pyio_trace.capture.instrumentation.weak_id_map import address
 from pyio_trace.capture.instruments.multiprocessing import target_name
+from pyio_trace.values import LOADER_WORKER
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -88,7 +89,7 @@ class _Worker:
             self.details = {"loader": stored[0], "epoch": stored[1], **self.details}
         if native.core is not None:
             loader = "DataLoader" if stored is None else f"DataLoader {stored[0].partition('.')[2]}"
-            native.core.name_process("DataLoader worker", f"{loader}, worker {info.id}")
+            native.core.name_process(LOADER_WORKER, f"{loader}, worker {info.id}")
 
 
 def forget() -> None:

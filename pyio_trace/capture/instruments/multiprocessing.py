@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 _ASKED_FROM = "pyio_trace_asked_from"  # in the preparation data: identity of the log, stack
+_FORK_SERVERS = ("multiprocessing.popen_forkserver", "multiprocess.popen_forkserver")
 _POOL_TARGET = "_process_worker"  # what a worker of concurrent.futures' ProcessPoolExecutor runs
 
 
@@ -42,7 +43,7 @@ def _name(process: Any, *args: object, **kwargs: object) -> None:
 def _asked(data: Any, name: str) -> None:
     """get_preparation_data, in the process that asks."""
     caller = sys._getframe(1).f_globals.get("__name__")
-    if native.core is not None and caller == "multiprocessing.popen_forkserver":
+    if native.core is not None and caller in _FORK_SERVERS:
         stack = native.core.stack()
         if stack:
             data[_ASKED_FROM] = (*native.core.identity(), stack)
@@ -62,13 +63,18 @@ def _name_late(module: ModuleType) -> None:
         _name(process)
 
 
-instrument = Instrument(
-    "multiprocessing",
-    version=lambda module: None,
-    targets=(
-        Target("BaseProcess._bootstrap", module="multiprocessing.process", hands_over=MARKS, details=_name),
-        Target("get_preparation_data", module="multiprocessing.spawn", hands_over=MARKS, after=_asked),
-        Target("prepare", module="multiprocessing.spawn", hands_over=MARKS, details=_prepared),
-    ),
-    arm=_name_late,
-)
+def instrument_of(library: str) -> Instrument:
+    """The instrument for multiprocessing, or for a copy of it."""
+    return Instrument(
+        library,
+        version=lambda module: None,
+        targets=(
+            Target("BaseProcess._bootstrap", module=f"{library}.process", hands_over=MARKS, details=_name),
+            Target("get_preparation_data", module=f"{library}.spawn", hands_over=MARKS, after=_asked),
+            Target("prepare", module=f"{library}.spawn", hands_over=MARKS, details=_prepared),
+        ),
+        arm=_name_late,
+    )
+
+
+instrument = instrument_of("multiprocessing")

@@ -28,7 +28,7 @@ _HELPERS = {
     "resource_tracker": "multiprocessing resource tracker",
     "semaphore_tracker": "multiprocessing resource tracker",
 }
-_HELPER = re.compile(r"from multiprocessing\.(\w+) import ")
+_HELPER = re.compile(r"from multiprocess(?:ing)?\.(\w+) import ")
 #: Servers whose workers are forked copies of the process that the command line started.
 _SERVERS = ("gunicorn",)
 #: Most characters of a name, and of a kind.

@@ -56,7 +56,7 @@ _PYIO_TRACE = re.compile(
     )
 )
 #: What `python -c` runs in a process that multiprocessing starts: the files that define it, and the functions.
-_STARTER = re.compile(r"/multiprocessing/(?:spawn|forkserver|resource_tracker)\.py$")
+_STARTER = re.compile(r"/multiprocess(?:ing)?/(?:spawn|forkserver|resource_tracker)\.py$")
 _STARTERS = ("spawn_main", "main")
 #: Code that an import runs on behalf of a library: not the program's own, which may do I/O of its own when imported.
 _FOREIGN = re.compile(r"<|.*/(?:site|dist)-packages/|.*/lib(?:64)?/(?:python|pypy)\d[^/]*/")
