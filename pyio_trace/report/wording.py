@@ -10,7 +10,7 @@ _WAITED_FOR = {
     "DataLoader.__next__": "a batch", "wait": _CHILD, "waitpid": _CHILD, "wait3": _CHILD, "wait4": _CHILD,
     "waitid": _CHILD, "pclose": "a command", "system": "a command", "Queue.get": "a queue",
     "open": "the other end of a FIFO", "openat": "the other end of a FIFO", "read": "data in a FIFO",
-    "write": "room in a FIFO", "ray.get": "Ray's tasks",
+    "write": "room in a FIFO", "ray.get": "Ray's tasks", "Pool.wait": "a pool", "Pool.next": "a pool",
 }  # fmt: skip
 _DASK = ("dask.", "Client.", "Future.")
 

@@ -266,6 +266,37 @@ done()
     assert not any(one.line.startswith("task ") for one in overview.lines)
 
 
+def test_a_pool_of_processes(program: Runner) -> None:
+    # GIVEN a program that gives a pool work, and computes besides
+    text = (
+        TIMING
+        + """
+import multiprocessing
+def work(number):
+    time.sleep(0.02)
+    with open(f"part{number}", "w") as file: return file.write("x" * 100)
+if __name__ == "__main__":
+    with multiprocessing.get_context("fork").Pool(2) as pool:
+        with timed("wait"): written = pool.map(work, range(8), chunksize=1)
+        with timed("compute"): sum(range(10**6))
+    assert sum(written) == 800
+    done()
+"""
+    )
+    overview, process, timed = seen(program.traced(text))
+    # THEN it waited for the pool in that line, and for no longer than it was in there
+    (number,) = [at for at, one in enumerate(text.splitlines(), 1) if "pool.map" in one]
+    line = line_of(overview, "Pool.wait")
+    assert (line.kind, line.count, line.line.rpartition("/")[2]) == ("wait", 1, f"program.py:{number}:<module>")
+    assert 0 < line.time_ns <= timed["wait"]
+    assert line.time_ns <= process.split.waiting_ns + process.split.hand_over_ns
+    # AND its processes ran tasks, and were idle outside
+    workers = [one for one in overview.processes if one.kind == "pool workers"]
+    assert len(workers) == 2 and all(one.split.idle_ns is not None for one in workers)
+    assert sum(one.split.task_ns for one in workers) >= 8 * 20_000_000 * 9 // 10
+    assert [(one.name, one.count) for one in overview.tasks] == [("work", 8)]
+
+
 def test_waiting_for_a_child(program: Runner) -> None:
     outcome = program.traced(
         TIMING

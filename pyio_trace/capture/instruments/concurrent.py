@@ -18,6 +18,7 @@ import sys
 from pyio_trace import native
 from pyio_trace.capture.instrumentation.instrument import MARKS, Instrument, Target
 from pyio_trace.capture.instrumentation.weak_id_map import address
+from pyio_trace.capture.instruments._tasks import described, members
 from pyio_trace.enums import Layer
 
 TYPE_CHECKING = False
@@ -27,47 +28,12 @@ if TYPE_CHECKING:
 
 _THREADS, _PROCESSES = "concurrent.futures.thread", "concurrent.futures.process"
 _SUBMITTERS = ("concurrent", "asyncio")  # packages that submit for their caller
-_WITH_TASKS = ("dask", "distributed", "ray")
-_OF_CYTHON = "__Pyx_CFunc_"  # a C function that a compiled library (Ray's) gives to a pool
 _LINE = "_pyio_trace_line"  # of a _CallItem
 _MOST_LINES = 1 << 14
 
 _lines: dict[int, str] = {}  # by address of a work item's kwargs, until its _CallItem is made: the submitter's line
 _running: list[tuple[native.core.Span, str]] = []  # the task of this worker, and members of its detail
 _armed: list[tuple[type, object]] = []  # the class, and the property that it was given
-
-
-# ---- what a task is called ---------------------------------------------------------------
-
-
-def _described(function: Any, args: Any) -> dict[str, object] | None:
-    """The details of a task; None: its library makes a row of its own for it.  Calls no code of the program."""
-    details: dict[str, object] = {}
-    while type(function).__name__ == "partial" and type(function).__module__ == "functools":
-        inner = function.func
-        name = getattr(inner, "__name__", "") if type(inner).__module__ == "builtins" else ""
-        if name == "_process_chunk" and args and type(args[0]) is tuple:  # map(..., chunksize=)
-            details["items"] = len(args[0])
-            inner = function.args[0]
-        elif name == "run" and function.args and type(inner).__name__ == "builtin_function_or_method":
-            inner = function.args[0]  # asyncio.to_thread: Context.run(function, ...)
-        function, args = inner, ()
-    is_method = type(function).__name__ == "method" and type(function).__module__ == "builtins"
-    owner = function.__func__ if is_method else function
-    if not _is_function(owner):
-        details["prefix"] = type(owner).__name__
-        return details
-    module = getattr(owner, "__module__", None)
-    name = getattr(owner, "__qualname__", type(owner).__name__)
-    if name.startswith(_OF_CYTHON) or (type(module) is str and module.partition(".")[0] in _WITH_TASKS):
-        return None
-    details["prefix"] = name
-    return details
-
-
-def _is_function(function: Any) -> bool:
-    """Whether it is a function of Python, C or Cython, or a class without a metaclass: attributes run no code."""
-    return type(function).__module__ == "builtins" or type(function).__name__ == "cython_function_or_method"
 
 
 def _line() -> str | None:
@@ -93,7 +59,7 @@ def _thread_task(item: Any, *args: Any) -> Any:
         task = item.__dict__["fn"], item.__dict__["args"]
     if type(task) is not tuple or not callable(task[0]):
         return NotImplemented
-    details = _described(task[0], task[1])
+    details = described(task[0], task[1])
     return NotImplemented if details is None else (None, details)
 
 
@@ -134,22 +100,17 @@ def _callable_of(item: Any) -> Any:
 
 def _begin(item: Any, function: Any) -> None:
     core = native.core
-    details = _described(function, item.__dict__["args"]) if core is not None else None
+    details = described(function, item.__dict__["args"]) if core is not None else None
     if core is None or details is None:
         return
     details["key"] = f"{details['prefix']}-{item.__dict__['work_id']}"
     line = item.__dict__.get(_LINE)
     if line is not None:
         details["submitted"] = line
-    members = _members(details)
+    known = members(details)
     span = core.Span()
-    if span.begin("pool.task", Layer.APP, None, "{" + members + "}"):
-        _running[:] = [(span, members)]
-
-
-def _members(details: dict[str, object]) -> str:
-    """The members of a JSON object."""
-    return "" if native.core is None else (native.core.details_members(details) or b"").decode()
+    if span.begin("pool.task", Layer.APP, None, "{" + known + "}"):
+        _running[:] = [(span, known)]
 
 
 def _set_callable(item: Any, function: Any) -> None:
@@ -165,9 +126,9 @@ def _returned(*args: Any, **kwargs: Any) -> None:
 def _raised(holder: Any, problem: Any, trace: Any) -> None:
     """_ExceptionWithTraceback.__init__: the callable has raised.  This reads source files for the traceback."""
     if _running:
-        span, members = _running.pop()
-        failed = _members({"failed": True, "raised": type(problem).__name__})
-        span.end(None, 0, "{" + ", ".join(filter(None, (members, failed))) + "}")
+        span, known = _running.pop()
+        failed = members({"failed": True, "raised": type(problem).__name__})
+        span.end(None, 0, "{" + ", ".join(filter(None, (known, failed))) + "}")
 
 
 def _arm_processes(module: ModuleType) -> None:

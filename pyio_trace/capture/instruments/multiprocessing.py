@@ -1,4 +1,4 @@
-"""multiprocessing: what each process is called, in the process table.  Its calls have no rows.
+"""multiprocessing: what each process is called, in the process table; tasks of a Pool and waits for them (_pool.py).
 
 A process has a name of multiprocessing's (ForkPoolWorker-2) or of the program's.
 Libraries that start processes by multiprocessing, such as PyTorch and Dask, know
@@ -15,6 +15,7 @@ import sys
 
 from pyio_trace import native
 from pyio_trace.capture.instrumentation.instrument import MARKS, Instrument, Target
+from pyio_trace.capture.instruments._pool import targets_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -72,6 +73,7 @@ def instrument_of(library: str) -> Instrument:
             Target("BaseProcess._bootstrap", module=f"{library}.process", hands_over=MARKS, details=_name),
             Target("get_preparation_data", module=f"{library}.spawn", hands_over=MARKS, after=_asked),
             Target("prepare", module=f"{library}.spawn", hands_over=MARKS, details=_prepared),
+            *targets_of(library),
         ),
         arm=_name_late,
     )
