@@ -35,7 +35,7 @@ IMPORTS = "import os, signal, sys, time\nopen('data', 'w').close()\n"
 
 def packed(program: Runner, text: str, **env: str | None) -> Outcome:
     """Run as the leader of a session, with a summary."""
-    return program.traced(text, log="run.parquet", env={"PYIO_TRACE_QUIET": None, **env}, before=os.setsid)
+    return program.traced(text, log="run.parquet", env={"PYIO_TRACE_QUIET": None, **env})
 
 
 @pytest.mark.parametrize("way", ENDS)
@@ -43,7 +43,7 @@ def test_log_and_summary_of_a_program_that_ends_by_its_own_signal(program: Runne
     # GIVEN a program that ends so
     text, ended = ENDS[way]
     # WHEN it is run bare and traced
-    bare = program.bare(IMPORTS + text, before=os.setsid)
+    bare = program.bare(IMPORTS + text)
     outcome = packed(program, IMPORTS + text)
     # THEN it ends as it does untraced, its log is packed, and a summary follows what it says itself
     assert outcome.status == bare.status

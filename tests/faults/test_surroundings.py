@@ -116,7 +116,6 @@ LIMITS: dict[str, Callable[[], object]] = {
     "no locked memory": limit(resource.RLIMIT_MEMLOCK, 0),
     "60 s of time": limit(resource.RLIMIT_CPU, 60),
     "umask 0777": lambda: os.umask(0o777),
-    "a session of its own": os.setsid,
     "nice": lambda: os.nice(5),
 }  # fmt: skip
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import textwrap
@@ -29,6 +30,8 @@ from tests.support import waiting
 
 #: No program of a test may take longer: a hang is a finding.
 TIMEOUT = 300
+#: What a killed program has written can be read at once, so this is enough on any machine.
+LAST_WORDS = 10
 #: The end of a program in which Arrow has read a Python file.  A thread of its pool that releases the file while the
 #: interpreter ends never gets the GIL: from 3.14 on the thread waits for it and exit() for the thread, before that the
 #: C++ library aborts.  3 % and 0.3 % of bare runs on a busy machine.
@@ -201,15 +204,54 @@ class Runner:
         process = subprocess.Popen(
             words, cwd=cwd or self.folder, env=clean_environment(**extra), text=True, errors="backslashreplace",
             stdin=subprocess.PIPE if stdin is not None else subprocess.DEVNULL,
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, preexec_fn=before,
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, preexec_fn=before, start_new_session=True,
         )  # fmt: skip
-        try:
-            out, err = process.communicate(stdin, timeout=TIMEOUT)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            out, err = process.communicate()
-            raise AssertionError(f"the program hangs\nstdout: {out}\nstderr: {err}") from None
+        out, err = output_of(process, stdin)
         return Outcome(process.returncode, out, err, path, process.pid)
+
+
+def output_of(process: subprocess.Popen[str], stdin: str | None = None, timeout: float = TIMEOUT) -> tuple[str, str]:
+    """What a program wrote, which leads a session of its own.
+
+    The program hangs if it, or an orphan of it that holds its output, takes longer than the timeout: then all of its
+    session is killed, and the test fails.
+    """
+    try:
+        return process.communicate(stdin, timeout=timeout)
+    except subprocess.TimeoutExpired:
+        state = "hangs" if process.poll() is None else f"ended with {process.returncode}, but its output is held open"
+        kill_session(process)
+        out, err = _last_words(process)
+        raise AssertionError(f"the program {state}\nstdout: {out}\nstderr: {err}") from None
+    except BaseException:
+        kill_session(process)
+        raise
+
+
+def kill_session(process: subprocess.Popen[str]) -> None:
+    """Ends the program and all it started, but what has a session of its own."""
+    for entry in Path("/proc").iterdir():
+        try:
+            # after the name, which may contain anything: state, parent, group, session
+            fields = (entry / "stat").read_text(errors="replace").rpartition(")")[2].split()
+            if entry.name.isdigit() and int(fields[3]) == process.pid:
+                os.kill(int(entry.name), signal.SIGKILL)
+        except (OSError, IndexError):  # it has ended meanwhile
+            continue
+    process.kill()
+    process.wait()
+
+
+def _last_words(process: subprocess.Popen[str]) -> tuple[str, str]:
+    """What a killed program had written.  A daemon may hold its pipes for ever, so nothing waits for their end."""
+    try:
+        return process.communicate(timeout=LAST_WORDS)
+    except subprocess.TimeoutExpired as problem:
+        for pipe in (process.stdin, process.stdout, process.stderr):
+            if pipe is not None:
+                pipe.close()
+        texts = [part.decode(errors="backslashreplace") if part else "" for part in (problem.output, problem.stderr)]
+        return texts[0], texts[1]
 
 
 def without_late_notices(stderr: str) -> str:
