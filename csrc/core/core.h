@@ -18,6 +18,7 @@
 #include "base/state.h"
 #include "base/sys.h"
 #include "control/start_stop.h"
+#include "finisher/finisher.h"
 #include "format/log_format.h"
 #include "format/operations.h"
 #include "log/chunks.h"

@@ -44,8 +44,11 @@ struct pt_state {
     struct pt_chunk *heap;    /* atomic */
     struct pt_chunk *sums[2]; /* atomic: for entries without and with pt_profile_data */
     char path[4096];
-    const char *const *finish; /* argv of the command to run at the end of the run; NULL: none */
+    /* argv of the command to run at the end of the run; NULL: none.  Before it is room for PT_STUB_WORDS more. */
+    const char *const *finish;
     char *const *finish_environment;
+    const char *finish_stub; /* path of the stub, and which file it was at the start; NULL: there is none */
+    uint64_t finish_stub_device, finish_stub_inode;
     bool finish_quiet;       /* print nothing if it fails */
     bool preloaded;          /* started by the constructor (control/preload.c); Python may still take over */
     uint32_t left_out_kinds; /* bits of enum pt_desc_kind: kinds that are only counted */

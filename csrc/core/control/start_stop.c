@@ -18,6 +18,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #ifdef PT_INTERFACE
@@ -178,8 +179,15 @@ void pt_stop(void)
     pt_bus_release();
 }
 
-void pt_finish_with(const char *const *argv, bool quiet)
+void pt_finish_with(const char *const *argv, bool quiet, const char *stub)
 {
+    struct stat st;
+    pt.finish_stub = NULL;
+    if (stub && *stub == '/' && stat(stub, &st) == 0 && S_ISREG(st.st_mode)) {
+        pt.finish_stub_device = st.st_dev;
+        pt.finish_stub_inode = st.st_ino;
+        pt.finish_stub = stub;
+    }
     pt.finish_environment = pt_finisher_environment(argv);
     pt.finish = argv;
     pt.finish_quiet = quiet;

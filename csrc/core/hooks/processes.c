@@ -113,11 +113,12 @@ void hook_exit_now(int status)
 {
     struct pt_thread *t = pt_table_owner();
     if (t && t->process_id) {
-        if (t->borrowed_memory)
+        if (t->borrowed_memory) {
             t->process->followed = 1; /* it has not become another program: all it did was seen */
-        pt_process_end(t->process, PT_END_EXIT, status & 0xff);
-        if (!t->borrowed_memory)
-            pt_run_ends(PT_PATIENCE);
+            pt_process_end(t->process, PT_END_EXIT, status & 0xff);
+        } else {
+            pt_exits_now(status);
+        }
     } else if (t && !t->borrowed_memory) {
         pt_spare_end_slow(t->process, false);
     }

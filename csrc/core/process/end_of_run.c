@@ -1,106 +1,100 @@
-/* The end of the run: its first process exits.
+/* The end of a process, and of the run: its first process exits.
  *
- * What the program has left to end (helper processes, output in libc's buffers) ends first.  Then a fresh interpreter
- * packs the log and prints the summary (pyio_trace/cli/commands/finish_command.py), and this process exits with its
- * own status. */
-#include "state/kernel_accounting.h"
+ * Nothing of ours waits in a living program.  At the very end of exit, after all exit handlers, destructors and
+ * flushes, the first process becomes the stub (csrc/stub): the kernel then ends its threads, frees its memory and
+ * closes its files, as at any exit.  The stub lets the finisher pack the log and print the summary
+ * (pyio_trace/cli/commands/finish_command.py), and ends with the program's status.  Where that cannot be, the core
+ * starts the finisher itself, at the same late place, and waits for it.
+ *
+ * last_in_exit.c gets control that late. */
 #include "base/sys.h"
 #include "log/chunks.h"
+#include "process/ending.h"
 #include "process/process.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <sys/time.h>
 #include <time.h>
-#include <unistd.h>
 
-/* Closes pipes to helper processes (multiprocessing's forkserver and resource tracker) before the log is packed: they
- * end when their pipe does, as at the process's end. */
-static void close_pipes(void)
+enum { RUN_GOES_ON, RUN_ENDS, RUN_HAS_ENDED };
+static uint32_t state; /* atomic */
+
+static bool ends_run(void)
 {
-    for (int fd = 3; fd < 4096; fd++) {
-        struct stat st;
-        /* Closes write ends only, and none that children may inherit: a popen()ed stream, which may hold bytes that
-         * exit() has yet to write, is inheritable. */
-        if (fstat(fd, &st) == 0 && S_ISFIFO(st.st_mode) && (pt_sys(SYS_fcntl, fd, F_GETFL) & O_ACCMODE) == O_WRONLY &&
-            pt_sys(SYS_fcntl, fd, F_GETFD) == FD_CLOEXEC)
-            pt_sys(SYS_close, fd);
-    }
+    return pt.owner_pid == pt.pid && !pt.namespace_inode;
 }
 
-/* A pending alarm must not end the process with another status while it waits. */
-static void disarm_timers(void)
+/* Another thread ends the run: waits until it has become the stub, and so ended this one, or could not. */
+static void wait_for_end(void)
 {
-    struct itimerval never = {{0, 0}, {0, 0}};
-    setitimer(ITIMER_REAL, &never, NULL);
-    setitimer(ITIMER_VIRTUAL, &never, NULL);
-    setitimer(ITIMER_PROF, &never, NULL);
+    while (__atomic_load_n(&state, __ATOMIC_ACQUIRE) == RUN_ENDS)
+        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
 }
 
-/* From now on Ctrl-C is for the finisher, or for nobody: the program's end has been decided. */
-struct keyboard {
-    struct sigaction before[2];
-    sigset_t heeded; /* those of its signals that the program did not ignore */
-};
-static const int from_keyboard[2] = {SIGINT, SIGQUIT};
-
-static void ignore_keyboard(struct keyboard *k)
-{
-    struct sigaction ignored = {.sa_handler = SIG_IGN};
-    sigemptyset(&k->heeded);
-    for (int i = 0; i < 2; i++)
-        if (sigaction(from_keyboard[i], &ignored, &k->before[i]) == 0 && k->before[i].sa_handler != SIG_IGN)
-            sigaddset(&k->heeded, from_keyboard[i]);
-}
-
-static void restore_keyboard(const struct keyboard *k)
-{
-    for (int i = 0; i < 2; i++)
-        sigaction(from_keyboard[i], &k->before[i], NULL);
-}
-
-/* The first process of the run has ended: packs the log and prints the summary, in a fresh interpreter, after this
- * process has written its last byte. */
-static void run_finisher(const struct keyboard *k)
+static void finish(const struct pt_exit *end)
 {
     const char *const *argv = pt.finish;
+    pt.gate = 1;
+    pt_log_finish();
     if (!argv)
         return;
     pt.finish = NULL;
-    pt_finisher_run(argv, pt.finish_environment, pt.finish_quiet, &k->heeded);
+    if (end->kind == PT_END_UNKNOWN || !pt_stub_become(end, argv))
+        pt_finisher_run_here(argv);
 }
 
-/* Waits two more seconds at most: the lists of processes may be forged, and a walk then takes long. */
-static void wait_for_others(int milliseconds)
+static void end_run(const struct pt_exit *end)
 {
-    int64_t latest = pt_now_ns() + (milliseconds + 2000) * 1000000ll;
-    for (int i = 0; i < milliseconds && pt_now_ns() < latest; i++) {
-        if (!pt_process_others_live() && !pt_process_others_awaited())
-            return;
-        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    uint64_t all = ~0ull, mask;
+    uint32_t goes_on = RUN_GOES_ON;
+    pt_sys(SYS_rt_sigprocmask, SIG_SETMASK, &all, &mask, sizeof all);
+    bool ours =
+        __atomic_compare_exchange_n(&state, &goes_on, RUN_ENDS, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
+    if (ours) {
+        pt_process_end(pt.process, end->kind, end->number);
+        finish(end);
+        __atomic_store_n(&state, RUN_HAS_ENDED, __ATOMIC_RELEASE);
     }
+    pt_sys(SYS_rt_sigprocmask, SIG_SETMASK, &mask, 0, sizeof mask);
+    wait_for_end();
 }
 
-/* The owner's exit ends the run, unless the run goes on in other processes. Helpers that are ending get a moment. */
-void pt_run_ends(int milliseconds)
+/* The first process has ended before: the last one that writes to the log cuts it. */
+static void cut_if_last(void)
 {
-    struct keyboard keyboard;
-    if (pt.owner_pid != pt.pid || pt.namespace_inode)
+    const struct pt_process *first = pt.namespace_inode ? NULL : pt_process_find(pt.owner_pid);
+    if (!first || !pt_process_has_ended(first) || pt_process_others_live() || pt_process_others_awaited())
         return;
     pt.gate = 1;
-    ignore_keyboard(&keyboard);
-    disarm_timers();
-    if (pt_process_others_live())
-        close_pipes();
-    wait_for_others(milliseconds);
-    run_finisher(&keyboard);
     pt_log_finish();
-    restore_keyboard(&keyboard);
+}
+
+static bool is_traced(void)
+{
+    return pt.base && !(pt.gate & PT_GATE_OFF) && pt.process;
+}
+
+void pt_exit_begins(const struct pt_exit *end)
+{
+    if (is_traced() && !ends_run())
+        pt_process_end(pt.process, end->kind, end->number);
+}
+
+void pt_exit_ends(const struct pt_exit *end)
+{
+    int error = errno;
+    if (is_traced() && ends_run())
+        end_run(end);
+    else if (is_traced())
+        cut_if_last();
+    errno = error;
+}
+
+void pt_exits_now(int status)
+{
+    const struct pt_exit end = {PT_END_EXIT, status & 0xff};
+    pt_exit_begins(&end);
+    pt_exit_ends(&end);
 }
 
 /* Does a signal that this process sends to itself end it at once? Python ends so after an uncaught KeyboardInterrupt,
@@ -121,56 +115,15 @@ static bool ends_us(int number)
 
 void pt_signals_itself(struct pt_thread *t, int number)
 {
+    const struct pt_exit end = {PT_END_SIGNAL, number};
     int error = errno;
     if (ends_us(number)) {
-        pt_process_end(t->process, PT_END_SIGNAL, number);
-        if (!t->borrowed_memory) /* Ctrl-C goes to the whole group: the others are ending too */
-            pt_run_ends(number == SIGINT ? 1000 : PT_PATIENCE);
+        if (t->borrowed_memory) {
+            pt_process_end(t->process, PT_END_SIGNAL, number);
+        } else {
+            pt_exit_begins(&end);
+            pt_exit_ends(&end);
+        }
     }
     errno = error;
-}
-
-/* Writes what exit() is about to write, so that it comes before the summary.  Never fflush(NULL): it waits for the
- * lock of every stream, and a thread may hold stdin's in fgets for ever. */
-static void flush_output(void)
-{
-    FILE *const streams[] = {stdout, stderr};
-    for (int i = 0; i < 2; i++)
-        if (ftrylockfile(streams[i]) == 0) {
-            fflush_unlocked(streams[i]);
-            funlockfile(streams[i]);
-        }
-}
-
-static void at_exit_with_status(int status, void *unused)
-{
-    (void)unused;
-    if (!pt.base || (pt.gate & PT_GATE_OFF) || !pt.process)
-        return;
-    pt_process_end(pt.process, PT_END_EXIT, status & 0xff);
-    if (pt.finish) /* else there is no summary to come before */
-        flush_output();
-    pt_run_ends(PT_PATIENCE);
-}
-
-#if !defined(__GLIBC__)
-static void at_exit_plain(void) /* musl has no on_exit: the parent reports the status */
-{
-    if (!pt.base || (pt.gate & PT_GATE_OFF) || !pt.process)
-        return;
-    pt_process_end(pt.process, PT_END_UNKNOWN, 0);
-    if (pt.finish)
-        flush_output();
-    pt_run_ends(PT_PATIENCE);
-}
-#endif
-
-void pt_finish_setup_once(void)
-{
-#if defined(__GLIBC__)
-    on_exit(at_exit_with_status, NULL);
-#else
-    (void)at_exit_with_status;
-    atexit(at_exit_plain);
-#endif
 }

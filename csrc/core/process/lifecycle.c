@@ -10,6 +10,7 @@
 #include "log/file.h"
 #include "log/intern.h"
 #include "patch/patch.h"
+#include "process/ending.h"
 #include "process/process.h"
 #include "redact/redact.h"
 #include "state/mappings.h"
@@ -216,7 +217,7 @@ void pt_process_setup_once(void)
         return;
     done = true;
     pt_atfork(before_fork, after_fork_in_parent, in_forked_child);
-    pt_finish_setup_once();
+    pt_last_in_exit_setup();
 }
 
 /* A program that had already begun has become this one.  If it gave the number of stderr to another file, that file is

@@ -54,13 +54,9 @@ void pt_shell_attach(const struct pt_shell *s, const void *stream);
 void pt_shell_detach(struct pt_shell *s, const void *stream);
 uint32_t pt_shell_of(const struct pt_process *parent, const struct pt_options *child);
 
-#define PT_PATIENCE 50                                   /* ms */
-void pt_run_ends(int milliseconds);                      /* end_of_run.c; how long to wait for others that are ending */
-void pt_signals_itself(struct pt_thread *t, int number); /* end_of_run.c */
-void pt_finish_setup_once(void);                         /* end_of_run.c */
+void pt_exits_now(int status);                           /* end_of_run.c: no exit handler runs; may not return */
+void pt_signals_itself(struct pt_thread *t, int number); /* end_of_run.c; may not return */
 /* finisher_environment.c: a copy of the environment as it is now; NULL: no memory.  Allocates: at the start only. */
 char **pt_finisher_environment(const char *const *argv);
-/* finisher.c.  env: from pt_finisher_environment; quiet: print nothing, whatever happens; keyboard: keyboard signals that the program did not ignore. */
-void pt_finisher_run(const char *const *argv, char *const *env, bool quiet, const sigset_t *keyboard);
 
 #endif

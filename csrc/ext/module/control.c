@@ -105,27 +105,30 @@ PyObject *pt_module_stop(PyObject *module, PyObject *unused)
     Py_RETURN_NONE;
 }
 
-/* finish_with([executable, argument, ...], quiet): the command to run at the end of the run.  The copy of it lives as
- * long as the process. */
+/* finish_with([executable, argument, ...], quiet, stub): the command to run at the end of the run, and the path of the
+ * program that this process becomes for that.  The copy of them lives as long as the process. */
 PyObject *pt_module_finish_with(PyObject *module, PyObject *args)
 {
     (void)module;
     PyObject *list;
     int quiet;
-    if (!PyArg_ParseTuple(args, "O!p", &PyList_Type, &list, &quiet))
+    const char *stub;
+    if (!PyArg_ParseTuple(args, "O!py", &PyList_Type, &list, &quiet, &stub))
         return NULL;
     Py_ssize_t n = PyList_GET_SIZE(list);
-    char **argv = PyMem_RawCalloc((size_t)n + 1, sizeof *argv);
-    if (!argv)
+    char **room = PyMem_RawCalloc(PT_STUB_WORDS + (size_t)n + 1, sizeof *room), **argv = room + PT_STUB_WORDS;
+    if (!room)
         return PyErr_NoMemory();
     for (Py_ssize_t i = 0; i < n; i++) {
         char *bytes;
         if (PyBytes_AsStringAndSize(PyList_GET_ITEM(list, i), &bytes, NULL) < 0 || !(argv[i] = strdup(bytes))) {
-            PyMem_RawFree(argv);
+            PyMem_RawFree(room);
             return PyErr_Occurred() ? NULL : PyErr_NoMemory();
         }
     }
-    pt_finish_with((const char *const *)argv, quiet);
+    if (!(stub = strdup(stub)))
+        return PyErr_NoMemory();
+    pt_finish_with((const char *const *)argv, quiet, stub);
     Py_RETURN_NONE;
 }
 

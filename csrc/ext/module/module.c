@@ -41,7 +41,7 @@ static PyMethodDef methods[] = {
      "store_settings(settings): keep them in the log for the run's other processes -> was there room?"},
     {"stop", pt_module_stop, METH_NOARGS, "stop(): restore every slot"},
     {"finish_with", pt_module_finish_with, METH_VARARGS,
-     "finish_with(argv, quiet): the command to run when the run's first process has ended"},
+     "finish_with(argv, quiet, stub): the command to run when the run's first process has ended"},
     {"note", pt_module_note, METH_O, "note(text): why something is off, for the process table"},
     {"asked_from", pt_module_asked_from, METH_O,
      "asked_from(stack): the stack, of another process, that asked a server for this process"},

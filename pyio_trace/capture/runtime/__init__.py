@@ -158,7 +158,7 @@ def _is_ignored(script: str) -> bool:
 def finish_at_exit(live: str, final: "str | None", *, quiet: bool, mode: str) -> None:
     """When this process has ended, pack its log into `final`, with permissions `mode`, and print the summary.
 
-    The core starts a fresh interpreter for that after Python has shut down
+    The process becomes a small program for that, which starts a fresh interpreter
     (csrc/core/process/end_of_run.c), so the log includes the program's last write.
     """
     from pyio_trace import native
@@ -174,11 +174,12 @@ def finish_at_exit(live: str, final: "str | None", *, quiet: bool, mode: str) ->
     path = os.path.dirname(native.package_folder())
     flag = "-P"  # do not import from the current folder
     if sys.flags.ignore_environment:
-        flag = "-I"  # nor from where the environment says; csrc/core/process/end_of_run.c drops the environment too
+        flag = "-I"  # nor from where the environment says; csrc/core/process/finisher_environment.c drops it too
         path = ":".join([*(entry for entry in sys.path if isinstance(entry, str) and entry.startswith("/")), path])
     words = [sys.executable or "", flag, "-c", code, path, "finish", live]
     words += ["--identity", ":".join(map(str, native.core.identity()))]
     if final is not None:
         words += ["--final", final, "--mode", mode]
-    words += ["--quiet"] if quiet else ["--stderr", "3"]  # STDERR_KEPT in csrc/core/process/finisher.c
-    native.core.finish_with([os.fsencode(word) for word in words], quiet)
+    words += ["--quiet"] if quiet else ["--stderr", "3"]  # STDERR_KEPT in csrc/core/finisher/child.c
+    stub = os.path.join(os.path.dirname(os.path.abspath(native.__file__)), "pyio-trace-end")
+    native.core.finish_with([os.fsencode(word) for word in words], quiet, os.fsencode(stub))

@@ -22,7 +22,6 @@ from typing import TYPE_CHECKING, NamedTuple
 from pyio_trace.cli.parser import LONG_WORK, Parser, progress, up_to
 from pyio_trace.config import BY_NAME
 from pyio_trace.errors import ConfigError, PyioTraceError, printable
-from pyio_trace.log_constants import RUNNING
 from pyio_trace.output import PACKED_SUFFIX
 from pyio_trace.values import rank_in
 
@@ -83,10 +82,14 @@ def _reported(arguments: argparse.Namespace) -> Iterator[None]:
 
 
 def _accept_interrupts() -> None:
-    """From now on Ctrl-C ends the packing.  It was blocked until here; one that came meanwhile was for the program."""
+    """From now on Ctrl-C ends the packing.  It was blocked until here; one that came meanwhile was for the program.
+
+    SIGTERM ends it in the same way: the stub passes it on (csrc/stub/stub.c).
+    """
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
     signal.signal(signal.SIGINT, before)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
 
 
 def _packer(arguments: argparse.Namespace) -> tuple[Packer | None, bool]:
@@ -126,10 +129,10 @@ def _finish(arguments: argparse.Namespace, of_another: bool = False) -> _Done:
     from pyio_trace.join.sources.facade import Log
 
     live = _opened(arguments)
+    alive = live.wait_for_others([os.getpid(), os.getppid()])  # our parent waits for us, and writes nothing more
     log = Log(Path(live.path), live.source)
     if log.rows() >= LONG_WORK:
         _use_stderr(arguments)
-    alive = _alive(log)
     final = arguments.final
     summary: Summary | None = None
     insights: Insights | None = None
@@ -144,6 +147,8 @@ def _finish(arguments: argparse.Namespace, of_another: bool = False) -> _Done:
     if wanted and not packs:
         sum_up()
     if final is None:
+        if not alive:
+            live.cut()
         return _Done(summary, insights, None)
     if alive:
         later = f"pyio-trace pack {live.path} {final}" if final.endswith(PACKED_SUFFIX) else f"mv {live.path} {final}"
@@ -217,13 +222,6 @@ def _opened(arguments: argparse.Namespace) -> EndedLog:
 
     words = arguments.identity
     return EndedLog(arguments.log, None if words is None else Identity(*map(int, words.split(":"))))
-
-
-def _alive(log: Log) -> list[int]:
-    """Processes of the run that are still running.  Our parent is waiting for us and writes nothing more."""
-    table = log.processes()
-    pairs = zip(table["pid"].to_pylist(), table["ended"].to_pylist(), strict=True)
-    return [pid for pid, ended in pairs if ended == RUNNING and pid not in (os.getpid(), os.getppid())]
 
 
 def _summary(log: Log, batches: Iterator[pa.RecordBatch] | None) -> tuple[Summary, Insights | None]:

@@ -10,17 +10,23 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable, Iterator, Mapping
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from pyio_trace.errors import LogError
 from pyio_trace.join.pack.new_file import Folder, NewFile
 from pyio_trace.join.pack.packer import unwritable, write
+from pyio_trace.join.processes.liveness import is_running
 from pyio_trace.join.sources.live_source import LiveSource
+from pyio_trace.log import layout
 from pyio_trace.output import PACKED_SUFFIX
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+#: Seconds that processes of the run may take to end.
+_PATIENCE, _PATIENCE_AFTER_INTERRUPT = 0.05, 1.0
 
 
 class Identity(NamedTuple):
@@ -61,6 +67,42 @@ class EndedLog:
         self.source = LiveSource(path, opened)
         if identity is not None and self.source.run_id != identity.run:
             raise self._lost()
+
+    def wait_for_others(self, own: Collection[int]) -> list[int]:
+        """Waits a moment for processes that are ending; returns the numbers of those that are still running.
+
+        Helpers of multiprocessing end when the pipe from their parent does.  Ctrl-C goes to a whole group, and a
+        process takes longer to end by it.  own: processes that write nothing more.
+        """
+        patience = _PATIENCE_AFTER_INTERRUPT if self.source.first_ended.endswith("(SIGINT)") else _PATIENCE
+        latest = time.monotonic() + patience
+        while (alive := self.source.alive(own)) and time.monotonic() < latest:
+            while any(map(is_running, alive)) and time.monotonic() < latest:
+                time.sleep(0.001)
+            # They may have started others, and have written more.
+            self.source = LiveSource(self.path, self._open(os.O_RDONLY))
+        return alive
+
+    def cut(self) -> None:
+        """Cuts the file to its used part, if the run has ended without a process that could.  Raises OSError."""
+        used = -(-self.source.used // layout.PAGE) * layout.PAGE
+        opened = self._open(os.O_WRONLY)
+        try:
+            if used < os.fstat(opened).st_size:
+                os.ftruncate(opened, used)
+        finally:
+            os.close(opened)
+
+    def _open(self, how: int) -> int:
+        """The same file once more."""
+        name = os.path.basename(self.path)
+        flags = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+        opened = os.open(name, how | flags, dir_fd=self.folder.descriptor)
+        status = os.fstat(opened)
+        if (status.st_dev, status.st_ino) != self._file:
+            os.close(opened)
+            raise self._lost()
+        return opened
 
     def _check(self, status: os.stat_result, identity: Identity | None) -> None:
         same = identity is None or (status.st_dev, status.st_ino) == (identity.device, identity.inode)

@@ -74,6 +74,11 @@ class Liveness:
         return found
 
 
+def is_running(pid: int) -> bool:
+    """Whether a process of the reader's namespace has this number, and is no zombie."""
+    return _running(pid) is not None
+
+
 def _running(pid: int) -> int | None:
     """The start time of a process; None: there is none of that number, or it is a zombie."""
     try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from functools import cached_property
 from itertools import islice
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -28,6 +28,7 @@ from pyio_trace.log.blocks import BLOCK_ROWS
 from pyio_trace.log.extents import Extent
 from pyio_trace.log.heap import Heap
 from pyio_trace.log.live import LiveLog
+from pyio_trace.log_constants import RUNNING
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -49,6 +50,21 @@ class LiveSource:
     @property
     def run_id(self) -> int:
         return int(self._log.header["run_id"])
+
+    def alive(self, others_than: Collection[int] = ()) -> list[int]:
+        """The numbers of processes that were running when the log was opened; needs no pass."""
+        running = [process.pid for process in self._table if process.ended == RUNNING]
+        return [pid for pid in running if pid not in others_than]
+
+    @property
+    def used(self) -> int:
+        """Bytes of the file that belong to the log."""
+        return self._log.used
+
+    @property
+    def first_ended(self) -> str:
+        """How the run's first process ended."""
+        return next((process.ended for process in self._table if process.parent is None), "")
 
     # ---- operations
 
