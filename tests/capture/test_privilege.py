@@ -240,7 +240,7 @@ def test_no_library_that_only_the_finisher_would_load(setuid: Path, place: Path)
     text = f"""\
 import sys
 from pyio_trace import native
-native.core.finish_with([word.encode() for word in [sys.executable, "-I", "-c", {dumps!r}]], False)
+native.core.finish_with([word.encode() for word in [sys.executable, "-I", "-c", {dumps!r}]], False, b"")
 """
     (place / "admin.py").write_text(text)
     # WHEN python -I is traced THEN its finisher does not have them: what language, time and terminal need is there

@@ -19,7 +19,7 @@ void pt_last_in_exit_setup(void); /* once */
 bool pt_stub_become(const struct pt_exit *end, const char *const *argv); /* returns only if that cannot be */
 void pt_finisher_run_here(const char *const *argv);                      /* instead: starts it, and waits for it */
 
-/* ---- finisher.c.  heard_at: descriptor for what there is to say; -1: nothing is said */
+/* ---- finisher.c.  heard_at: descriptor that it writes to, or -1 */
 void pt_finisher_run(const char *const *argv, char *const *env, int heard_at);
 
 #endif

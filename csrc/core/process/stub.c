@@ -145,37 +145,60 @@ static void execute(const char *const *words)
     pt_sys(SYS_close, fd);
 }
 
-bool pt_stub_become(const struct pt_exit *end, const char *const *argv)
+struct places {
+    int heard_at;
+    long log; /* -1: not needed */
+};
+
+/* false: there would be no place for a message. */
+static bool find_places(struct places *p)
+{
+    p->heard_at = heard_at();
+    p->log = p->heard_at > STDERR_FILENO && pt.process_id ? open_log() : -1;
+    return pt.finish_quiet || p->heard_at == STDERR_FILENO || p->log >= 0;
+}
+
+static void leave_places(const struct places *p)
+{
+    if (p->heard_at > STDERR_FILENO)
+        pt_sys(SYS_close, p->heard_at);
+    if (p->log >= 0)
+        pt_sys(SYS_close, p->log);
+}
+
+static void execute_with(const struct pt_exit *end, const char *const *argv, const struct places *p)
 {
     char number[PT_DIGITS], heard[PT_DIGITS], log[PT_DIGITS], at[PT_DIGITS], room[PT_DIGITS];
     char path[sizeof pt.path];
-    struct before before;
-    if (!is_possible())
-        return false;
-    mark_from(STDERR_FILENO + 1);
-    int messages = heard_at();
-    long noted = messages <= STDERR_FILENO || !pt.process_id ? -1 : open_log();
+    const char **words = (const char **)argv - PT_STUB_WORDS; /* pt_finish_with has left room for them */
     size_t length = strnlen(pt.process->note, sizeof pt.process->note - 1);
-    /* argv has room for them before its first word (pt_finish_with) */
-    const char **words = (const char **)argv - PT_STUB_WORDS;
     words[PT_STUB_NAME] = "pyio-trace-end";
     words[PT_STUB_KIND] = end->kind == PT_END_SIGNAL ? "signal" : "exit";
     words[PT_STUB_NUMBER] = pt_digits((unsigned)end->number, number);
-    words[PT_STUB_HEARD_AT] = word_of(messages, heard);
-    words[PT_STUB_LOG] = word_of(noted, log);
+    words[PT_STUB_HEARD_AT] = word_of(p->heard_at, heard);
+    words[PT_STUB_LOG] = word_of(p->log, log);
     words[PT_STUB_NOTE_AT] = pt_digits((uint64_t)(pt.process->note + length - pt.base), at);
     words[PT_STUB_NOTE_ROOM] = pt_digits(sizeof pt.process->note - 1 - length, room);
     words[PT_STUB_SEPARATOR] = length ? "; " : "";
     words[PT_STUB_PATH] = pt_printable(pt.path, path);
-    disarm_timers(before.timers);
-    raise_limits(before.limits);
     execute(words);
-    lower_limits(before.limits);
-    arm_timers(before.timers);
-    if (messages != STDERR_FILENO && messages >= 0)
-        pt_sys(SYS_close, messages);
-    if (noted >= 0)
-        pt_sys(SYS_close, noted);
+}
+
+bool pt_stub_become(const struct pt_exit *end, const char *const *argv)
+{
+    struct before before;
+    struct places places;
+    if (!is_possible())
+        return false;
+    mark_from(STDERR_FILENO + 1);
+    if (find_places(&places)) {
+        disarm_timers(before.timers);
+        raise_limits(before.limits);
+        execute_with(end, argv, &places);
+        lower_limits(before.limits);
+        arm_timers(before.timers);
+    }
+    leave_places(&places);
     return false;
 }
 
