@@ -24,15 +24,18 @@ typedef struct { /* the kernel's sigaction; the handler is its first word on all
     unsigned long rest[3];
 } kernel_action;
 
-/* The compiler may call these. */
-void *memcpy(void *to, const void *from, size_t n)
+/* The compiler may call these two. */
+void *pt_stub_memcpy(void *to, const void *from, size_t n) __asm__("memcpy");
+void *pt_stub_memset(void *at, int byte, size_t n) __asm__("memset");
+
+void *pt_stub_memcpy(void *to, const void *from, size_t n)
 {
     for (size_t i = 0; i < n; i++)
         ((volatile char *)to)[i] = ((const char *)from)[i];
     return to;
 }
 
-void *memset(void *at, int byte, size_t n)
+void *pt_stub_memset(void *at, int byte, size_t n)
 {
     for (size_t i = 0; i < n; i++)
         ((volatile char *)at)[i] = (char)byte;

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from pathlib import Path
 
 import pytest
 
@@ -148,6 +149,8 @@ def test_no_offset_is_wrong(program: Runner, extra: str, env: Mapping[str, str],
         row for row in outcome.select(layer="posix", errno=0) if (row["pid"], row["op"], row["bytes_requested"]) in told
     ]
     rows = [row for row in rows if not (row["detail"] or "").startswith('{"calls"')]
+    # what a process writes down at its end is as long as its process ids are, perhaps as long as a transfer
+    rows = [row for row in rows if not Path(row["path"] or "").name.startswith("told-")]
     assert rows
     for row in rows:
         name, offset, moved = told[row["pid"], row["op"], row["bytes_requested"]]

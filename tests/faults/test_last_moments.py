@@ -106,7 +106,7 @@ def left(runner: Runner, deed: str, *, traced: bool, library: Path) -> tuple[Out
     if "by-daemon" in deed:
         wait_until((folder / "done").exists, "the daemon")
     if "leave_unflushed" in deed:
-        wait_until(lambda: (folder / "by-command").read_bytes(), "the command")
+        wait_until((folder / "by-command").read_bytes, "the command")
     return outcome, files_of(folder)
 
 
@@ -131,7 +131,9 @@ def test_the_end_is_as_untraced(program: Runner, library: Path, deed: str) -> No
         assert ended.startswith((f"signal {-status} ", "lost"))
     # AND what a destructor writes is in it
     if "by-destructor" in by_bare:
-        assert sum(row["bytes_moved"] for row in log.select(op="write", path=live.parent / "by-destructor")) == 30 * 4096
+        assert (
+            sum(row["bytes_moved"] for row in log.select(op="write", path=live.parent / "by-destructor")) == 30 * 4096
+        )
 
 
 # ---- while the log is packed ------------------------------------------------------

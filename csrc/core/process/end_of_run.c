@@ -48,8 +48,7 @@ static void end_run(const struct pt_exit *end)
     uint64_t all = ~0ull, mask;
     uint32_t goes_on = RUN_GOES_ON;
     pt_sys(SYS_rt_sigprocmask, SIG_SETMASK, &all, &mask, sizeof all);
-    bool ours =
-        __atomic_compare_exchange_n(&state, &goes_on, RUN_ENDS, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
+    bool ours = __atomic_compare_exchange_n(&state, &goes_on, RUN_ENDS, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
     if (ours) {
         pt_process_end(pt.process, end->kind, end->number);
         finish(end);

@@ -108,8 +108,8 @@ void pt_finisher_run(const char *const *argv, char *const *env, int heard_at)
     note_unheard(heard_at);
     char printable[sizeof pt.path], room[PT_DIGITS];
     const char *words[PT_FINISHER_WORDS];
-    unsigned count = pt_finisher_failure(words, room, error, waited > 0 ? status : 0, argv[0],
-                                         pt_printable(pt.path, printable));
+    unsigned count =
+        pt_finisher_failure(words, room, error, waited > 0 ? status : 0, argv[0], pt_printable(pt.path, printable));
     if (count && !pt.finish_quiet)
         pt_say(words, count);
 }
