@@ -313,7 +313,7 @@ NAMES = [name.decode("utf-8", "backslashreplace").replace("\0", "") for name in 
 
 def test_printable() -> None:
     assert printable("\x1b[31m a\nb \x9b \u202e \ud800 \x7f\r\t") == r"\x1b[31m a\nb \x9b \u202e \ud800 \x7f\r\t"
-    for text in ("", "plain", "größe 日本語 👩‍💻 \u00a0", "\\x1b"):
+    for text in ("", "plain", "größe 日本語 ไทย हिन्दी עברית 👍", "\\x1b"):
         assert printable(text) == text
 
 
