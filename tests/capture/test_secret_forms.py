@@ -30,7 +30,7 @@ BY_NAME = [
     "env DB_PASS=S p", "env MYSQL_PWD=S p", "env PGPASSWORD=S p", "env SMTP_PASS=S p",
     "env AWS_SECRET_ACCESS_KEY=S p", "env WANDB_API_KEY=S p", "env HF_TOKEN=S p", "env AZURE_STORAGE_KEY=S p",
     "env DJANGO_SECRET_KEY=S p", "env JWT_SECRET=S p", "env ACCESS_KEY=S p", "env FERNET_KEY=S p",
-    "openssl rsa -passin pass:S",
+    "openssl rsa -in k pass:S",
 ]  # fmt: skip
 #: A line of a shell.
 IN_LINES = [
