@@ -37,24 +37,40 @@ class CaptureError(PyioTraceError):
     """Tracing cannot start here (no log directory, no native core, ...)."""
 
 
-#: Control characters, line breaks, marks that change the direction of text, lone surrogates.
-UNPRINTABLE = "[\\x00-\\x1f\\x7f-\\x9f\u2028\u2029\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
+#: Characters without a picture that str.isprintable() passes: joiners, fillers and blanks of some scripts, and
+#: selectors of variants.  Any number of them may hide between two letters, and say something to a program.
+_UNSEEN = (
+    "\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u2800\u3164\uffa0"
+    + "".join(map(chr, range(0xFE00, 0xFE10)))
+    + "".join(map(chr, range(0xE0100, 0xE01F0)))
+)
 #: What CI services take for commands: ``::error::`` where a line begins, perhaps after it was wrapped at a blank, and
 #: ``##[error]``, ``##vso[...]`` and the like anywhere.
 _COMMAND = r"(?:^|(?<=\s))::(?=[A-Za-z-]+(?:\s.*?)?::)|##(?=\w*\[)"
 
 
-def printable(text: str) -> str:
-    """The text as one line without control characters, which names from a traced program may contain, and without
-    commands to a CI service that shows it.
+def is_plain(text: str) -> bool:
+    """Whether a reader sees each character of a text where it stands: none is a control character, invisible, changes
+    the direction, is a blank other than the usual one, or half a surrogate pair.
 
-    They are escaped as in a Python string: ``\\x1b``, ``\\n``, ``\\x3a:``.
+    What Unicode joins emoji with counts too: a reader cannot tell it from other invisible characters.
     """
-    if text.isprintable() and "::" not in text and "##" not in text:
+    return text.isprintable() and (text.isascii() or not any(one in _UNSEEN for one in text))
+
+
+def printable(text: str) -> str:
+    """The text as one line whose characters are all seen (is_plain), which names from a traced program may not be, and
+    without commands to a CI service that shows it.
+
+    They are escaped as in a Python string: ``\\x1b``, ``\\n``, ``\\u200b``, ``\\x3a:``.
+    """
+    plain = is_plain(text)
+    if plain and "::" not in text and "##" not in text:
         return text
     import re  # not at the top: traced programs wait for this module's import
 
-    text = re.sub(UNPRINTABLE, lambda found: found[0].encode("unicode_escape").decode(), text)
+    if not plain:
+        text = "".join(one if is_plain(one) else one.encode("unicode_escape").decode() for one in text)
     return re.sub(_COMMAND, lambda found: f"\\x{ord(found[0][0]):x}{found[0][1]}", text)
 
 

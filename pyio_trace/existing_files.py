@@ -133,11 +133,21 @@ def check_output(log: str, output: str) -> None:
 
 def _is_log(path: str) -> bool:
     try:
-        with open(path, "rb") as file:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # a FIFO may have come to be there
+        with open(descriptor, "rb") as file:
             start = file.read(len(LOG_MAGIC))
             return start == LOG_MAGIC or (start.startswith(_PARQUET_MAGIC) and is_packed_log(file))
     except OSError:
         return False
+
+
+def begins_with(path: "str | os.PathLike[str]", magic: bytes) -> bool:
+    """Whether a file begins so.  Raises OSError."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # a FIFO may have come to be there
+    try:
+        return os.read(descriptor, len(magic)) == magic
+    finally:
+        os.close(descriptor)
 
 
 def is_packed_log(file: "BinaryIO") -> bool:

@@ -15,7 +15,7 @@ import os
 import re
 import tomllib
 
-from pyio_trace.errors import UNPRINTABLE, ConfigError
+from pyio_trace.errors import ConfigError, is_plain
 from pyio_trace.output import LIVE_SUFFIX, PACKED_SUFFIX
 
 
@@ -35,9 +35,9 @@ def table_of(text: bytes, path: str) -> dict[str, object]:
 
 
 def check_text(text: str, blame: str) -> None:
-    """Raises ConfigError for control characters: values get into logs, environments and terminals."""
-    if re.search(UNPRINTABLE, text):
-        raise ConfigError("bad-value", f"{blame} is {text!r}, with a control character in it; remove that")
+    """Raises ConfigError for control and invisible characters: values get into logs, environments and terminals."""
+    if not is_plain(text):
+        raise ConfigError("bad-value", f"{blame} is {text!a}, with a control character in it; remove that")
 
 
 def rules_beside(text: str, path: str) -> str:

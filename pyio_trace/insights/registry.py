@@ -13,17 +13,14 @@ import os
 import pkgutil
 import re
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from types import ModuleType
-from typing import TYPE_CHECKING
 
+from pyio_trace import entry_points
 from pyio_trace.errors import ConfigError, printable
 from pyio_trace.insights import rules as found_here
 from pyio_trace.insights.rule import Rule
-
-if TYPE_CHECKING:
-    from importlib.metadata import EntryPoint
 
 GROUP = "pyio_trace.insights"
 _SLUG = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
@@ -52,56 +49,36 @@ def _named(rule: Rule, slug: str, module: ModuleType | None) -> Rule:
 
 
 def _third_party() -> Iterator[tuple[str, Rule]]:
-    for point in _entry_points():
-        blame = f"the rule {printable(point.name)!r} of {printable(point.value)}"
-        if not _SLUG.fullmatch(point.name):
+    for name, where in _entry_points().items():
+        blame = f"the rule {printable(name)!r} of {printable(where)}"
+        if not _SLUG.fullmatch(name):
             raise ConfigError("bad-insight", f"{blame}: its name is no slug; write lower-case words with hyphens")
         try:
-            rule = point.load()
+            rule = _loaded(where)
         except Exception as error:  # whatever its module does when it is imported
             what = f"{type(error).__name__}: {error}"
             raise ConfigError("bad-insight", f"{blame} cannot be loaded ({what}); repair or uninstall it") from None
         if not isinstance(rule, Rule):
             raise ConfigError("bad-insight", f"{blame} is no pyio_trace.insights.rule.Rule; repair or uninstall it")
-        yield point.name, _named(rule, point.name, sys.modules.get(point.module))
+        yield name, _named(rule, name, sys.modules.get(where.partition(":")[0]))
 
 
-def _may_have_entry_points(folder: str) -> bool:
-    """Whether a distribution there mentions our group.  Importing importlib.metadata takes several times as long."""
-    if folder.endswith(".egg"):
-        return True
-    try:
-        names = os.listdir(folder)
-    except NotADirectoryError:
-        return True  # a zip file
-    except (OSError, ValueError):
-        return False
-    for name in names:
-        if name.endswith((".dist-info", ".egg-info")):
-            try:
-                with open(os.path.join(folder, name, "entry_points.txt"), "rb") as file:
-                    if GROUP.encode() in file.read():
-                        return True
-            except OSError:
-                continue  # it has none
-    return False
+def _loaded(where: str) -> object:
+    """What ``module:attribute`` names."""
+    if not entry_points.is_dotted(where):
+        raise ValueError(f"{where!r} names no module")
+    module, _, attribute = where.partition(":")
+    found: object = importlib.import_module(module)
+    for part in attribute.split(".") if attribute else ():
+        found = getattr(found, part)
+    return found
 
 
-def _entry_points() -> Iterable[EntryPoint]:
+def _entry_points() -> dict[str, str]:
     """Entry points of our group, but none of the current folder: it may be a stranger's."""
     try:
         here = os.path.realpath(os.getcwd())
     except OSError:
         here = ""
     path = [folder for folder in sys.path if folder and os.path.realpath(folder) != here]
-    path = [folder for folder in path if _may_have_entry_points(folder)]
-    if not path:
-        return ()
-    from importlib.metadata import distributions
-
-    seen: dict[str, EntryPoint] = {}
-    for distribution in distributions(path=path):
-        for point in distribution.entry_points:
-            if point.group == GROUP:
-                seen.setdefault(point.name, point)  # the first on the path counts, as for imports
-    return seen.values()
+    return entry_points.of_group(GROUP, path)

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pyio_trace.errors import LogError
+from pyio_trace.existing_files import begins_with
 from pyio_trace.log import layout
 from pyio_trace.log.blocks import Block, block_of_sums
 from pyio_trace.log.chunks import Chunks, walk
@@ -288,8 +289,7 @@ class LiveLog:
 
 def is_live_log(path: Path) -> bool:
     """Whether a file starts as a live log does."""
-    with path.open("rb") as file:
-        return file.read(len(layout.MAGIC)) == layout.MAGIC
+    return begins_with(path, layout.MAGIC)
 
 
 def _fixed_region(file: LogFile) -> bytes:

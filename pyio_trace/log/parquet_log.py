@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 from pyio_trace import events
 from pyio_trace.errors import LogError
+from pyio_trace.existing_files import begins_with
 from pyio_trace.light_dataclass import dataclass
 from pyio_trace.log import earlier_versions
 from pyio_trace.log.parquet_pages import Allowance, most_counted, too_large
@@ -59,8 +60,7 @@ class ParquetLog:
 
 def is_parquet(path: Path) -> bool:
     """Whether a file starts as a Parquet file does."""
-    with path.open("rb") as file:
-        return file.read(len(MAGIC)) == MAGIC
+    return begins_with(path, MAGIC)
 
 
 def for_arrow(path: Path, mode: str) -> Path | BinaryIO:

@@ -59,7 +59,7 @@ LOSSES: dict[str, tuple[dict[str, Any], list[str]]] = {
     "blind spots": (
         {"io_uring": 1, "syscall": 2, "unpatched": 1, "no_file_objects": 3},
         [
-            "1 process used io_uring: what went through its rings is not in the log",
+            "1 process used io_uring or loaded liburing: what went through its rings is not in the log",
             "2 processes made raw system calls, which are not in the log",
             "1 process has code that could not be hooked; its calls are not in the log",
             "3 processes ran without file-object tracing: POSIX operations only",

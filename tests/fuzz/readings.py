@@ -22,7 +22,10 @@ from pyio_trace.events import INTERNAL, OPERATIONS, arrow_schema
 
 EVERY = tuple(column.name for column in OPERATIONS + INTERNAL)
 #: What would move a cursor, colour a screen, break a line or turn text round.
-RAW = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028\u2029\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+RAW = re.compile(
+    "[\x00-\x09\x0b-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u180b-\u180f\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164"
+    "\ufe00-\ufe0f\ufeff\uffa0\ufff9-\ufffb\ud800-\udfff\U000e0000-\U000e01ef]"
+)
 #: What a CI service that shows the text would take for a command.
 CI_COMMAND = re.compile(r"^\s*::[a-z-]+(?: .*)?::|##\w*\[", re.MULTILINE)
 #: Errors that reading a log may end in; not among them: that there was no memory.

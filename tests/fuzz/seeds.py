@@ -17,6 +17,7 @@ NASTY = (
     b"/n/\x1b]0;title\x07\x1b[31mred", b"/n/new\nline\r\n", b"/n/\xff\xfe not utf-8", b"/n/\xed\xa0\x80 surrogate",
     "/n/\x9b31m \x85 \u2028 \u202e".encode(), b'/n/"quoted", comma;semicolon', b"/n/\\backslash\t\x00nul", b"=1+1",
     b"::error file=a::b ::stop-commands::c", b"/n/##[group]a ##vso[task.b]\n::add-mask::c",
+    "/n/\u061c\u200b\u2060\ufeff\xad\ufe0f\u3164\U000e0072 unseen".encode(),
 )  # fmt: skip
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import types
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -21,9 +22,14 @@ from pyio_trace.analysis.sums.byte_ranges import ByteRanges
 from pyio_trace.analysis.sums.dense_sums import DenseSums
 from pyio_trace.cli.main import main
 from pyio_trace.errors import LogError, printable
+from pyio_trace.insights.rules import unordered_writers
 from pyio_trace.join.pack.packer import pack
+from pyio_trace.join.processes.mapped_files import mappings_table
+from pyio_trace.join.processes.op_counters import counters_table
+from pyio_trace.join.processes.process_table import arrow_schema
+from pyio_trace.join.sources.parquet_description import is_sound
 from pyio_trace.log import layout
-from pyio_trace.log.parquet_log import KEY
+from pyio_trace.log.parquet_log import KEY, open_parquet
 from tests.fuzz import readings, seeds
 from tests.support.logwriter import LogWriter, Thread
 from tests.support.smallrun import small_run
@@ -31,6 +37,7 @@ from tests.support.smallrun import small_run
 pytestmark = pytest.mark.once  # reading logs is the same on every Python
 
 MOST = (1 << 63) - 1
+PYTHON = {pa.string(): str, pa.bool_(): bool, pa.int32(): int, pa.int64(): int}
 
 
 def in_every_way(path: Path) -> None:
@@ -251,6 +258,9 @@ ABOUT: dict[str, Callable[[dict[str, Any]], object]] = {
     "a mount without options": lambda d: d["info"].update(lock_options={"/": None}),
     "processes out of order": lambda d: d["processes"].reverse(),
     "a parent that is not there": lambda d: d["processes"][0].update(parent=9),
+    "a parent that is an object": lambda d: d["processes"][0].update(parent={}),
+    "a command line that is a text": lambda d: d["processes"][0].update(argv="ab"),
+    "a row that is a list": lambda d: d["processes"].append([]),
     "no begin": lambda d: d["processes"][0].update(begin=None),
     "an argument that is null": lambda d: d["processes"][0].update(argv=[None]),
     "a column less": lambda d: d["processes"][0].pop("ended"),
@@ -269,6 +279,55 @@ def test_descriptions_that_are_not_what_was_promised(packed: Path, change: Calla
     with pytest.raises(LogError) as caught:
         pyio_trace.open(path)
     assert caught.value.slug == "log-damaged"
+
+
+#: Values that no column of a description has, and some that only some have.
+WRONG = ({}, {"a": 1}, [{}], [[]], 1.5, float(2), True, "", "text", [], ["a"], [1], 7, 1 << 40, 1 << 70, -(1 << 70))
+
+
+def test_a_wrong_type_in_any_field_of_a_description(packed: Path) -> None:
+    # GIVEN the description of a log that has rows of each kind
+    description = open_parquet(packed).description
+    tables = {"processes": arrow_schema(), "counters": counters_table([]).schema, "mappings": mappings_table([]).schema}
+    for name, schema in tables.items():
+        rows = description[name] or [dict.fromkeys(schema.names)]
+        for column in schema:
+            for value in WRONG:
+                # WHEN a field has a value of any type
+                forged = {**description, name: [{**rows[0], column.name: value}, *rows[1:]]}
+                # THEN it is refused, unless the type is the column's own
+                fits = isinstance(value, list) if pa.types.is_list(column.type) else type(value) is PYTHON[column.type]
+                assert not is_sound(forged) or fits, (name, column.name, value)
+    for name in ("info", "losses"):
+        for key in description[name]:
+            for value in WRONG:
+                forged = {**description, name: {**description[name], key: value}}
+                same = type(value) is type(description[name][key]) or description[name][key] is None
+                assert not is_sound(forged) or same or isinstance(value, (int, float)), (name, key, value)
+    for name in (*tables, "info", "losses"):
+        for value in (*WRONG, [None], [[1]], ["row"], {"info": {}}):
+            if value not in ([], {}):
+                assert not is_sound({**description, name: value}) or name == "losses", (name, value)
+
+
+def test_processes_in_a_long_chain_that_write_one_file() -> None:
+    # GIVEN processes each of which started the next WHEN what orders their writes is looked for
+    looked = []
+
+    class Row(dict[str, Any]):
+        def __getitem__(self, name: str) -> Any:
+            looked.append(name)
+            return super().__getitem__(name)
+
+    count = 5000
+    rows = [Row(parent=number - 1 if number else count - 1) for number in range(count)]
+    order = unordered_writers._Order.__new__(unordered_writers._Order)
+    order._run, order._ancestors = types.SimpleNamespace(processes=rows), {}  # type: ignore[assignment]
+    for number in range(count):
+        order._above(number)
+        order._above(number)
+    # THEN a bounded number of rows is looked at for each, also where they started each other in a circle
+    assert len(looked) <= count * (unordered_writers._DEEPEST + 1)
 
 
 @pytest.mark.slow
@@ -313,7 +372,7 @@ NAMES = [name.decode("utf-8", "backslashreplace").replace("\0", "") for name in 
 
 def test_printable() -> None:
     assert printable("\x1b[31m a\nb \x9b \u202e \ud800 \x7f\r\t") == r"\x1b[31m a\nb \x9b \u202e \ud800 \x7f\r\t"
-    for text in ("", "plain", "größe 日本語 👩‍💻 \u00a0", "\\x1b"):
+    for text in ("", "plain", "größe 日本語 ไทย हिन्दी עברית 👍", "\\x1b"):
         assert printable(text) == text
 
 

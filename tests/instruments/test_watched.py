@@ -10,6 +10,7 @@ from pathlib import Path
 import pyarrow.compute as pc
 import pytest
 
+from pyio_trace import entry_points
 from pyio_trace.capture.instrumentation import instrument_registry
 from tests.support.programs import Outcome, Runner, alike, succeeded
 
@@ -256,7 +257,8 @@ def test_damaged_entry_points(program: Runner, points: bytes) -> None:
     outcome = succeeded(program.traced(child, env=env))
     assert "not tracing" not in outcome.stderr
     assert [Path(row["path"]).name for row in outcome.select(op="open", layer="posix")].count("x") == 1
-    assert "library" not in instrument_registry._section(text.decode(errors="replace"))
+    entries = entry_points.section(text.decode(errors="replace"), instrument_registry.GROUP)
+    assert "library" not in instrument_registry._sound(entries)
 
 
 def test_a_path_with_anything_in_it(program: Runner) -> None:

@@ -43,12 +43,42 @@ bool pt_stderr_is_kept(void)
            st.st_ino == first_stderr.inode;
 }
 
-/* A path may contain control characters that move the cursor of a terminal. */
+/* What a terminal obeys, or does not show, in UTF-8: first bytes, and what the last may be. is_plain() in errors.py has
+ * the whole list; here are the ones that Unicode calls format characters or ignorable. */
+static const struct {
+    const char *begin;
+    unsigned char low, high;
+} unseen[] = {
+    {"\xc2", 0x80, 0x9f},     {"\xc2", 0xad, 0xad},     {"\xcd", 0x8f, 0x8f},     {"\xd8", 0x9c, 0x9c},
+    {"\xe1\x85", 0x9f, 0xa0}, {"\xe1\x9e", 0xb4, 0xb5}, {"\xe1\xa0", 0x8b, 0x8f}, {"\xe2\x80", 0x8b, 0x8f},
+    {"\xe2\x80", 0xa8, 0xae}, {"\xe2\x81", 0xa0, 0xaf}, {"\xe2\xa0", 0x80, 0x80}, {"\xe3\x85", 0xa4, 0xa4},
+    {"\xef\xb8", 0x80, 0x8f}, {"\xef\xbb", 0xbf, 0xbf}, {"\xef\xbe", 0xa0, 0xa0}, {"\xef\xbf", 0xb0, 0xbb},
+    {"\xf3\xa0", 0x80, 0xbf},
+};
+
+/* Bytes of the character at p that must not be shown; 0: it may be. */
+static size_t hidden(const char *p)
+{
+    if ((unsigned char)*p < ' ' || *p == 127)
+        return 1;
+    for (size_t i = 0; i < sizeof unseen / sizeof *unseen; i++) {
+        size_t n = strlen(unseen[i].begin);
+        if (strncmp(p, unseen[i].begin, n) == 0 && (unsigned char)p[n] >= unseen[i].low &&
+            (unsigned char)p[n] <= unseen[i].high)
+            return n + 1 + (*p == '\xf3' && p[n + 1]); /* all others end here */
+    }
+    return 0;
+}
+
+/* A path may contain control characters that move the cursor of a terminal, and others that nobody sees. */
 const char *pt_printable(const char *path, char out[static sizeof pt.path])
 {
     size_t n = 0;
-    for (; path[n] && n < sizeof pt.path - 1; n++)
-        out[n] = (unsigned char)path[n] < ' ' || path[n] == 127 ? '?' : path[n];
+    while (*path && n < sizeof pt.path - 1) {
+        size_t skip = hidden(path);
+        out[n++] = skip ? '?' : *path;
+        path += skip ? skip : 1;
+    }
     out[n] = 0;
     return out;
 }

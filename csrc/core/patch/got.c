@@ -199,8 +199,10 @@ static int patch_object(struct dl_phdr_info *info, size_t size, void *data)
     }
     if (!undecided && done_count < MAX_DONE) {
         done_objects[done_count++] = object;
-        if (!pt_object_is_left_alone(info, &o))
+        if (!pt_object_is_left_alone(info, &o)) {
             note_loaded(info->dlpi_name);
+            pt_look_for_liburing(&o);
+        }
     }
     return 0;
 }
@@ -211,6 +213,7 @@ static void wait_for_loads(void)
 {
     Dl_info unused;
     dladdr(&patching, &unused);
+    pt_find_name_spaces();
 }
 
 #define MOST_SECONDS_BETWEEN 1
@@ -224,6 +227,7 @@ static void look_again(void)
     looked_at = pt_ticks();
     if (pt_slots_look_again() && pt.process_id)
         __atomic_fetch_or(&pt.process->blind, PT_BLIND_UNPATCHED, __ATOMIC_RELAXED);
+    pt_note_unseen_code();
 }
 
 enum pass_end { PASS_DONE, PASS_FULL, PASS_STALE };

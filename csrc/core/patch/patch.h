@@ -34,6 +34,11 @@ void pt_library_register(const struct pt_patched_library *library); /* by a cons
 bool pt_library_has_name(const char *name);
 void *pt_library_for_symbol(const char *name, const void *found);
 
+/* unseen_code.c: marks the process for code that no hook sees. */
+void pt_look_for_liburing(const struct pt_object *o);
+void pt_find_name_spaces(void); /* takes the loader's lock */
+void pt_note_unseen_code(void);
+
 void pt_got_patch(void);
 void pt_got_restore(void);
 void pt_got_before_fork(void);

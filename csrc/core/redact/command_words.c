@@ -47,7 +47,8 @@ static void put_argument(struct pt_words *w, const char *word, size_t n)
     for (stop = bare; stop < end && is_part(*stop);)
         stop++;
     bool alone = stop == end && bare > word, valued = stop + 1 < end && *stop == '=';
-    if (stop == bare || !(alone || valued) || !pt_is_secret(bare, stop)) {
+    if (stop == bare || !(alone || valued) || !pt_is_secret(bare, stop) ||
+        (valued && pt_is_harmless(pt_harmless_of(bare, stop), stop + 1, end))) {
         put_text(w, word, n);
     } else if (valued) {
         put_word(w, word, (size_t)(stop + 1 - word));
@@ -56,6 +57,7 @@ static void put_argument(struct pt_words *w, const char *word, size_t n)
     } else {
         put_word(w, word, n);
         w->value_next = !pt_is_negated(bare, stop);
+        w->harmless_next = pt_harmless_of(bare, stop);
     }
 }
 
@@ -94,7 +96,9 @@ void pt_words_add(struct pt_words *w, const char *word, size_t n)
     }
     w->value_next = false;
     w->code_next = code ? n == 2 && memcmp(word, "--", 2) == 0 : is_flag(word, n, 'c');
-    if (value && !pt_is_option(word, word + n))
+    bool harmless = value && pt_is_harmless((enum pt_harmless)w->harmless_next, word, word + n);
+    w->harmless_next = PT_HARMLESS_NONE;
+    if (value && !harmless && !pt_is_option(word, word + n))
         put_mark(w);
     else if (code && pt_redact_code && !w->code_next)
         put_mark(w);

@@ -1,6 +1,6 @@
 /* Replaces secrets with *** before a command, URL or detail is stored.
  *
- * A secret is recognised by the name before it (redact/secret_names.c).  Where its value ends is not always certain,
+ * A secret is recognised by the name before it (redact/secret_names.c), or by its own form (secret_shapes.c).  Where its value ends is not always certain,
  * since the text may be shell, Python or JSON.  When in doubt, too much is replaced rather than too little. */
 #include "redact/scanning.h"
 
@@ -248,7 +248,9 @@ static void redact_named(struct text *t, const char *name, const char *end, bool
     const char *value = value_of(t, end, option, &separator);
     if (!value)
         return;
-    bool header = separator == ':' && pt_is_named(name, end, "authorization");
+    bool header = separator == ':' && pt_is_header(name, end);
+    if (pt_is_harmless(pt_harmless_of(name, end), value, t->end))
+        return;
     if (!header && (!pt_is_secret(name, end) || (!separator && pt_is_negated(name, end))))
         return;
     bool spaced = value > end && is_blank(value[-1]);
@@ -265,9 +267,17 @@ static void redact_named(struct text *t, const char *name, const char *end, bool
 
 static void name(struct text *t)
 {
-    const char *begin = t->at, *end = begin, *bare;
+    const char *begin = t->at, *end = begin, *bare, *secret;
     while (end < t->end && is_part(*end))
         end++;
+    const char *stop = pt_private_key(begin, t->end);
+    if (!stop && (stop = pt_shaped_secret(begin, end, &secret)))
+        copy(t, secret);
+    if (stop) {
+        mark(t);
+        t->at = stop;
+        return;
+    }
     for (bare = begin; bare < end && *bare == '-';)
         bare++;
     copy(t, end);

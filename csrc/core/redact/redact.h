@@ -23,11 +23,12 @@ struct pt_words {
     char *out;
     size_t room, length;
     unsigned count;
-    bool value_next;  /* the next word is the value of an option ... */
-    bool code_next;   /* ... or the code of -c */
-    bool script_next; /* --redact argv: ... or the script or module */
-    bool skip_next;   /* --redact argv: ... or of no interest */
-    bool done;        /* --redact argv: the rest is dropped */
+    unsigned harmless_next; /* enum pt_harmless: what that value may be */
+    bool value_next;        /* the next word is the value of an option ... */
+    bool code_next;         /* ... or the code of -c */
+    bool script_next;       /* --redact argv: ... or the script or module */
+    bool skip_next;         /* --redact argv: ... or of no interest */
+    bool done;              /* --redact argv: the rest is dropped */
 };
 void pt_words_begin(struct pt_words *w, char *out, size_t room);
 void pt_words_add(struct pt_words *w, const char *word, size_t n);

@@ -11,7 +11,26 @@
 static const char *const within[] = {"password", "passwd", "accesstoken", "authtoken",
                                      "apikey",   "secret", "credentials"};
 /* At the end of a name. */
-static const char *const endings[] = {"token", "passphrase", "pwd"};
+static const char *const endings[] = {
+    "token",      "passphrase",    "pwd",
+    "passcode",   "pswd",          "credential",
+    "accesskey",  "accountkey",    "privatekey",
+    "sharedkey",  "storagekey",    "signingkey",
+    "masterkey",  "encryptionkey", "decryptionkey",
+    "licensekey", "licencekey",    "subscriptionkey",
+    "sessionkey", "authkey",       "deploykey",
+    "hmackey",    "fernetkey",     "jwt",
+    "cookie",     "cookies",       "sharedaccesssignature",
+    "dbpass",     "userpass",      "rootpass",
+    "pgpass",
+};
+/* The last part of a name, after a - _ or . or alone. */
+static const char *const last_parts[] = {"pass", "pw"};
+/* What stands before `token` or `pass` in names that are about text, and about filters and loops. */
+static const char *const ordinary[] = {
+    "max", "min",   "pad",  "eos", "bos",  "unk",  "mask", "sep", "cls",    "stop",  "special", "image", "per", "next",
+    "num", "first", "last", "low", "high", "band", "one",  "two", "single", "multi", "second",  "by",    "all",
+};
 /* Names of the place where a secret is, not of the secret itself. */
 static const char *const places[] = {"file", "path", "dir", "env", "name"};
 /* At the end of the name of a URL's parameter. */
@@ -74,14 +93,50 @@ static bool is_place(const char *name, const char *end)
     return false;
 }
 
+static bool is_separator(char c)
+{
+    return c == '-' || c == '_' || c == '.';
+}
+
+static bool same_letters(const char *p, const char *word, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (lower(p[i]) != word[i])
+            return false;
+    return true;
+}
+
+/* The start of the last part of a name, if that is this word; else NULL. */
+static const char *last_part(const char *name, const char *end, const char *word)
+{
+    size_t n = strlen(word);
+    const char *p = end - n;
+    bool is = (size_t)(end - name) >= n && same_letters(p, word, n) && (p == name || is_separator(p[-1]));
+    return is ? p : NULL;
+}
+
+/* --pad-token, --low-pass: no secrets. */
+static bool is_ordinary(const char *name, const char *end)
+{
+    const char *p = last_part(name, end, "token");
+    p = p ? p : last_part(name, end, "pass");
+    for (size_t i = 0; p && p > name + 1 && i < sizeof ordinary / sizeof *ordinary; i++)
+        if (last_part(name, p - 1, ordinary[i]))
+            return true;
+    return false;
+}
+
 bool pt_is_secret(const char *name, const char *end)
 {
     char text[LONGEST_NAME];
     size_t n = simple(name, end, text);
     if (*also && matches_also(text, n))
         return true;
-    if (is_place(name, end))
+    if (is_place(name, end) || is_ordinary(name, end))
         return false;
+    for (size_t i = 0; i < sizeof last_parts / sizeof *last_parts; i++)
+        if (last_part(name, end, last_parts[i]))
+            return true;
     for (size_t i = 0; i < sizeof within / sizeof *within; i++)
         if (holds(text, n, within[i]))
             return true;
@@ -89,6 +144,29 @@ bool pt_is_secret(const char *name, const char *end)
         if (pt_ends_in(text, n, endings[i]))
             return !pt_ends_in(text, n, "maxtoken");
     return false;
+}
+
+/* A header whose value goes to the end of its line. */
+bool pt_is_header(const char *name, const char *end)
+{
+    return pt_is_named(name, end, "authorization") || pt_is_named(name, end, "cookie");
+}
+
+enum pt_harmless pt_harmless_of(const char *name, const char *end)
+{
+    if (pt_is_named(name, end, "privatekey"))
+        return PT_HARMLESS_PATH;
+    return last_part(name, end, "pass") == name ? PT_HARMLESS_DIGIT : PT_HARMLESS_NONE;
+}
+
+bool pt_is_harmless(enum pt_harmless which, const char *value, const char *end)
+{
+    while (value < end && is_quote(*value))
+        value++;
+    size_t n = (size_t)(end - value);
+    if (which == PT_HARMLESS_PATH)
+        return n > 1 && (*value == '/' || *value == '.' || (*value == '~' && value[1] == '/'));
+    return which == PT_HARMLESS_DIGIT && n > 0 && *value >= '0' && *value <= '9' && (n == 1 || is_blank(value[1]));
 }
 
 /* --no-token has no value. */

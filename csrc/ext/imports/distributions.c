@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define NAME_ROOM 512
@@ -19,10 +20,19 @@ struct content {
     size_t length, room;
 };
 
+/* A descriptor of a regular file; -1: there is none. Opening a device can have effects. */
+static int open_regular(int folder, const char *path)
+{
+    struct stat status;
+    if (fstatat(folder, path, &status, 0) != 0 || !S_ISREG(status.st_mode) || status.st_size > MOST)
+        return -1;
+    return openat(folder, path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC); /* a FIFO would block */
+}
+
 /* False if there is no such file, if it is too large, or if there is no memory for it. */
 static bool read_whole(int folder, const char *path, struct content *c)
 {
-    int fd = openat(folder, path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC); /* a FIFO would block */
+    int fd = open_regular(folder, path);
     ssize_t got = fd < 0 ? -1 : 1;
     for (c->length = 0; got > 0 && c->length <= MOST; c->length += got > 0 ? (size_t)got : 0) {
         if (c->room - c->length < 4096) {

@@ -24,6 +24,8 @@ Fingerprint = Mapping[str, Mapping[str, int]]
 def load(path: Path) -> dict[str, Fingerprint]:
     """Fingerprints by test; empty if there is no file.  Raises ConfigError."""
     try:
+        if path.exists() and not path.is_file():  # a FIFO would block
+            raise ConfigError("bad-value", f"{path} is not a file; remove it and run --io-record")
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError:
         return {}

@@ -13,7 +13,11 @@ from pyio_trace.units import counted, number, size
 _LOWERS = 0.85
 #: Key of Log.losses() that counts processes -> slug, words, confidence.
 _BLIND = {
-    "io_uring": ("io-uring", "used io_uring: what went through its rings is not in the log", _LOWERS),
+    "io_uring": (
+        "io-uring",
+        "used io_uring or loaded liburing: what went through its rings is not in the log",
+        _LOWERS,
+    ),
     "syscall": ("raw-system-calls", "made raw system calls, which are not in the log", 1.0),
     "unpatched": ("unpatched-code", "has code that could not be hooked; its calls are not in the log", _LOWERS),
     "no_file_objects": ("no-file-objects", "ran without file-object tracing: POSIX operations only", 1.0),

@@ -127,14 +127,17 @@ def names(third_party: "str | None" = None) -> "dict[str, str]":
         if file.endswith(".py") and not file.startswith("_")
     }
     if third_party is None:
-        return {**ours, **_entry_points()}
-    pairs = (word.split("=", 1) for word in third_party.split(",") if "=" in word)
-    return {**ours, **{name: where for name, where in pairs if _is_dotted(name) and _is_dotted(where)}}
+        theirs = _entry_points()
+    else:
+        theirs = dict(word.split("=", 1) for word in third_party.split(",") if "=" in word)
+    return {**ours, **_sound(theirs)} if theirs else ours
 
 
-def _is_dotted(where: str) -> bool:
-    """Whether it names a module, or something in one: ``"package.module"``, ``"package.module:name"``."""
-    return all(part.isidentifier() for part in where.replace(":", ".", 1).split("."))
+def _sound(entries: "dict[str, str]") -> "dict[str, str]":
+    """Those that name a module for a library."""
+    from pyio_trace.entry_points import is_dotted
+
+    return {name: where for name, where in entries.items() if is_dotted(name) and is_dotted(where)}
 
 
 def encode_third_party(known: "dict[str, str]") -> str:
@@ -166,9 +169,9 @@ def check(chosen: str, known: "dict[str, str]") -> None:
 def _entry_points() -> "dict[str, str]":
     """Entry points of our group, by name.  importlib.metadata would import half of the standard library."""
     if native.core is None:  # nothing is traced, and only names are checked
-        from importlib.metadata import entry_points
+        from pyio_trace.entry_points import of_group
 
-        return {point.name: point.value.partition("[")[0].strip() for point in entry_points(group=GROUP)}
+        return of_group(GROUP, sys.path)
     found: dict[str, str] = {}
     library = "{}/{}/python{}.{}".format(sys.base_prefix, sys.platlibdir, *sys.version_info)
     for folder in sys.path:
@@ -180,22 +183,9 @@ def _entry_points() -> "dict[str, str]":
         except (OSError, ValueError, TypeError):
             continue  # a folder that does not exist, a zip file, or not a path at all
         for text in texts:
-            found = {**_section(text.decode(errors="replace")), **found}  # the first on the path, as for imports
-    return found
+            from pyio_trace.entry_points import section  # few programs have such distributions
 
-
-def _section(text: str) -> "dict[str, str]":
-    """The entries of our group in an entry_points.txt; those that name no module are left out."""
-    found, within = {}, False
-    for line in text.splitlines():
-        line = line.strip()
-        if line.startswith("["):
-            within = line == f"[{GROUP}]"
-        elif within and "=" in line and not line.startswith(("#", ";")):
-            name, _, where = line.partition("=")
-            name, where = name.strip(), where.partition("[")[0].strip()
-            if _is_dotted(name) and _is_dotted(where):
-                found[name] = where
+            found = {**section(text.decode(errors="replace"), GROUP), **found}  # the first on the path, as for imports
     return found
 
 

@@ -12,6 +12,8 @@ import errno
 import os
 import stat
 
+from pyio_trace.held_paths import hold, reopened
+
 
 def open_inside(pid: int, path: str) -> int:
     """A descriptor of the regular file at this absolute path in the process's root.  Raises OSError.
@@ -25,20 +27,10 @@ def open_inside(pid: int, path: str) -> int:
 
 
 def _open_below(root: str, path: str) -> int:
-    here = os.open(root, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    here = hold(path, root)
     try:
-        for name in path.split("/"):
-            if name in ("", "."):
-                continue
-            if name == "..":
-                raise OSError(errno.ELOOP, "leads back up", path)
-            inner = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=here)
-            os.close(here)
-            here = inner
-            if stat.S_ISLNK(os.fstat(here).st_mode):
-                raise OSError(errno.ELOOP, "a link has come to be there", path)
         if not stat.S_ISREG(os.fstat(here).st_mode):
             raise OSError(errno.EINVAL, "no regular file", path)
-        return os.open(f"/proc/self/fd/{here}", os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+        return reopened(here)
     finally:
         os.close(here)

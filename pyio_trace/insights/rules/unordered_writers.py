@@ -41,6 +41,8 @@ if TYPE_CHECKING:
 _ORDERING = ("h5py", "netCDF4", "MPI")
 #: How the kinds of processes end that work on what others send them.
 _TOLD = ("worker", "actor")
+#: Processes that started each other in turn, of which more are not looked through for each pair: nothing is said then.
+_DEEPEST = 200
 _REMEDY = Remedy(
     "Lock the range, or give each process a part of its own.",
     "os.pwrite(f, record, offset)",
@@ -86,6 +88,7 @@ class _Order:
         for path, process, how in found.opens:
             if how == Opened.ALONE:
                 self._locked[process].add(("alone", path))
+        self._ancestors: dict[int, set[int]] = {}
         self._last_seen = np.zeros(len(run.processes) + 1, np.int64)
         calls = run.calls.columns
         np.maximum.at(self._last_seen, calls["process"], calls["last"])
@@ -137,13 +140,13 @@ class _Order:
         """Whether two processes opened the file so that their writes overlap, and nothing is known that orders them."""
         run = self._run
         rows = run.processes[first], run.processes[second]
-        if first in self._above(second) or second in self._above(first):
+        above = [self._above(each) for each in (first, second)]
+        if first in above[1] or second in above[0] or max(map(len, above)) > _DEEPEST:
             return False  # one may tell the other when to write
         if any(row["process_kind"].endswith(_TOLD) for row in rows) or run.is_worker(first) or run.is_worker(second):
             return False  # it waits for tasks, in an order that somebody else knows
         if rows[0]["pid"] == rows[1]["pid"] and rows[0]["host"] == rows[1]["host"]:
             return False  # one process before and after an exec
-        above = [set(self._above(each)) for each in (first, second)]
         if any(("lock", one.path) in self._locked[index] for index in above[0] | above[1]):
             return False
         locks = [
@@ -154,14 +157,16 @@ class _Order:
             return False
         return all(any((one.file, index) in self._opened for index in each) for each in above)
 
-    def _above(self, process: int) -> list[int]:
-        """The process, and those that started it."""
-        found: list[int] = []
-        at: int | None = process
-        while at is not None and at not in found:
-            found.append(at)
-            at = self._run.processes[at]["parent"]
-        return found
+    def _above(self, process: int) -> set[int]:
+        """The process, and those that started it; of more than _DEEPEST, the nearest."""
+        if process not in self._ancestors:
+            found: set[int] = set()
+            at: int | None = process
+            while at is not None and at not in found and len(found) <= _DEEPEST:
+                found.add(at)
+                at = self._run.processes[at]["parent"]
+            self._ancestors[process] = found
+        return self._ancestors[process]
 
 
 def _rows(rows: Pieces, mask: NDArray[np.bool_]) -> Pieces:

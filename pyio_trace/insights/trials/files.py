@@ -8,7 +8,6 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from time import perf_counter_ns
 
-from pyio_trace.insights.trials import originals
 from pyio_trace.insights.trials.attempt import LARGEST, Attempt
 from pyio_trace.insights.trials.originals import Originals
 from pyio_trace.insights.trials.replay import NotTried, Replay, with_repetitions
@@ -221,13 +220,14 @@ def _made_as_one(attempt: Attempt, uses: _Uses) -> Replay:
 def asked_once(attempt: Attempt) -> Replay:
     """Questions about paths, and listings of folders: each asked as recorded, and each asked once."""
     rows = attempt.rows.where(layer="posix", op=_LISTINGS).heaviest()
-    ask: Callable[[str], object] = _listed
-    if not len(rows):
-        rows, ask = attempt.rows.where(layer="posix", op_class="meta").heaviest(), _asked
+    listings = bool(len(rows))
+    ask: Callable[[str], object] = attempt.originals.listed if listings else _asked
+    if not listings:
+        rows = attempt.rows.where(layer="posix", op_class="meta").heaviest()
     paths = rows.texts("path")
     for path in dict.fromkeys(paths):
-        if os.path.lexists(path) or ask is _listed:
-            originals.check(path, folder=ask is _listed or os.path.isdir(path))
+        if listings or os.path.lexists(path):
+            attempt.originals.hold(path, folder=listings or os.path.isdir(path))
 
     chosen = with_repetitions(paths)
 
@@ -256,11 +256,3 @@ def _asked(path: str) -> object:
         return os.stat(path, follow_symlinks=False)
     except OSError:
         return None
-
-
-def _listed(path: str) -> object:
-    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
-    try:
-        return os.listdir(descriptor)
-    finally:
-        os.close(descriptor)

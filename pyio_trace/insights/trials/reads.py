@@ -10,6 +10,7 @@ from typing import BinaryIO
 
 import numpy as np
 
+from pyio_trace.held_paths import reopened
 from pyio_trace.insights.trials.attempt import LARGEST, Attempt
 from pyio_trace.insights.trials.recorded import Rows
 from pyio_trace.insights.trials.replay import NotTried, Replay, with_repetitions
@@ -68,17 +69,12 @@ def larger(attempt: Attempt) -> Replay:
     def through(buffering: int) -> Callable[[int], int]:
         def run(count: int) -> int:
             with ExitStack() as opened:
-                files = [opened.enter_context(open(_again(one), "rb", buffering)) for one in places.descriptors]
+                files = [opened.enter_context(open(reopened(one), "rb", buffering)) for one in places.descriptors]
                 return _read(files, places.steps[:count])
 
         return run
 
     return places.replay(through(0), through(_BUFFER))
-
-
-def _again(descriptor: int) -> int:
-    """Another descriptor of the same file.  It has its own position; processes side by side share that of the first."""
-    return os.open(f"/proc/self/fd/{descriptor}", os.O_RDONLY | os.O_CLOEXEC)
 
 
 def _read(files: Sequence[BinaryIO], steps: Sequence[Step]) -> int:

@@ -1,17 +1,21 @@
 """The only folder that a trial writes to: a new one on the file system that the finding is about, removed afterwards.
 
-All files are opened through the folder's descriptor, so a name that somebody
-else puts in its place is never followed.
+It is made in a folder that is held (held_paths.py) and whose path nobody else can
+change, and all files are opened through its descriptor, so nothing that somebody
+else puts in its place is ever followed or emptied.
 """
 
 from __future__ import annotations
 
+import errno
 import os
+import secrets
 import stat
 import tempfile
 from collections.abc import Iterator
 from contextlib import suppress
 
+from pyio_trace.held_paths import hold, no_other_may_rename
 from pyio_trace.insights.trials.replay import NotTried
 from pyio_trace.units import size
 
@@ -31,21 +35,30 @@ class Scratch:
         """near: a path of the log, on whose file system it is made.  Raises NotTried if it cannot be."""
         self._names = 0
         device = _device_of(near)
-        for folder in _folders(near):
-            if _is_usable(folder, device):
-                with suppress(OSError):
-                    self._made(tempfile.mkdtemp(prefix=PREFIX, dir=folder))
-                    return
+        for folder in _folders(os.path.realpath(near)):
+            with suppress(OSError):
+                self._make_in(_usable(folder, device))
+                return
         raise NotTried("no scratch folder can be made on this file system")
 
-    def _made(self, path: str) -> None:
-        self._path = path
-        self._folder = os.open(path, _FOLDER)
-        self._status = os.fstat(self._folder)
-        if self._status.st_uid != os.geteuid() or stat.S_IMODE(self._status.st_mode) != 0o700:
-            os.close(self._folder)
-            raise PermissionError(path)
-        space = os.fstatvfs(self._folder)
+    def _make_in(self, parent: int) -> None:
+        """parent: a descriptor of the folder, which is closed with the scratch folder.  Raises OSError."""
+        self._parent, self._folder = parent, -1
+        self._name = PREFIX + secrets.token_hex(6)
+        try:
+            os.mkdir(self._name, 0o700, dir_fd=parent)
+            self._folder = os.open(self._name, _FOLDER, dir_fd=parent)
+            self._status = os.fstat(self._folder)
+            if self._status.st_uid != os.geteuid() or stat.S_IMODE(self._status.st_mode) != 0o700:
+                raise PermissionError(errno.EACCES, "another folder has come to be there")
+            if os.listdir(self._folder):
+                raise OSError(errno.ENOTEMPTY, "another folder has come to be there")
+            space = os.fstatvfs(self._folder)
+        except BaseException:
+            for descriptor in (self._folder, parent):
+                if descriptor >= 0:
+                    os.close(descriptor)
+            raise
         self.room = min(MOST_BYTES, int(space.f_bavail * space.f_frsize * _SHARE))
 
     def __enter__(self) -> Scratch:
@@ -58,10 +71,10 @@ class Scratch:
         """Removes the folder with all that is in it."""
         self.clear()
         with suppress(OSError):
-            status = os.lstat(self._path)
-            if (status.st_dev, status.st_ino) == (self._status.st_dev, self._status.st_ino):
-                os.rmdir(self._path)
+            if os.path.samestat(os.lstat(self._name, dir_fd=self._parent), self._status):
+                os.rmdir(self._name, dir_fd=self._parent)
         os.close(self._folder)
+        os.close(self._parent)
 
     def clear(self) -> None:
         """Removes all that is in it."""
@@ -128,7 +141,7 @@ def _device_of(path: str) -> int:
 
 def _folders(path: str) -> Iterator[str]:
     yield from _above(path)
-    yield from (os.path.expanduser("~"), tempfile.gettempdir())
+    yield from map(os.path.realpath, (os.path.expanduser("~"), tempfile.gettempdir()))
 
 
 def _above(path: str) -> Iterator[str]:
@@ -137,14 +150,13 @@ def _above(path: str) -> Iterator[str]:
         yield path
 
 
-def _is_usable(folder: str, device: int) -> bool:
-    """Whether it is a folder on the device, where we may write and others may not replace what we make."""
+def _usable(folder: str, device: int) -> int:
+    """A descriptor of a folder on the device where we may write, and others may not replace what we make, nor any
+    folder above it: SQLite opens files by whole paths.  Raises OSError."""
+    held = hold(folder, check=no_other_may_rename)
     try:
-        status = os.lstat(folder)
-    except OSError:
-        return False
-    if not stat.S_ISDIR(status.st_mode) or status.st_dev != device or not os.access(folder, os.W_OK | os.X_OK):
-        return False
-    if status.st_mode & stat.S_ISVTX:  # its owner may rename what others make in it
-        return status.st_uid in (0, os.geteuid())
-    return status.st_uid == os.geteuid() and not status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+        if os.fstat(held).st_dev != device:
+            raise OSError(errno.EXDEV, "another file system")
+        return os.open(".", _FOLDER, dir_fd=held)
+    finally:
+        os.close(held)

@@ -13,7 +13,7 @@ from pyio_trace import enums
 from pyio_trace.join.processes.mapped_files import mappings_table
 from pyio_trace.join.processes.op_counters import counters_table
 from pyio_trace.join.processes.process_names import add_names
-from pyio_trace.join.processes.process_table import Process, table_of
+from pyio_trace.join.processes.process_table import Process, arrow_schema, table_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -49,6 +49,8 @@ def is_sound(description: dict[str, Any]) -> bool:
     import pyarrow as pa
 
     try:
+        if not all(_are_of(description[name], schema) for name, schema in _schemas().items()):
+            return False
         processes, counters = table_of(description["processes"]), counters_table(description["counters"])
         processes.validate(full=True)
         counters.validate(full=True)
@@ -65,6 +67,30 @@ def is_sound(description: dict[str, Any]) -> bool:
         )
     except (pa.ArrowException, TypeError, AttributeError, ValueError, OverflowError, KeyError):
         return False
+
+
+def _schemas() -> dict[str, pa.Schema]:
+    return {"processes": arrow_schema(), "counters": counters_table([]).schema, "mappings": mappings_table([]).schema}
+
+
+def _are_of(rows: list[Any], schema: pa.Schema) -> bool:
+    """Whether each value has the type of its column, as readers of the rows rely on.  Tables take more than that:
+    a text for a list, ``{}`` for 0."""
+    return all(isinstance(row, dict) for row in rows) and all(
+        _is_of([row.get(one.name) for row in rows], one.type) for one in schema
+    )
+
+
+def _is_of(values: list[Any], kind: pa.DataType) -> bool:
+    import pyarrow as pa
+
+    if pa.types.is_list(kind):
+        lists = [value for value in values if value is not None]
+        return all(type(value) is list for value in lists) and _is_of(
+            [one for v in lists for one in v], kind.value_type
+        )
+    wanted = str if pa.types.is_string(kind) else bool if pa.types.is_boolean(kind) else int
+    return all(value is None or type(value) is wanted for value in values)
 
 
 def processes_of(description: dict[str, Any]) -> list[dict[str, Any]]:
