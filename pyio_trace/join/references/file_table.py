@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pyio_trace.join.base.records import UNKNOWN, begin_ticks
-from pyio_trace.join.references.inode_reuse import UNSEEN, NameChanges, generations, opened_at
+from pyio_trace.join.references.inode_reuse import UNSEEN, NameChanges, generations, opened_at, with_openings_of_sums
 from pyio_trace.join.references.names_over_time import NamesOverTime
 from pyio_trace.join.references.paths import Paths
 from pyio_trace.log import layout
@@ -63,6 +63,7 @@ class Files:
         self.path[string_numbers] = string_path
 
         inode = _inodes(rows)
+        name_changes = with_openings_of_sums(name_changes, descs, rows)
         #: None: no name changed hands
         self.over_time: NamesOverTime | None = None
         desc_file, looked_at = _shared_by_root(rows["root"], inode, inode != 0)
@@ -152,6 +153,13 @@ class Files:
             file[rows] = self.over_time.at(self.path[numbers[rows]].astype(np.int64), begin_ticks(begins[rows]))
         return file
 
+    def appends(self, numbers: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Which of these descriptors were opened with O_APPEND.  Numbers as in `file`."""
+        root = self.root.take(numbers)
+        flags = np.append(self.root_flags, 0).take(root, mode="wrap")  # -1: the last
+        found: NDArray[np.bool_] = (flags & os.O_APPEND) != 0
+        return found
+
     def _number_roots(
         self, numbers: ObjectNumbers, descs: NDArray[np.int64], rows: NDArray[np.void], desc_file: NDArray[np.int64]
     ) -> None:
@@ -164,6 +172,7 @@ class Files:
         start = rows["position"][first]
         self.root_start = np.where(start < 0, UNKNOWN, start)
         self.root_flags = rows["open_flags"][first].astype(np.uint32)
+        self.any_appends = bool((self.root_flags & os.O_APPEND).any())
         self.root_file = desc_file[first]
         # The kernel was asked for the position of one descriptor only; with several, others may have moved it.
         gap, descriptors = rows["gap"][first], np.bincount(number, minlength=len(roots))

@@ -32,6 +32,8 @@ Ints = NDArray[np.int64]
 _FOLLOWED = 8
 #: Flags of an opening that fails if there is a file of that name.
 _NEW_NAME = os.O_CREAT | os.O_EXCL
+#: The bit of O_TMPFILE that O_DIRECTORY lacks.
+_NAMELESS = os.O_TMPFILE & ~os.O_DIRECTORY
 #: In place of ticks: the log has no record of the opening.
 UNSEEN = np.iinfo(np.int64).max
 
@@ -66,7 +68,18 @@ class NameChangeReader:
             return None
         records = block.some(at)
         flags = records["flags"] & (layout.STATE_MASK | layout.FAILED | layout.COALESCED)
-        records = records[flags == layout.DONE]
+        return self._changes(records[flags == layout.DONE])
+
+    def read_sums(self, block: Block) -> NameChanges | None:
+        """The name changes in a block of sums: of one call each, as the moments of several are not known.  Openings
+        are found by their descriptors (openings_of_sums())."""
+        assert block.sums is not None
+        at = np.flatnonzero((self._all & ~self._opens).take(block.op) & (block.sums["count"] == 1))
+        records = block.some(at)
+        records = records[(records["flags"] & (layout.STATE_MASK | layout.FAILED)) == layout.DONE]
+        return self._changes(records) if len(records) else None
+
+    def _changes(self, records: NDArray[np.void]) -> NameChanges:
         op = records["op"]
         ticks = begin_ticks(records["begin"])
         first, second = records["desc"].astype(np.int64), records["aux"].astype(np.int64)
@@ -86,9 +99,12 @@ class NameChangeReader:
 
     def _makes(self, records: NDArray[np.void]) -> NDArray[np.bool_]:
         """Whether each of these openings made the file that it opened."""
-        flags = records["aux"]
-        made: NDArray[np.bool_] = ((flags & _NEW_NAME) == _NEW_NAME) | ((flags & os.O_TMPFILE) == os.O_TMPFILE)
-        return made & self._calls.take(records["op"])
+        return _makes_file(records["aux"]) & self._calls.take(records["op"])
+
+
+def _makes_file(flags: NDArray[np.uint32]) -> NDArray[np.bool_]:
+    found: NDArray[np.bool_] = ((flags & _NEW_NAME) == _NEW_NAME) | ((flags & _NAMELESS) != 0)
+    return found
 
 
 def combined(parts: Sequence[NameChanges]) -> NameChanges | None:
@@ -97,6 +113,18 @@ def combined(parts: Sequence[NameChanges]) -> NameChanges | None:
         return None
     opened, changed, linked = (np.concatenate(column) for column in zip(*parts, strict=True))
     return NameChanges(opened, changed, linked)
+
+
+def with_openings_of_sums(names: NameChanges | None, descs: Ints, rows: NDArray[np.void]) -> NameChanges | None:
+    """The same with the first opening of each descriptor that stands for all openings of a file; rows: layout.DESC."""
+    at = np.flatnonzero(rows["gap"] == layout.GAP_SUMS)
+    made = _makes_file(rows["open_flags"][at])
+    if names is None and not made.any():
+        return None
+    opened = np.stack([descs[at], np.maximum(rows["position"][at], 0), made], axis=1)
+    nothing = NameChanges(np.empty((0, 3), np.int64), np.empty((0, 3), np.int64), np.empty((0, 4), np.int64))
+    changed = nothing if names is None else names
+    return changed._replace(opened=np.concatenate([changed.opened, opened]))
 
 
 def opened_at(names: NameChanges, descs: Ints, roots: Ints) -> tuple[Ints, NDArray[np.bool_]]:
