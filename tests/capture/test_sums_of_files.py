@@ -17,7 +17,8 @@ MAKES = {
     "removed": "file = open(f'{folder}/{n}', 'wb'); file.write(data); file.close(); os.unlink(f'{folder}/{n}')",
     "renamed": (
         "file = open(f'{folder}/{n}', 'wb'); file.write(data); file.close(); "
-        "os.rename(f'{folder}/{n}', f'{folder}/b{n}'); file = open(f'{folder}/b{n}', 'ab'); file.write(b'x'); file.close(); os.unlink(f'{folder}/b{n}')"
+        "os.rename(f'{folder}/{n}', f'{folder}/b{n}'); file = open(f'{folder}/b{n}', 'ab'); file.write(b'x'); "
+        "file.close(); os.unlink(f'{folder}/b{n}')"
     ),
     "removed while open": (
         "fd, name = tempfile.mkstemp(dir=folder); os.unlink(name); os.write(fd, data); copy = os.dup(fd); os.close(fd)"

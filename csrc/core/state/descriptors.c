@@ -3,11 +3,13 @@
  * It grows with the descriptors: leaves of 4096 entries, mapped when first needed.  fork copies it with the rest of
  * memory; it follows dup.  A descriptor that was not seen to open is looked up once, through /proc/self/fd.  An entry
  * points to a pt_desc in the log, which names the open file description ("root") that dup and fork share. */
+#include "base/clock.h"
 #include "base/memory.h"
 #include "base/sys.h"
 #include "log/chunks.h"
 #include "log/ids.h"
 #include "log/intern.h"
+#include "patch/patch.h"
 #include "state/filter.h"
 #include "state/positions.h"
 #include "state/summed_descriptors.h"
@@ -135,8 +137,7 @@ static struct pt_desc *new_desc(struct pt_thread *t, int fd, uint32_t path)
 
 uint32_t pt_fd_opened(struct pt_thread *t, int fd, uint32_t path, uint32_t flags, uint32_t record)
 {
-    bool shared = pt_profiling();
-    uint32_t known = shared ? pt_summed_desc(t, path, flags) : 0;
+    uint32_t known = pt_profiling() ? pt_summed_desc(t, path, flags) : 0;
     if (known) {
         pt_fd_set(t, fd, entry(known, PT_DESC_UNKNOWN));
         return known;
@@ -148,10 +149,8 @@ uint32_t pt_fd_opened(struct pt_thread *t, int fd, uint32_t path, uint32_t flags
     }
     d->open_flags = flags;
     d->opened_by = record;
-    if (shared) {
-        pt_summed_desc_opened(d);
+    if (pt_profiling())
         pt_summed_desc_keep(t, d);
-    }
     pt_heap_publish(d, PT_HEAP_DESC);
     pt_fd_set(t, fd, entry(pt_id_of(d), PT_DESC_UNKNOWN));
     return pt_id_of(d);
@@ -192,6 +191,7 @@ static uint32_t duplicated(struct pt_thread *t, int old, int fd, uint32_t record
 
 uint32_t pt_fd_duplicated(struct pt_thread *t, int old, int fd, uint32_t record)
 {
+    pt_got_look(pt_ticks());
     uint32_t id = duplicated(t, old, fd, record);
     if (!t->borrowed_memory) {
         pt_position_shared(old);
@@ -374,7 +374,10 @@ void pt_fd_identify_before_close(int fd)
 {
     struct stat st;
     pt_fd_entry e = pt_fd_peek(fd);
-    if (pt_entry_id(e) && !(e & PT_FD_IDENTIFIED) && raw_fstat(fd, &st) == 0)
+    if (!pt_entry_id(e) || (e & PT_FD_IDENTIFIED))
+        return;
+    pt_got_look(pt_ticks());
+    if (raw_fstat(fd, &st) == 0)
         pt_fd_identify(fd, &st);
 }
 

@@ -23,16 +23,17 @@ uint32_t pt_summed_desc(const struct pt_thread *t, uint32_t path, uint32_t flags
     return pt_intern_find(key_of(t, path, flags));
 }
 
-void pt_summed_desc_keep(const struct pt_thread *t, const struct pt_desc *d)
-{
-    pt_intern_add(key_of(t, d->path, d->open_flags), pt_id_of(d));
-}
-
 /* The position is not followed, so that there is room for the moment of the opening. */
 void pt_summed_desc_opened(struct pt_desc *d)
 {
     d->gap = PT_GAP_SUMS;
     d->position = (int64_t)pt_ticks();
+}
+
+void pt_summed_desc_keep(const struct pt_thread *t, struct pt_desc *d)
+{
+    pt_summed_desc_opened(d);
+    pt_intern_add(key_of(t, d->path, d->open_flags), pt_id_of(d));
 }
 
 uint32_t pt_summed_name(uint32_t desc)

@@ -14,7 +14,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pyio_trace.join.base.records import UNKNOWN, begin_ticks
-from pyio_trace.join.references.inode_reuse import UNSEEN, NameChanges, generations, opened_at, with_openings_of_sums
+from pyio_trace.join.references.inode_reuse import (
+    UNSEEN,
+    NameChanges,
+    generations,
+    one_file_each,
+    opened_at,
+    with_openings_of_sums,
+)
 from pyio_trace.join.references.names_over_time import NamesOverTime
 from pyio_trace.join.references.paths import Paths
 from pyio_trace.log import layout
@@ -48,9 +55,9 @@ class Files:
     """
 
     def __init__(
-        self, heap: Heap, numbers: ObjectNumbers, objects: NDArray[np.int64], name_changes: NameChanges | None
+        self, heap: Heap, numbers: ObjectNumbers, objects: NDArray[np.int64], name_changes: NameChanges
     ) -> None:
-        """objects: heap ids that records refer to, ascending; name_changes None: no name changed."""
+        """objects: heap ids that records refer to, ascending."""
         self._heap = heap
         self.paths = Paths(heap)
         descs, rows = self._with_roots(objects[heap.kinds(objects) == layout.HEAP_DESC])
@@ -64,10 +71,11 @@ class Files:
 
         inode = _inodes(rows)
         name_changes = with_openings_of_sums(name_changes, descs, rows)
-        #: None: no name changed hands
+        steady = one_file_each(name_changes, desc_path, inode)
+        #: None: each name led to one file
         self.over_time: NamesOverTime | None = None
         desc_file, looked_at = _shared_by_root(rows["root"], inode, inode != 0)
-        if name_changes is None:
+        if steady:
             self.path_file = _by_path(desc_file, looked_at, desc_path, len(self.paths.texts))
             rest = np.flatnonzero(~looked_at & (desc_path >= 0))
             desc_file[rest] = self.path_file[desc_path[rest]]
@@ -178,10 +186,8 @@ class Files:
         gap, descriptors = rows["gap"][first], np.bincount(number, minlength=len(roots))
         self.root_lost = (gap >= layout.GAP_LOST) | ((gap == layout.GAP_RESUMED) & (descriptors > 1))
 
-    def _changed(self, numbers: ObjectNumbers, names: NameChanges | None) -> set[str]:
-        strings = (
-            np.empty(0, np.int64) if names is None else np.append(names.changed[:, [0, 2]], names.linked[:, [0, 2]])
-        )
+    def _changed(self, numbers: ObjectNumbers, names: NameChanges) -> set[str]:
+        strings = np.append(names.changed[:, [0, 2]], names.linked[:, [0, 2]])
         index = distinct(self.path[numbers.of(np.maximum(strings, 0).astype(np.uint32))]).tolist()
         return {self.paths.texts[at] for at in index if at >= 0}
 

@@ -107,24 +107,32 @@ def _makes_file(flags: NDArray[np.uint32]) -> NDArray[np.bool_]:
     return found
 
 
-def combined(parts: Sequence[NameChanges]) -> NameChanges | None:
-    """Those of all blocks; None: no name was changed and no file surely made, so every inode has one generation."""
-    if not any(len(part.changed) or len(part.linked) or part.opened[:, 2].any() for part in parts):
-        return None
-    opened, changed, linked = (np.concatenate(column) for column in zip(*parts, strict=True))
-    return NameChanges(opened, changed, linked)
+_NOTHING = NameChanges(np.empty((0, 3), np.int64), np.empty((0, 3), np.int64), np.empty((0, 4), np.int64))
 
 
-def with_openings_of_sums(names: NameChanges | None, descs: Ints, rows: NDArray[np.void]) -> NameChanges | None:
+def combined(parts: Sequence[NameChanges]) -> NameChanges:
+    """Those of all blocks."""
+    return NameChanges(*(np.concatenate(column) for column in zip(_NOTHING, *parts, strict=True)))
+
+
+def with_openings_of_sums(names: NameChanges, descs: Ints, rows: NDArray[np.void]) -> NameChanges:
     """The same with the first opening of each descriptor that stands for all openings of a file; rows: layout.DESC."""
     at = np.flatnonzero(rows["gap"] == layout.GAP_SUMS)
     made = _makes_file(rows["open_flags"][at])
-    if names is None and not made.any():
-        return None
     opened = np.stack([descs[at], np.maximum(rows["position"][at], 0), made], axis=1)
-    nothing = NameChanges(np.empty((0, 3), np.int64), np.empty((0, 3), np.int64), np.empty((0, 4), np.int64))
-    changed = nothing if names is None else names
-    return changed._replace(opened=np.concatenate([changed.opened, opened]))
+    return names._replace(opened=np.concatenate([names.opened, opened]))
+
+
+def one_file_each(names: NameChanges, path: NDArray[np.int32], inode: Ints) -> bool:
+    """Whether no name was changed and no file surely made, and each name led to one inode: then moments do not matter.
+
+    path, inode: by descriptor, -1 and 0: not known.
+    """
+    if len(names.changed) or len(names.linked) or names.opened[:, 2].any():
+        return False
+    known = (path >= 0) & (inode > 0)
+    pairs = distinct(path[known].astype(np.int64) * (int(inode.max(initial=0)) + 1) + inode[known])
+    return len(pairs) == len(distinct(path[known]))
 
 
 def opened_at(names: NameChanges, descs: Ints, roots: Ints) -> tuple[Ints, NDArray[np.bool_]]:

@@ -76,7 +76,7 @@ class FirstPass:
     bytes_by_process: bytes (read, written) that rows have of each process (by
     id), as the kernel counts them.  spans: see span_table.  enclosing: see
     enclosures.  ended: None: no thread was started in a span.
-    names: all name changes and openings; None: no name changed.
+    names: all name changes and openings.
     """
 
     def __init__(self, log: LiveLog, words: Vocabulary, slots: HeapSlots) -> None:
