@@ -205,6 +205,10 @@ struct pt_mapping {
     uint64_t at_least; /* lower bound: bytes of the fewest pages whose faults explain `touched` */
     /* Estimate: bytes of pages that became dirty, counted again after each msync; shared writable mappings only. */
     uint64_t written;
+    uint64_t synced;            /* of these: what msync has made clean */
+    uint64_t others_cleaned;    /* bytes that its msyncs have cleaned besides, which others have written */
+    uint64_t file_dirty;        /* bytes of the whole file that were dirty when it was measured; 0: not known */
+    uint64_t made, measured_at; /* ticks; `made`, of an inherited one: when the child got it */
 };
 enum pt_mapping_flag {
     PT_MAPPING_SHARED = 1,
@@ -215,12 +219,14 @@ enum pt_mapping_flag {
     PT_MAPPING_SYNCED = 32,       /* `written` includes what was synced */
     PT_MAPPING_SYNCED_OTHERS = 64 /* ... some of it perhaps made dirty by a relative */
 };
+#define PT_MAPPING_SHARES 16u      /* of a mapping ... */
+#define PT_MAPPING_SHARES_SHIFT 8u /* ... one bit of its flags each, from this one on: pages of it were touched */
 enum pt_measured { PT_NOT_MEASURED = 0, PT_MEASURED_AT_MUNMAP = 1, PT_MEASURED_AT_END = 2, PT_MEASURING_SKIPPED = 3 };
 
 _Static_assert(sizeof(struct pt_record) == 48, "record size");
 _Static_assert(sizeof(struct pt_desc) == 64, "descriptor size");
 _Static_assert(sizeof(struct pt_string) == 16, "string header size");
-_Static_assert(sizeof(struct pt_mapping) == 72, "mapping size");
+_Static_assert(sizeof(struct pt_mapping) == 112, "mapping size");
 _Static_assert(sizeof(struct pt_loaded) == 16, "loaded object size");
 _Static_assert(sizeof(struct pt_package) == 24, "package object size");
 _Static_assert(sizeof(struct pt_stack) == 16, "stack header size");
