@@ -86,6 +86,8 @@ class NameChangeReader:
         opens, removes, renames = self._opens.take(op), self._removes.take(op), self._renames.take(op)
         links = self._links.take(op)
         renames &= first != second  # a rename to the same name does nothing
+        symbolic = self._symbolic.take(op)  # the first path is the new name
+        old, new = np.where(symbolic, second, first), np.where(symbolic, first, second)
         nothing = np.zeros(len(op), np.int64)
         return NameChanges(
             np.stack([records["offset"][opens], ticks[opens], self._makes(records[opens])], axis=1),
@@ -94,7 +96,7 @@ class NameChangeReader:
                 np.stack([second, ticks, nothing], axis=1)[renames],  # the file that had the new name has lost it
                 np.stack([first, ticks, second], axis=1)[renames],
             ]),
-            np.stack([first, ticks, second, self._symbolic.take(op)], axis=1)[links],
+            np.stack([old, ticks, new, symbolic], axis=1)[links],
         )  # fmt: skip
 
     def _makes(self, records: NDArray[np.void]) -> NDArray[np.bool_]:
