@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from pyio_trace.log import layout
 from pyio_trace.log.live import LiveLog
 
-_MAPPING = struct.Struct("<IIIIIIIIQQQQQ")  # layout.MAPPING
+_MAPPING = struct.Struct("<IIIIIIIIQQQQQQQQQQ")  # layout.MAPPING
 _PACKAGE = struct.Struct("<IIIIQ")  # layout.PACKAGE
 _TWO_WORDS = struct.Struct("<IIII")  # kind, size and two more: the start of every heap object
 #: Ids in one page, and bytes that one id stands for.

@@ -88,12 +88,14 @@ COALESCED = 0x10
 LINK_SHIFT = 5
 LINK_STARTED = 5  # PT_LINK_STARTED: Link.CONTEXT, of a thread that was started in the span, until the span ends
 NO_BYTES = 0xFFFFFFFF
+AT_END, TO_END, AT_POSITION, AT_PLACE = -2, -3, -4, -8
 
 HEAP_STRING, HEAP_STACK, HEAP_CODE, HEAP_DESC, HEAP_MAPPING, HEAP_PROFILE, HEAP_LOADED, HEAP_IMPORT = range(1, 9)
 MAPPING_SHARED, MAPPING_POPULATED, MAPPING_SAMPLED, MAPPING_PARTLY, MAPPING_INHERITED = 1, 2, 4, 8, 16
 MAPPING_SYNCED, MAPPING_SYNCED_OTHERS = 32, 64
+MAPPING_SHARES, MAPPING_SHARES_SHIFT = 16, 8
 NOT_MEASURED, MEASURED_AT_MUNMAP, MEASURED_AT_END, MEASURING_SKIPPED = range(4)
-GAP_NONE, GAP_RESUMED, GAP_LOST = 0, 1, 2
+GAP_NONE, GAP_RESUMED, GAP_LOST, GAP_SUMS = range(4)
 PROFILE_SIZE = 112
 PROFILE_DATA_SIZE = 304
 SIZE_RANGES = 10
@@ -276,6 +278,11 @@ MAPPING = np.dtype(
         ("touched", "<u8"),
         ("at_least", "<u8"),
         ("written", "<u8"),
+        ("synced", "<u8"),
+        ("others_cleaned", "<u8"),
+        ("file_dirty", "<u8"),
+        ("made", "<u8"),
+        ("measured_at", "<u8"),
     ],
     align=True,
 )

@@ -123,3 +123,27 @@ def test_slots_that_another_tool_takes_over(program: Runner, end: str) -> None:
     ops = [row["op"] for row in log.operations().to_pylist() if row["path"] == str(program.folder / "mapped")]
     assert ops.count("mmap") == 5
     assert log.losses().get("unpatched") == (1 if end == "stays" else None)
+
+
+PUT_BACK = (
+    TAKEN[: TAKEN.index("    ctypes.CDLL(library)")]
+    + """
+    deadline = time.monotonic() + 60
+    while (now := native.core.got_snapshot()) and any(now[at] != value for at, value in ours.items()):
+        os.close(os.dup(fd))
+        assert time.monotonic() < deadline
+    maps(3)
+"""
+)
+
+
+def test_slots_that_another_tool_puts_back_in_silence(program: Runner) -> None:
+    # GIVEN a tool that puts libc's functions back, and no library that is loaded afterwards
+    text = PUT_BACK.replace("import ctypes,", "import time, ctypes,").replace(
+        "library, held = sys.argv[1], ", "held = "
+    )
+    # WHEN the program goes on with other calls THEN the slots lead to us again
+    succeeded(program.bare(text.replace('sys.argv[2] == "stays"', "False")))
+    log = pyio_trace.open(program.folder / "taken.pyio")
+    ops = [row["op"] for row in log.operations().to_pylist() if row["path"] == str(program.folder / "mapped")]
+    assert ops.count("mmap") == 5

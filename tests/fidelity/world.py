@@ -238,8 +238,8 @@ _DESCRIPTOR_AT = {"mmap": 4, "sendfile": 1}
 
 
 def _names(call: Call, process: Process) -> Iterator[str]:
-    """The absolute names that a call gives, in order; those of symlink: the text of the link, then the link."""
-    base = process.cwd
+    """The absolute names that a call gives, in order; those of symlink: the link, then what it leads to."""
+    base, target = process.cwd, None
     at_end = "AT_EMPTY_PATH" in " ".join(call.args[2:])
     for argument in call.args[:4]:
         if re.match(r"(AT_FDCWD|\d+)<", argument) or argument == "AT_FDCWD":
@@ -253,7 +253,13 @@ def _names(call: Call, process: Process) -> Iterator[str]:
         text = string(argument)
         if text is None or (text == "" and at_end):
             continue
-        if call.name in NAMED:
+        if call.name.startswith("symlink"):
+            if target is not None:
+                link = absolute(text, base)
+                yield from (link, absolute(target, os.path.dirname(link)))
+                return
+            target = text
+        elif call.name in NAMED:
             yield absolute(text, base)
             if call.name not in TWO:
                 return

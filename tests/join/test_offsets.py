@@ -207,8 +207,33 @@ def test_appends_where_the_place_given_does_not_count(writer: LogWriter, tmp_pat
     thread.record("LSEEK", begin=2_003, desc=end, aux=3, offset=3, size=os.SEEK_SET)
     thread.record("WRITE", begin=2_004, desc=end, aux=3, size=5, errno=28)
     io(thread, "READ", 2_005, end, 5)
-    # WHEN the log is read THEN both writes count for the file's size, and the failed one does not
-    assert offsets_of(writer, tmp_path) == [None, 1_000, 10, 3, 3, 3]
+    # WHEN the log is read THEN both writes are at the end, and the failed one is not
+    assert offsets_of(writer, tmp_path) == [None, 0, 10, 3, 3, 3]
+
+
+def test_appends_that_flags_of_the_call_ask_for(writer: LogWriter, tmp_path: Path) -> None:
+    # GIVEN a new file with and without O_APPEND, and calls of pwritev2 with RWF_APPEND and RWF_NOAPPEND
+    thread = writer.thread(writer.process(100), 100)
+    path = writer.string("/log")
+    plain = writer.desc(3, path, dev=1, ino=1, open_flags=os.O_RDWR)
+    copy = writer.desc(5, path, dev=1, ino=1, root=plain, open_flags=os.O_RDWR)
+    end = writer.desc(4, path, dev=1, ino=1, open_flags=os.O_APPEND | os.O_RDWR)
+    steps = [
+        ("OPEN", plain, 0, 0, None), ("WRITE", plain, 1_000, -1, 0), ("LSEEK", plain, 0, 100, 100),
+        ("PWRITEV2", plain, 10, layout.AT_END, 1_000), ("READ", copy, 1, -1, 100),
+        ("PWRITEV2", copy, 4, layout.TO_END, 1_010), ("WRITE", plain, 3, -1, 1_014),
+        ("PWRITEV2", plain, 0, layout.TO_END, 1_017), ("PWRITEV2", end, 5, layout.AT_PLACE - 7, 7),
+        ("PWRITEV2", end, 5, 7, 1_017), ("PWRITEV2", end, 3, layout.AT_POSITION, 0), ("READ", end, 2, -1, 3),
+        ("WRITE", end, 1, -1, None),
+    ]  # fmt: skip
+    for number, (op, desc, moved, place, _) in enumerate(steps):
+        if op == "OPEN":
+            thread.record(op, begin=2_000, desc=path, aux=os.O_CREAT | os.O_TRUNC, offset=desc, result=3)
+        else:
+            io(thread, op, 2_000 + number, desc, moved, offset=place)
+    thread.record("PWRITEV2", begin=2_100, desc=plain, aux=3, offset=layout.AT_PLACE - 7, size=5, errno=28)
+    # WHEN the log is read THEN offsets and positions are as the flags have it; after a write of unknown reach, none is
+    assert offsets_of(writer, tmp_path) == [offset for *_, offset in steps] + [None]
 
 
 def test_a_truncation_by_a_name_that_may_be_any_files(writer: LogWriter, tmp_path: Path) -> None:
@@ -270,7 +295,7 @@ def test_like_a_loop_over_operations(tmp_path_factory: pytest.TempPathFactory, d
                 size[file[desc]] = max(known, at + value)
         elif op == "PWRITE":
             io(thread, op, begin, desc, 3, offset=value)
-            expected.append(value)
+            expected.append(known if desc == appender else value)
             if known is not None:  # Linux: O_APPEND wins over the place given
                 size[file[desc]] = known + 3 if desc == appender else max(known, value + 3)
         elif op in ("LSEEK", "END"):

@@ -73,7 +73,7 @@ def compiled(tmp_path_factory: pytest.TempPathFactory) -> dict[str, int]:
             body.append(f'printf("{struct}.{field} %zu\\n", offsetof(struct {struct}, {field}));')
             body.append(f'printf("{struct}.{field}# %zu\\n", sizeof(((struct {struct} *)0)->{field}));')
     body += [
-        f'printf("{name} %llu\\n", (unsigned long long)({name}));'
+        f'printf("{name} %lld\\n", (long long)({name}));'
         for name in [*DEFINES, *(name for names in _enums().values() for name in names)]
     ]
     return _run_c(body, tmp_path_factory.mktemp("layout"))

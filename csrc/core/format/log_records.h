@@ -29,6 +29,12 @@ enum pt_link {
 #define PT_SEEK_DISTANCE 256u   /* set in the size of an lseek relative to the end, unless it went to the end itself */
 #define PT_NO_BYTES 0xffffffffu /* the operation has no size, or no result */
 
+/* In place of an offset, in a pwritev2 whose flags say where it writes. */
+#define PT_AT_END (-2)      /* RWF_APPEND: at the end of the file; the position stays */
+#define PT_TO_END (-3)      /* RWF_APPEND, without an offset: there, and the position goes to the new end */
+#define PT_AT_POSITION (-4) /* RWF_NOAPPEND, without an offset: at the position, in spite of O_APPEND */
+#define PT_AT_PLACE (-8)    /* RWF_NOAPPEND: this less the offset, where it writes in spite of O_APPEND */
+
 struct pt_record { /* 48 bytes: one operation */
     uint8_t op;    /* index into the operation table; 0 is no operation */
     uint8_t flags; /* state, PT_FAILED, PT_WIDE, PT_COALESCED, link; written last */
@@ -125,8 +131,9 @@ struct pt_desc { /* a descriptor number of one process, from open or dup to clos
     uint32_t gap; /* enum pt_gap */
 };
 /* Whether the position moved while nothing was recorded.  RESUMED: (resume) records have the position after each gap.
- * LOST: positions of this description are unknown. */
-enum pt_gap { PT_GAP_NONE = 0, PT_GAP_RESUMED = 1, PT_GAP_LOST = 2 };
+ * LOST: positions of this description are unknown.  SUMS: likewise, and `position` has the ticks of its opening, or of
+ * the first of several openings that have only this descriptor. */
+enum pt_gap { PT_GAP_NONE = 0, PT_GAP_RESUMED = 1, PT_GAP_LOST = 2, PT_GAP_SUMS = 3 };
 
 struct pt_loaded { /* a library that was patched in a process, or code that it has sent to others */
     struct pt_heap heap;
@@ -198,6 +205,10 @@ struct pt_mapping {
     uint64_t at_least; /* lower bound: bytes of the fewest pages whose faults explain `touched` */
     /* Estimate: bytes of pages that became dirty, counted again after each msync; shared writable mappings only. */
     uint64_t written;
+    uint64_t synced;            /* of these: what msync has made clean */
+    uint64_t others_cleaned;    /* bytes that its msyncs have cleaned besides, which others have written */
+    uint64_t file_dirty;        /* bytes of the whole file that were dirty when it was measured; 0: not known */
+    uint64_t made, measured_at; /* ticks; `made`, of an inherited one: when the child got it */
 };
 enum pt_mapping_flag {
     PT_MAPPING_SHARED = 1,
@@ -208,12 +219,14 @@ enum pt_mapping_flag {
     PT_MAPPING_SYNCED = 32,       /* `written` includes what was synced */
     PT_MAPPING_SYNCED_OTHERS = 64 /* ... some of it perhaps made dirty by a relative */
 };
+#define PT_MAPPING_SHARES 16u      /* of a mapping ... */
+#define PT_MAPPING_SHARES_SHIFT 8u /* ... one bit of its flags each, from this one on: pages of it were touched */
 enum pt_measured { PT_NOT_MEASURED = 0, PT_MEASURED_AT_MUNMAP = 1, PT_MEASURED_AT_END = 2, PT_MEASURING_SKIPPED = 3 };
 
 _Static_assert(sizeof(struct pt_record) == 48, "record size");
 _Static_assert(sizeof(struct pt_desc) == 64, "descriptor size");
 _Static_assert(sizeof(struct pt_string) == 16, "string header size");
-_Static_assert(sizeof(struct pt_mapping) == 72, "mapping size");
+_Static_assert(sizeof(struct pt_mapping) == 112, "mapping size");
 _Static_assert(sizeof(struct pt_loaded) == 16, "loaded object size");
 _Static_assert(sizeof(struct pt_package) == 24, "package object size");
 _Static_assert(sizeof(struct pt_stack) == 16, "stack header size");

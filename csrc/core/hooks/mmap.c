@@ -77,12 +77,15 @@ int hook_msync(void *address, size_t length, int flags)
     struct pt_mapping_place *m = pt_mapping_around(address);
     if (!m)
         return real_msync(address, length, flags);
-    uint64_t dirty = flags & MS_SYNC && owner_of_mappings() ? pt_mapping_before_sync(m) : 0;
+    bool measured = flags & MS_SYNC && owner_of_mappings();
+    if (measured)
+        pt_mappings_before_sync(address, length);
     struct pt_call c;
     begin_mapped(&c, PT_OP_MSYNC, m, length);
     int result = pt_end_int(&c, real_msync(address, length, flags));
     int saved = errno;
-    pt_mapping_after_sync(m, dirty);
+    if (measured)
+        pt_mappings_after_sync(address, length);
     errno = saved;
     return result;
 }

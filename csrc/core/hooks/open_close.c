@@ -1,5 +1,7 @@
 /* Hooks of the calls that create, duplicate and close descriptors. */
 #include "hooks/hooks.h"
+#include "log/chunks.h"
+#include "state/summed_descriptors.h"
 
 #include <fcntl.h>
 #include <limits.h>
@@ -121,6 +123,8 @@ int pt_end_open_unnamed_slow(struct pt_call *c, int fd)
         struct pt_desc *d = pt_desc_at(desc);
         if (d) {
             d->opened_by = pt_call_id(c);
+            if (pt_profiling())
+                pt_summed_desc_opened(d);
             c->record->desc = d->path;
             c->record->offset = desc;
         }
@@ -302,6 +306,8 @@ int hook_fcntl(int fd, int command, ...)
     }
     pt_begin_fd(&c, PT_OP_FCNTL, fd, -1, (uint64_t)(unsigned)command);
     int result = real_fcntl(fd, command, argument);
+    if (command == F_SETFL && result == 0 && c.thread)
+        pt_position_flags_set(c.record->desc, fd, (uint32_t)(uintptr_t)argument);
     pt_end_int(&c, result);
     return result;
 }

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <string.h>
 
 /* ---- names ---------------------------------------------------------------------- */
 
@@ -65,11 +66,27 @@ int hook_linkat(int dir1, const char *from, int dir2, const char *to, int flags)
     return pt_end_int(&c, real_linkat(dir1, from, dir2, to, flags));
 }
 
+#define LONGEST_JOINED 1024u
+
+/* The call is about the new name; what that leads to is only its text, which counts from the folder of the name. */
+static void begin_symlink(struct pt_call *c, unsigned op, const char *target, int dirfd, const char *path)
+{
+    char joined[LONGEST_JOINED];
+    const char *slash = path && target && *target != '/' ? strrchr(path, '/') : NULL;
+    size_t folder = slash ? (size_t)(slash - path) + 1 : 0, length = folder ? strnlen(target, LONGEST_JOINED) : 0;
+    if (folder && folder + length < LONGEST_JOINED) {
+        memcpy(joined, path, folder);
+        memcpy(joined + folder, target, length + 1);
+        target = joined;
+    }
+    pt_begin_paths_at(c, op, dirfd, path, dirfd, target);
+}
+
 PT_HOOK_DECLARE(int, symlink, const char *, const char *);
 int hook_symlink(const char *target, const char *path)
 {
     struct pt_call c;
-    pt_begin_paths_at(&c, PT_OP_SYMLINK, AT_FDCWD, target, AT_FDCWD, path);
+    begin_symlink(&c, PT_OP_SYMLINK, target, AT_FDCWD, path);
     return pt_end_int(&c, real_symlink(target, path));
 }
 
@@ -77,7 +94,7 @@ PT_HOOK_DECLARE(int, symlinkat, const char *, int, const char *);
 int hook_symlinkat(const char *target, int dirfd, const char *path)
 {
     struct pt_call c;
-    pt_begin_paths_at(&c, PT_OP_SYMLINKAT, AT_FDCWD, target, dirfd, path);
+    begin_symlink(&c, PT_OP_SYMLINKAT, target, dirfd, path);
     return pt_end_int(&c, real_symlinkat(target, dirfd, path));
 }
 

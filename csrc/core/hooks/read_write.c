@@ -100,11 +100,24 @@ ssize_t hook_preadv2(int fd, const struct iovec *v, int count, off_t at, int fla
     return pt_end_bytes(&c, real_preadv2(fd, v, count, at, flags));
 }
 
+#define APPENDS 0x10 /* RWF_APPEND and RWF_NOAPPEND, which libc's headers may lack */
+#define APPENDS_NOT 0x20
+
+/* What a record has as its offset. */
+static int64_t place_by_flags(off_t at, int flags)
+{
+    if (flags & APPENDS)
+        return at == -1 ? PT_TO_END : PT_AT_END;
+    if (flags & APPENDS_NOT)
+        return at == -1 ? PT_AT_POSITION : PT_AT_PLACE - at;
+    return at;
+}
+
 PT_HOOK_DECLARE(ssize_t, pwritev2, int, const struct iovec *, int, off_t, int);
 ssize_t hook_pwritev2(int fd, const struct iovec *v, int count, off_t at, int flags)
 {
     struct pt_call c;
-    pt_begin_fd(&c, PT_OP_PWRITEV2, fd, at, total(v, count));
+    pt_begin_fd(&c, PT_OP_PWRITEV2, fd, place_by_flags(at, flags), total(v, count));
     return pt_end_bytes(&c, real_pwritev2(fd, v, count, at, flags));
 }
 

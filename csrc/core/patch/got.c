@@ -10,9 +10,6 @@
 #include "patch/patch.h"
 #include "base/clock.h"
 #include "base/state.h"
-#include "log/chunks.h"
-#include "log/ids.h"
-#include "log/intern.h"
 #include "patch/slots.h"
 
 #include <dlfcn.h>
@@ -161,27 +158,6 @@ static int look_for_library(struct dl_phdr_info *info, size_t size, void *data)
     return 0;
 }
 
-#define MOST_NOTED 4096u
-
-/* Notes a library in the log, for the case that something bypassed the hooks: some libraries have system-call
- * instructions of their own.  Python's own modules are left out; each program has dozens.  A library may be noted
- * again after others were unloaded. */
-static void note_loaded(const char *path)
-{
-    static uint32_t noted_by, noted;
-    if (!pt.process_id || path[0] != '/' || strstr(path, "/lib-dynload/"))
-        return;
-    noted = noted_by == pt.process_id ? noted + 1 : 1;
-    noted_by = pt.process_id;
-    struct pt_loaded *o = noted <= MOST_NOTED ? pt_heap_alloc_slow(sizeof *o) : NULL;
-    if (!o)
-        return;
-    o->path = pt_string(path, strlen(path), 0);
-    o->previous = pt.process->loaded;
-    pt_heap_publish(o, PT_HEAP_LOADED);
-    pt.process->loaded = pt_id_of(o);
-}
-
 static int patch_object(struct dl_phdr_info *info, size_t size, void *data)
 {
     struct pass *p = data;
@@ -200,7 +176,7 @@ static int patch_object(struct dl_phdr_info *info, size_t size, void *data)
     if (!undecided && done_count < MAX_DONE) {
         done_objects[done_count++] = object;
         if (!pt_object_is_left_alone(info, &o)) {
-            note_loaded(info->dlpi_name);
+            pt_note_loaded(info->dlpi_name);
             pt_look_for_liburing(&o);
         }
     }
@@ -218,16 +194,51 @@ static void wait_for_loads(void)
 
 #define MOST_SECONDS_BETWEEN 1
 
-static uint64_t looked_at; /* ticks */
+uint64_t pt_slots_due; /* atomic: ticks when the slots should be looked at again */
+
+static void calls_are_missing(void)
+{
+    if (pt.process_id)
+        __atomic_fetch_or(&pt.process->blind, PT_BLIND_UNPATCHED, __ATOMIC_RELAXED);
+}
+
+static void looked_just_now(void)
+{
+    uint64_t pause = MOST_SECONDS_BETWEEN * 1000000ull * pt_ticks_per_us();
+    __atomic_store_n(&pt_slots_due, pt_ticks() + pause, __ATOMIC_RELAXED);
+}
 
 /* A tool that took slots over (a memory profiler) may have left, and put libc's functions back.  What one still holds
  * may not come to us, which the log says. */
 static void look_again(void)
 {
-    looked_at = pt_ticks();
-    if (pt_slots_look_again() && pt.process_id)
-        __atomic_fetch_or(&pt.process->blind, PT_BLIND_UNPATCHED, __ATOMIC_RELAXED);
+    looked_just_now();
+    if (pt_slots_look_again())
+        calls_are_missing();
     pt_note_unseen_code();
+}
+
+/* No load need follow when a tool leaves.  As hooks may interrupt anything, they look without the loader's lock. */
+void pt_got_look_slow(void)
+{
+    if (pthread_mutex_trylock(&patching) != 0)
+        return;
+    looked_just_now();
+    if (pt_slots_put_back()) {
+        look_again();
+        if (pt_slots_put_back())
+            calls_are_missing();
+    }
+    pthread_mutex_unlock(&patching);
+}
+
+void pt_got_ends(void)
+{
+    if (pt_ticks() < __atomic_load_n(&pt_slots_due, __ATOMIC_RELAXED) || pthread_mutex_trylock(&patching) != 0)
+        return;
+    if (pt_slots_put_back())
+        calls_are_missing();
+    pthread_mutex_unlock(&patching);
 }
 
 enum pass_end { PASS_DONE, PASS_FULL, PASS_STALE };
@@ -302,7 +313,7 @@ void pt_got_patch_new(void)
     pthread_mutex_lock(&patching);
     dl_iterate_phdr(count_loads, &loads);
     bool done = loads == loads_done;
-    if (done && pt_ticks() - looked_at > MOST_SECONDS_BETWEEN * 1000000ull * pt_ticks_per_us())
+    if (done && pt_ticks() > __atomic_load_n(&pt_slots_due, __ATOMIC_RELAXED))
         look_again();
     pthread_mutex_unlock(&patching);
     if (!done)

@@ -44,6 +44,15 @@ void pt_got_restore(void);
 void pt_got_before_fork(void);
 void pt_got_after_fork(bool child);
 void pt_got_patch_new(void);
+extern uint64_t pt_slots_due;
+void pt_got_look_slow(void);
+void pt_got_ends(void); /* the process ends: a slot that was put back meanwhile is a loss */
+/* For calls that cost a system call or more: notices, within a second, that another tool has put slots back. */
+static inline void pt_got_look(uint64_t now)
+{
+    if (PT_UNLIKELY(now > __atomic_load_n(&pt_slots_due, __ATOMIC_RELAXED)))
+        pt_got_look_slow();
+}
 struct pt_hook *pt_hook_find(const char *name);
 
 PT_API unsigned pt_got_snapshot(uint64_t *out, unsigned room); /* slot, value pairs; for tests and doctor */

@@ -57,6 +57,7 @@ void pt_process_end(struct pt_process *p, uint32_t kind, int status)
         bool all = kind != PT_END_EXEC ||
                    p->start != PT_START_FORK; /* fork, then exec: it has used no mapping of its parent */
         pt_mappings_end(all);
+        pt_got_ends();
         pt_fd_identify_open_ones();
         pt_note_unseen_code();
         if (!(p->blind & PT_BLIND_IO_URING) && pt_ring_open_slow())

@@ -10,6 +10,7 @@
 #include "log/intern.h"
 #include "format/operations.h"
 #include "state/positions.h"
+#include "state/summed_descriptors.h"
 
 #include <fcntl.h>
 #include <string.h>
@@ -42,6 +43,20 @@ static inline struct pt_profile_data *data_of(struct pt_profile *p)
 
 /* ---- positions, while only sums are kept -------------------------------------------------- */
 
+static bool appends(uint32_t desc)
+{
+    const struct pt_desc *d = pt_desc_at(desc);
+    return d && d->open_flags & O_APPEND;
+}
+
+/* Of a pwritev2 whose flags say where it writes. */
+static int64_t place_of_flags(const struct pt_record *r)
+{
+    if (r->offset == PT_TO_END)
+        pt_position_set((int)r->aux, -1);
+    return r->offset <= PT_AT_PLACE ? PT_AT_PLACE - r->offset : -1;
+}
+
 /* The offset at which a transfer began; of a copy, in its input. */
 static int64_t place_of(const struct pt_call *c, int64_t moved)
 {
@@ -52,7 +67,9 @@ static int64_t place_of(const struct pt_call *c, int64_t moved)
     if (row->shape != PT_SHAPE_FD)
         return -1;
     if (r->offset >= 0)
-        return r->offset;
+        return row->klass == PT_WRITE && appends(r->desc) ? -1 : r->offset; /* Linux: at the end all the same */
+    if (PT_UNLIKELY(r->offset < -1 && r->offset != PT_AT_POSITION))
+        return place_of_flags(r);
     if (row->layer == PT_STDIO) /* the buffer's own transfers are not seen */
         pt_position_set((int)r->aux, -1);
     return row->layer == PT_POSIX ? pt_position_move((int)r->aux, moved) : -1;
@@ -70,7 +87,10 @@ static int64_t output_place(const struct pt_call *c, int64_t moved)
 static void follow(const struct pt_call *c, int error)
 {
     const struct pt_record *r = c->record;
-    bool stream = pt_op_row(c->op)->layer == PT_STDIO; /* how far it moves the position is not seen */
+    uint8_t layer = pt_op_row(c->op)->layer;
+    bool stream = layer == PT_STDIO; /* how far it moves the position is not seen */
+    if (layer == PT_APP)             /* a file object seeks within its buffer, too: only lseek moves the position */
+        return;
     switch (pt_op_row(c->op)->shape) {
     case PT_SHAPE_SEEK:
         if (!error)
@@ -119,7 +139,7 @@ static uint64_t key_of(const struct pt_call *c, const struct pt_thread *t, unsig
  * of them, perhaps this one. */
 static uint32_t keeper_of(const struct pt_profile *p, const struct pt_thread *t, uint32_t desc, bool writes)
 {
-    uint32_t own = pt_id_of(p), path = pt_desc_path(desc);
+    uint32_t own = pt_id_of(p), path = pt_summed_name(desc);
     if (!desc)
         return 0;
     uint32_t words[4] = {t->process_id, path ? path : desc, path != 0, writes};

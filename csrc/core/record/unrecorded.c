@@ -11,7 +11,7 @@
 
 static bool no_place_given(const struct pt_record *r)
 {
-    return r->offset == -1;
+    return r->offset == -1 || r->offset == PT_TO_END || r->offset == PT_AT_POSITION;
 }
 
 /* For a call that moves a position: applies `mark` to each descriptor whose position it moves. */

@@ -3,14 +3,16 @@
  * It grows with the descriptors: leaves of 4096 entries, mapped when first needed.  fork copies it with the rest of
  * memory; it follows dup.  A descriptor that was not seen to open is looked up once, through /proc/self/fd.  An entry
  * points to a pt_desc in the log, which names the open file description ("root") that dup and fork share. */
-#include "base/hash.h"
+#include "base/clock.h"
 #include "base/memory.h"
 #include "base/sys.h"
 #include "log/chunks.h"
 #include "log/ids.h"
 #include "log/intern.h"
+#include "patch/patch.h"
 #include "state/filter.h"
 #include "state/positions.h"
+#include "state/summed_descriptors.h"
 #include "state/threads.h"
 
 #include <fcntl.h>
@@ -133,17 +135,9 @@ static struct pt_desc *new_desc(struct pt_thread *t, int fd, uint32_t path)
     return d;
 }
 
-/* In sums, a file has one descriptor object however often it is opened, so that the log does not grow with time. */
-static uint64_t shared_desc(const struct pt_thread *t, uint32_t path)
-{
-    uint64_t key = (uint64_t)path << 32 | t->process_id;
-    return pt_hash_bytes(&key, sizeof key, 0x4445534300000000ull);
-}
-
 uint32_t pt_fd_opened(struct pt_thread *t, int fd, uint32_t path, uint32_t flags, uint32_t record)
 {
-    bool shared = pt_profiling();
-    uint32_t known = shared ? pt_intern_find(shared_desc(t, path)) : 0;
+    uint32_t known = pt_profiling() ? pt_summed_desc(t, path, flags) : 0;
     if (known) {
         pt_fd_set(t, fd, entry(known, PT_DESC_UNKNOWN));
         return known;
@@ -153,12 +147,10 @@ uint32_t pt_fd_opened(struct pt_thread *t, int fd, uint32_t path, uint32_t flags
         pt_fd_forget(t, fd);
         return 0;
     }
-    if (shared) {
-        d->gap = PT_GAP_LOST;
-        pt_intern_add(shared_desc(t, path), pt_id_of(d));
-    }
     d->open_flags = flags;
     d->opened_by = record;
+    if (pt_profiling())
+        pt_summed_desc_keep(t, d);
     pt_heap_publish(d, PT_HEAP_DESC);
     pt_fd_set(t, fd, entry(pt_id_of(d), PT_DESC_UNKNOWN));
     return pt_id_of(d);
@@ -174,7 +166,7 @@ static uint32_t duplicated(struct pt_thread *t, int old, int fd, uint32_t record
     const struct pt_desc *from = pt_desc_at(pt_entry_id(e));
     if (from && pt_profiling()) {
         struct pt_desc *root = pt_desc_root(from);
-        if (root)
+        if (root && root->gap < PT_GAP_LOST)
             root->gap = PT_GAP_LOST;
         pt_fd_set(t, fd, e);
         return pt_entry_id(e);
@@ -199,6 +191,7 @@ static uint32_t duplicated(struct pt_thread *t, int old, int fd, uint32_t record
 
 uint32_t pt_fd_duplicated(struct pt_thread *t, int old, int fd, uint32_t record)
 {
+    pt_got_look(pt_ticks());
     uint32_t id = duplicated(t, old, fd, record);
     if (!t->borrowed_memory) {
         pt_position_shared(old);
@@ -381,7 +374,10 @@ void pt_fd_identify_before_close(int fd)
 {
     struct stat st;
     pt_fd_entry e = pt_fd_peek(fd);
-    if (pt_entry_id(e) && !(e & PT_FD_IDENTIFIED) && raw_fstat(fd, &st) == 0)
+    if (!pt_entry_id(e) || (e & PT_FD_IDENTIFIED))
+        return;
+    pt_got_look(pt_ticks());
+    if (raw_fstat(fd, &st) == 0)
         pt_fd_identify(fd, &st);
 }
 

@@ -5,8 +5,6 @@
 #include "state/kernel_accounting.h"
 #include "state/mappings.h"
 
-#define PT_MAPPING_SHARES 16u
-
 struct pt_mapping_place {
     uintptr_t address; /* atomic; 0: never used, 1: free again */
     uint32_t desc;
@@ -20,6 +18,8 @@ struct pt_mapping_place {
     uint64_t dirty_before;                     /* of the file, at the time of mmap */
     uint64_t synced;                           /* bytes that msync has made clean */
     uint64_t dirty;                            /* while areas are examined */
+    uint64_t dirty_own, dirty_cached;          /* before an msync: of this mapping, and of the file, all writers' */
+    uint64_t others_cleaned;                   /* by msync, of what others have written */
     uint64_t dirty_at_fork[PT_MAPPING_SHARES]; /* of each share of an inherited mapping: bytes dirty in the file */
 };
 

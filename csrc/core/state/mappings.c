@@ -4,7 +4,9 @@
  * ends.  An incomplete one was mapped when its process was killed.  state/mapping_places.c finds a mapping by an
  * address. */
 #include "state/kernel_accounting.h"
+#include "state/mapping_dirt.h"
 #include "state/mapping_places.h"
+#include "base/clock.h"
 #include "log/chunks.h"
 #include "log/ids.h"
 #include "state/descriptors.h"
@@ -19,7 +21,6 @@
 #define MOST_LISTED 65536u         /* objects of one process in the log: 5 MiB */
 #define LISTED_AT_FORK 64u         /* inherited mappings of a child that are listed at once */
 #define ALLOWANCE_AT_END 100000000 /* ns of measuring when the process ends */
-#define FDS_TRIED 256              /* where a descriptor of a mapped file is looked for */
 #define TRANSPORT (1u << 31)       /* a flag beside those of the log: see is_transport() */
 
 static uint32_t listed; /* objects of this process */
@@ -56,6 +57,7 @@ static void list_object(struct pt_mapping_place *m, struct pt_process *p, uint32
     o->flags = m->flags;
     o->length = m->length;
     o->offset = m->offset;
+    o->made = pt_ticks();
     pt_heap_publish(o, PT_HEAP_MAPPING);
     m->object = pt_id_of(o);
     uint32_t head = __atomic_load_n(&p->mappings, __ATOMIC_ACQUIRE);
@@ -145,73 +147,10 @@ static void adopt(struct pt_mapping_place *m)
     if (m->process == pt.process_id)
         return;
     memset(&m->gone, 0, sizeof m->gone);
-    m->synced = 0;
+    m->synced = m->others_cleaned = 0;
     m->record = 0;
     m->flags |= PT_MAPPING_INHERITED;
     list_object(m, pt.process, pt.process_id);
-}
-
-static bool writes_file(const struct pt_mapping_place *m)
-{
-    return m->flags & PT_MAPPING_SHARED && m->protection & PROT_WRITE;
-}
-
-/* A descriptor of the mapped file, of the same open file; -1: none is known. */
-static int descriptor_of(const struct pt_mapping_place *m)
-{
-    const struct pt_desc *d = pt_desc_at(m->desc);
-    for (int fd = 0; d && fd < FDS_TRIED; fd++) {
-        pt_fd_entry e = pt_fd_peek(fd);
-        uint32_t id = e & PT_FD_EXCLUDED ? 0 : pt_entry_id(e);
-        const struct pt_desc *one = id ? pt_desc_at(id) : NULL;
-        if (id && (id == m->desc || (one && one->root == d->root)))
-            return fd;
-    }
-    return -1;
-}
-
-static uint64_t share_of(const struct pt_mapping_place *m)
-{
-    uint64_t pages = (m->length + PT_PAGE - 1) / PT_PAGE;
-    return (pages + PT_MAPPING_SHARES - 1) / PT_MAPPING_SHARES * PT_PAGE;
-}
-
-/* A child's page tables are empty at first, but the kernel says of each page that it maps whether anybody has made it
- * dirty.  So what is dirty at the fork is noted, share by share: a child often writes a share of its own. */
-static void note_dirt_at_fork(struct pt_mapping_place *m)
-{
-    uint64_t share = share_of(m);
-    m->dirty_before = 0;
-    memset(m->dirty_at_fork, 0, sizeof m->dirty_at_fork);
-    int fd = writes_file(m) && pt_measuring_affordable(PT_MEASURING_ALLOWANCE) ? descriptor_of(m) : -1;
-    if (fd < 0)
-        return;
-    int64_t since = pt_thread_cpu_ns();
-    if (pt_dirty_cached_slow(fd, m->offset, m->length))
-        for (uint32_t i = 0; i < PT_MAPPING_SHARES && i * share < m->length; i++)
-            m->dirty_at_fork[i] = pt_dirty_cached_slow(fd, m->offset + i * share, share);
-    pt_measuring_took(since);
-}
-
-static bool any_dirt_at_fork(const struct pt_mapping_place *m)
-{
-    uint64_t any = 0;
-    for (uint32_t i = 0; i < PT_MAPPING_SHARES; i++)
-        any |= m->dirty_at_fork[i];
-    return any;
-}
-
-/* Of what was dirty at the fork, at most as much as this process has in its page tables. */
-static uint64_t others_dirt(const struct pt_mapping_place *m)
-{
-    uint64_t share = share_of(m), sum = 0;
-    for (uint32_t i = 0; i < PT_MAPPING_SHARES && i * share < m->length; i++) {
-        struct pt_resident now;
-        uint64_t left = m->length - i * share;
-        if (m->dirty_at_fork[i] && pt_resident_slow(pt_place_address(m) + i * share, left < share ? left : share, &now))
-            sum += m->dirty_at_fork[i] < now.touched ? m->dirty_at_fork[i] : now.touched;
-    }
-    return sum;
 }
 
 /* In a forked child.  If it is killed, its list must say what it has inherited.  A process may have mapped thousands of
@@ -223,7 +162,7 @@ void pt_mappings_forked(void)
     for (struct pt_mapping_place *m = NULL; left && (m = pt_place_next(m));)
         if (measurable(m)) {
             adopt(m);
-            note_dirt_at_fork(m);
+            pt_note_dirt_at_fork(m);
             left--;
         }
 }
@@ -270,13 +209,23 @@ static void complete(struct pt_mapping_place *m, uint32_t how)
     if (!o)
         return;
     /* Pages that were dirty before are not attributed to this mapping. */
-    uint64_t before = m->dirty_before + (m->dirty ? others_dirt(m) : 0);
+    uint64_t before = m->dirty_before + (m->dirty ? pt_others_dirt(m) : 0);
     uint64_t written = m->dirty > before ? m->dirty - before : 0;
+    uint32_t shares = 0;
     o->touched = m->gone.touched + now.touched;
     o->at_least = m->gone.at_least + now.at_least;
-    o->written = m->synced + (writes_file(m) ? written : 0);
-    o->flags =
-        m->flags | (m->synced ? PT_MAPPING_SYNCED : 0) | (m->gone.sampled || now.sampled ? PT_MAPPING_SAMPLED : 0);
+    o->written = m->synced + (pt_mapping_writes_file(m) ? written : 0);
+    o->synced = m->synced;
+    o->others_cleaned = m->others_cleaned;
+    o->file_dirty = 0;
+    if (pt_mapping_writes_file(m) && written) {
+        int fd = pt_mapping_descriptor(m);
+        o->file_dirty = fd < 0 ? 0 : pt_dirty_cached_slow(fd, 0, 0);
+        shares = pt_touched_shares(m);
+    }
+    o->measured_at = pt_ticks();
+    o->flags = m->flags | shares << PT_MAPPING_SHARES_SHIFT | (m->synced ? PT_MAPPING_SYNCED : 0) |
+               (m->gone.sampled || now.sampled ? PT_MAPPING_SAMPLED : 0);
     __atomic_store_n(&o->measured, known ? how : PT_MEASURING_SKIPPED, __ATOMIC_RELEASE);
 }
 
@@ -297,7 +246,7 @@ void pt_mapping_measure(struct pt_mapping_place *m, uint32_t how)
         return;
     }
     int64_t since = pt_thread_cpu_ns();
-    if (writes_file(m))
+    if (pt_mapping_writes_file(m))
         dirty_now(m);
     complete(m, how);
     pt_measuring_took(since);
@@ -322,36 +271,64 @@ void pt_mapping_dropped(struct pt_mapping_place *m, uintptr_t address, uint64_t 
     pt_measuring_took(since);
 }
 
-/* msync cleans dirty pages by writing them back. On tmpfs it does not, and they stay dirty. */
-uint64_t pt_mapping_before_sync(struct pt_mapping_place *m)
+/* ---- msync, which cleans dirty pages by writing them back (on tmpfs it does not) ------------ */
+
+static void before_sync(struct pt_mapping_place *m)
 {
-    if (!measurable(m) || !writes_file(m))
-        return 0;
+    m->dirty_own = m->dirty_cached = 0;
+    if (!measurable(m) || !pt_mapping_writes_file(m))
+        return;
     if (!pt_measuring_affordable(PT_MEASURING_ALLOWANCE)) {
         m->flags |= PT_MAPPING_PARTLY;
-        return 0;
+        return;
     }
     int64_t since = pt_thread_cpu_ns();
     adopt(m);
-    uint64_t dirty = dirty_now(m);
+    m->dirty_own = dirty_now(m);
+    m->dirty_cached = pt_cached_dirt(m);
     pt_measuring_took(since);
-    return dirty;
 }
 
-void pt_mapping_after_sync(struct pt_mapping_place *m, uint64_t dirty_before)
+static uint64_t take(uint64_t *from, uint64_t most)
 {
-    if (!dirty_before)
+    uint64_t taken = *from < most ? *from : most;
+    *from -= taken;
+    return taken;
+}
+
+static void after_sync(struct pt_mapping_place *m)
+{
+    if (!m->dirty_own && !m->dirty_cached)
         return;
     int64_t since = pt_thread_cpu_ns();
-    uint64_t left = dirty_now(m), cleaned = dirty_before > left ? dirty_before - left : 0;
-    uint64_t foreign = cleaned < m->dirty_before ? cleaned : m->dirty_before;
-    m->synced += cleaned - foreign;
-    m->dirty_before -= foreign;
-    if (cleaned && any_dirt_at_fork(m)) { /* of relatives, who see it no more: it counts here, if not there */
+    uint64_t left = dirty_now(m), cleaned = m->dirty_own > left ? m->dirty_own - left : 0;
+    uint64_t left_cached = m->dirty_cached ? pt_cached_dirt(m) : 0;
+    uint64_t others = m->dirty_cached > left_cached + cleaned ? m->dirty_cached - left_cached - cleaned : 0;
+    m->synced += cleaned - take(&m->dirty_before, cleaned);
+    m->others_cleaned += others - take(&m->dirty_before, others);
+    if (cleaned && pt_any_dirt_at_fork(m)) { /* of relatives, who see it no more: it counts here, if not there */
         m->flags |= PT_MAPPING_SYNCED_OTHERS;
         memset(m->dirty_at_fork, 0, sizeof m->dirty_at_fork);
     }
     pt_measuring_took(since);
+}
+
+static void each_within(const void *address, uint64_t length, void (*what)(struct pt_mapping_place *))
+{
+    uintptr_t from = (uintptr_t)address, to = from + length;
+    for (struct pt_mapping_place *m = NULL; (m = pt_place_next(m));)
+        if (pt_place_address(m) < to && from < pt_place_address(m) + m->length)
+            what(m);
+}
+
+void pt_mappings_before_sync(const void *address, uint64_t length)
+{
+    each_within(address, length, before_sync);
+}
+
+void pt_mappings_after_sync(const void *address, uint64_t length)
+{
+    each_within(address, length, after_sync);
 }
 
 /* The process ends. all: include mappings that were inherited. */
@@ -363,7 +340,7 @@ void pt_mappings_end(bool all)
     uintptr_t until = 0;
     int64_t since = pt_thread_cpu_ns();
     for (struct pt_mapping_place *m = NULL; (m = pt_place_next(m));) {
-        if (!writes_file(m))
+        if (!pt_mapping_writes_file(m))
             continue;
         m->dirty = 0;
         writes = true;

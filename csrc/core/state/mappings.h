@@ -24,8 +24,8 @@ struct pt_moved_part {
 };
 void pt_mapping_part_moved(struct pt_mapping_place *m, const struct pt_moved_part *part);
 void pt_mapping_dropped(struct pt_mapping_place *m, uintptr_t address, uint64_t length); /* before its pages go */
-uint64_t pt_mapping_before_sync(struct pt_mapping_place *m);
-void pt_mapping_after_sync(struct pt_mapping_place *m, uint64_t dirty_before);
+void pt_mappings_before_sync(const void *address, uint64_t length);
+void pt_mappings_after_sync(const void *address, uint64_t length);
 void pt_mapping_measure(struct pt_mapping_place *m, uint32_t how);
 void pt_mapping_forget(struct pt_mapping_place *m);
 void pt_mappings_end(bool all);

@@ -4,6 +4,8 @@
 #include "state/positions.h"
 #include "state/threads.h"
 
+#include <fcntl.h>
+
 /* The open file description of an entry; NULL: it has none. */
 static struct pt_desc *root_of(pt_fd_entry e)
 {
@@ -42,7 +44,7 @@ void pt_position_gap_ended(struct pt_thread *t, int fd)
     if (!pt_entry_id(e) || (e & (PT_FD_EXCLUDED | PT_FD_GAP)))
         return;
     struct pt_desc *root = root_of(e);
-    if (root)
+    if (root && __atomic_load_n(&root->gap, __ATOMIC_RELAXED) < PT_GAP_LOST)
         __atomic_store_n(&root->gap, PT_GAP_LOST, __ATOMIC_RELAXED);
     pt_position_gap(t, fd);
 }
@@ -58,6 +60,17 @@ void pt_positions_stale(void)
         if (pt_entry_id(e) && !(e & PT_FD_EXCLUDED) && (kind == PT_DESC_REGULAR || kind == PT_DESC_UNKNOWN))
             __atomic_compare_exchange_n(at, &e, e | PT_FD_STALE, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
     }
+}
+
+void pt_position_flags_set(uint32_t desc, int fd, uint32_t flags)
+{
+    const struct pt_desc *d = pt_desc_at(desc);
+    if (!d || !((d->open_flags ^ flags) & O_APPEND))
+        return;
+    struct pt_desc *root = pt_desc_root(d);
+    if (root && __atomic_load_n(&root->gap, __ATOMIC_RELAXED) < PT_GAP_LOST)
+        __atomic_store_n(&root->gap, PT_GAP_LOST, __ATOMIC_RELAXED);
+    pt_position_shared(fd);
 }
 
 void pt_position_gap_closed(int fd, pt_fd_entry e)

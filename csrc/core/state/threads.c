@@ -9,6 +9,7 @@
 #include "log/chunks.h"
 #include "log/ids.h"
 #include "log/ring.h"
+#include "patch/patch.h"
 
 #include <pthread.h>
 #include <string.h>
@@ -182,6 +183,7 @@ PT_COLD struct pt_record *pt_claim_slow(struct pt_thread *t)
     }
     if (!c)
         return NULL;
+    pt_got_look(c->clock.ticks);
     t->sequence++;
     __atomic_signal_fence(__ATOMIC_SEQ_CST);
     t->next = (uintptr_t)c + PT_OPS_START + sizeof(struct pt_record);

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pyio_trace.join.base.records import LAST_TICK, UNKNOWN, WideValues, begin_ticks, ids_in
-from pyio_trace.join.offsets.positions import ADVANCES, SETS, WRITES, AllPositionEvents, of_streams
+from pyio_trace.join.offsets.positions import WRITES, AllPositionEvents, of_streams
 from pyio_trace.join.references.log_parts import LogParts
 from pyio_trace.log import layout
 from pyio_trace.log.blocks import BLOCK_ROWS, Block
@@ -54,16 +54,18 @@ class FileSizes:
     seen, and wait in lists of their own until _resolve().
     """
 
-    def __init__(self, parts: LogParts, wide: WideValues) -> None:
+    def __init__(self, parts: LogParts, wide: WideValues, by_flag: Ints) -> None:
+        """by_flag: object numbers of the descriptors that have appends without O_APPEND."""
         log, words, self._numbers, files = parts
         self._words, self._files, self._wide = words, files, wide
         self._appends = (files.root_flags & os.O_APPEND) != 0
-        appended = files.root_file[self._appends]
+        appended = np.append(files.root_file[self._appends], files.file.take(by_flag))
         self._appended = distinct(appended[appended != 0])
         self._lost_until = int(log.header["ring_lost"])
         self._events: list[_SizeEvents] = []
         self._may_be_new: list[_SizeEvents] = []  # openings that may have met a new file under a used inode
         self._truncated_names: list[tuple[Ints, Ints, Ints, Ints]] = []  # ids, file, ticks, value
+        self._placed: list[Ints] = []  # ids of appends that leave the position
         self._renames = False
         self._all_flushed: list[Ints] = []  # ticks at which all streams were written out
         names = np.array(words.names)
@@ -75,15 +77,18 @@ class FileSizes:
             self._collect(block)
         self._losses = self._resolve()
 
-    def at_appends(self, events: AllPositionEvents, appending: NDArray[np.bool_], offsets: Ints) -> tuple[Ints, Ints]:
-        """The sizes (before, after) each appending event; UNKNOWN elsewhere and where not known.
+    def at_appends(
+        self, events: AllPositionEvents, appending: NDArray[np.bool_], offsets: Ints
+    ) -> tuple[Ints, Ints, tuple[Ints, Ints]]:
+        """The sizes (before, after) each appending event; UNKNOWN elsewhere and where not known.  And (ids, sizes
+        before) of the appends that leave the position, which are no events.
 
         offsets: of the events, as far as they are known without the appends.
         """
         before = np.full(len(events), UNKNOWN, np.int64)
         after = before.copy()
         file = self._files.file.take(events.descs)
-        writing = ((events.kind & (WRITES | SETS)) == (WRITES | ADVANCES)) & np.isin(file, self._appended)
+        writing = ((events.kind & WRITES) != 0) & np.isin(file, self._appended)
         rows = np.flatnonzero(writing & (events.value != 0))
         written = self._plain_writes(events, rows, file[rows], appending[rows], offsets[rows])
         every = _SizeEvents.joined([written, *self._events])
@@ -95,7 +100,8 @@ class FileSizes:
         own = place[: len(rows)][appends]  # the plain writes come first in `every`
         before[rows[appends]] = first[own]
         after[rows[appends]] = last[own]
-        return before, after
+        placed = np.isin(every.ids, np.concatenate([np.empty(0, np.int64), *self._placed]))
+        return before, after, (every.ids[placed], first[place[placed]])
 
     def _plain_writes(
         self, events: AllPositionEvents, rows: Ints, file: Ints, appending: NDArray[np.bool_], offsets: Ints
@@ -115,8 +121,10 @@ class FileSizes:
         self._renames |= bool((fine & self._renaming.take(records["op"])).any())
         self._collect_truncations(block, fine, shape, traits)
         self._collect_openings(block, np.flatnonzero(fine & (shape == layout.SHAPE_OPEN)))
-        placed = ((traits & Trait.USES_POSITION) != 0) & ((traits & Trait.WRITES) != 0) & (records["offset"] != -1)
-        self._collect_placed_writes(block, np.flatnonzero(fine & placed & (records["result"] != layout.NO_BYTES)))
+        writes = ((traits & Trait.USES_POSITION) != 0) & ((traits & Trait.WRITES) != 0)
+        placed = writes & (records["offset"] != -1) & (records["offset"] != layout.TO_END)
+        wide = (flags & layout.WIDE) != 0
+        self._collect_placed_writes(block, np.flatnonzero(fine & placed & (wide | (records["result"] != 0))))
         self._collect_reservations(block, fine)
         self._collect_streams(block, traits)
         copies = np.flatnonzero(fine & ((traits & Trait.OUTPUT_STAYS) != 0) & (records["result"] != 0))
@@ -164,18 +172,19 @@ class FileSizes:
             self._add(to, block, chosen, self._file(ids_in(block.records["offset"][chosen])), effect)
 
     def _collect_placed_writes(self, block: Block, rows: Ints) -> None:
-        """Writes that name an offset.  With O_APPEND, Linux appends all the same (pwrite(2), BUGS)."""
+        """Writes that name an offset.  With O_APPEND, Linux appends all the same (pwrite(2), BUGS); pwritev2 has flags
+        to say either."""
         records = block.records[rows]
         numbers = self._numbers.of(records["desc"])
-        root = self._files.root.take(numbers)
-        appends = (root >= 0) & self._appends.take(np.maximum(root, 0)) if len(self._appends) else np.zeros(0, np.bool_)
+        file, offset = self._files.file.take(numbers), records["offset"]
+        appends = (offset == layout.AT_END) | ((offset >= 0) & self._files.appends(numbers))
         moved = records["result"].astype(np.int64)
         wide = (records["flags"] & layout.WIDE) != 0
         moved = np.where(wide, self._wide.of(block.ids[rows])[1], moved)
-        value = np.where(appends, moved, records["offset"] + moved)
-        some = moved > 0
-        effect = np.where(appends, _APPEND, _RAISE)[some]
-        self._add(self._events, block, rows[some], self._files.file.take(numbers)[some], effect, value[some])
+        effect = np.where(appends, _APPEND, np.where(offset == layout.AT_POSITION, _LOSE, _RAISE))
+        place = np.where(offset <= layout.AT_PLACE, layout.AT_PLACE - offset, offset)
+        self._add(self._events, block, rows, file, effect, np.where(appends, moved, place + moved))
+        self._placed.append(block.ids[rows[appends]])
 
     def _collect_reservations(self, block: Block, fine: NDArray[np.bool_]) -> None:
         records = block.records

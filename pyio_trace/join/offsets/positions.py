@@ -31,7 +31,7 @@ from pyio_trace.log.sorting import distinct
 #: Bits of PositionEvents.kind.
 ADVANCES, SETS = 0, 1
 WANTED = 2  #: the row itself has no offset and wants the one worked out
-WRITES = 4
+WRITES = 4  #: with SETS: it appends, and `value` is the bytes moved
 _WIDE = 8
 OUTPUT = 16  #: the output side of a copy
 STREAM = 32  #: of a C stream
@@ -79,7 +79,7 @@ def transfers_and_seeks(
         at = streams & ((traits & (Trait.READS | Trait.WRITES)) == 0)  # fseek and ftell give the offset that they found
         seeks |= at & (records["offset"] >= 0)
         transfers |= streams & ~at
-    rows = np.flatnonzero((seeks & fine & ~coalesced) | (transfers & (coalesced | (records["offset"] == -1))))
+    rows = np.flatnonzero((seeks & fine & ~coalesced) | (transfers & (coalesced | (records["offset"] < 0))))
     kind = seeks * np.uint8(SETS)  # a product is several times as fast as np.where()
     kind |= ~(seeks | coalesced) * np.uint8(WANTED)
     kind |= ((traits & (Trait.WRITES | Trait.COPIES)) == Trait.WRITES) * np.uint8(WRITES)
@@ -89,7 +89,11 @@ def transfers_and_seeks(
     value = _bytes_moved(records["result"][rows], fine.take(rows))
     sets = np.flatnonzero(seeks.take(rows))
     value[sets] = records["offset"][rows[sets]]
-    found = [_events(block, rows, slots, value, kind.take(rows))]
+    kind = kind.take(rows)
+    flagged = np.flatnonzero(transfers.take(rows) & (records["offset"][rows] < -1))
+    if len(flagged):
+        rows, value, kind = _by_flags(block, flagged, rows, value, kind)
+    found = [_events(block, rows, slots, value, kind)]
     out = np.flatnonzero(((traits & (Trait.COPIES | Trait.OUTPUT_STAYS)) == Trait.COPIES) & fine)
     if len(out):
         value = _bytes_moved(records["result"][out], np.ones(len(out), np.bool_))
@@ -102,6 +106,29 @@ def transfers_and_seeks(
         ends = _of_kind(block, at, slots, ADVANCES | STREAM | SETTLES)
         length = np.clip(records["offset"][at], 0, LAST_TICK).astype(np.uint64)
         found.append(ends._replace(ticks=np.minimum(ends.ticks, np.uint64(LAST_TICK)) + length))
+    return found
+
+
+def _by_flags(
+    block: Block, flagged: NDArray[np.int64], rows: NDArray[np.int64], value: NDArray[np.int64], kind: NDArray[np.uint8]
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.uint8]]:
+    """(rows, value, kind) of transfers, of which the `flagged` have flags that say where they write (pwritev2).
+
+    An append that moves the position sets it: WRITES and SETS, with the bytes moved as its value.  A write that leaves
+    the position is no event.
+    """
+    place = block.records["offset"][rows[flagged]]
+    moves = (value[flagged] > 0) | ((block.flags[rows[flagged]] & layout.WIDE) != 0)
+    kind[flagged[(place == layout.TO_END) & moves]] |= SETS
+    kind[flagged[place == layout.AT_POSITION]] &= np.uint8(~WRITES & 0xFF)
+    keep = np.ones(len(rows), np.bool_)
+    keep[flagged[(place != layout.TO_END) & (place != layout.AT_POSITION)]] = False
+    return rows[keep], value[keep], kind[keep]
+
+
+def sets_position(kind: NDArray[np.uint8]) -> NDArray[np.bool_]:
+    """Which events have the new position as their value."""
+    found: NDArray[np.bool_] = (kind & (SETS | WRITES)) == SETS
     return found
 
 
@@ -171,7 +198,7 @@ class AllPositionEvents:
         self.value, self.kind = self.value[used], self.kind[used]
         for low in range(0, self._used, AT_ONCE):
             self.descs[low : low + AT_ONCE] = numbers.of_slots(self.descs[low : low + AT_ONCE])
-        at = np.flatnonzero(((self.kind & _WIDE) != 0) & ((self.kind & SETS) == 0))
+        at = np.flatnonzero(((self.kind & _WIDE) != 0) & ~sets_position(self.kind))
         if len(at):
             _, results, known = wide.of(self.ids[at].astype(np.int64))
             self.value[at] = np.where(known, results, 0)
@@ -179,7 +206,7 @@ class AllPositionEvents:
     def forget(self, lost_until: int) -> None:
         """Makes positions set up to this moment unknown: a ring has lost some of the operations before it."""
         if lost_until:
-            self.value[((self.kind & SETS) != 0) & (self.ticks <= lost_until)] = UNKNOWN
+            self.value[sets_position(self.kind) & (self.ticks <= lost_until)] = UNKNOWN
 
     def keep(self, mask: NDArray[np.bool_]) -> None:
         """Keeps only the events of the mask."""
@@ -287,7 +314,7 @@ def around_streams(events: AllPositionEvents, root: NDArray[np.int32], roots: in
         begin = np.searchsorted(root[rows], root[rows])  # nothing is pending where a root begins
         pending = np.maximum.accumulate(np.where(kind & PENDS, at, 0))
         settled = np.maximum(np.maximum.accumulate(np.where(kind & SETTLES, at, 0)), begin)
-        unknown = ((kind & STREAM) != 0) | (((kind & SETS) != 0) & (pending > settled))
+        unknown = ((kind & STREAM) != 0) | (sets_position(kind) & (pending > settled))
         events.value[rows[unknown]] = UNKNOWN
         events.kind[rows[(kind & STREAM) != 0]] = SETS
     return root

@@ -27,13 +27,20 @@ from pyio_trace.join.offsets.positions import (
 from pyio_trace.join.references.log_parts import LogParts
 from pyio_trace.log.sorting import find
 
+#: How often at most a plain write may follow an append on the same description, for its offset to be known.
+_ROUNDS = 16
+
 
 class Offsets:
     """The offsets of all plain reads and writes of a log, and of copies' output, by record id."""
 
-    def __init__(self, parts: LogParts, events: AllPositionEvents, wide: WideValues) -> None:
-        """events: overwritten."""
+    def __init__(
+        self, parts: LogParts, events: AllPositionEvents, wide: WideValues, appended: NDArray[np.int64]
+    ) -> None:
+        """events: overwritten; appended: object numbers of descriptors with appends that a call's flags asked for."""
         log, files = parts.log, parts.files
+        self._appended = appended
+        self._placed: tuple[NDArray[np.int64], NDArray[np.int64]] | None = None  # appends that leave the position
         root = self._roots(parts, events)
         streams = self._of_streams(parts, events, root)
         if streams is not None:
@@ -50,16 +57,18 @@ class Offsets:
         outputs = np.flatnonzero(events.kind & OUTPUT)
         self._outputs = events.ids[outputs].astype(np.int64), found[outputs]
         self._ids, self._values = compressed((events.kind & WANTED) != 0, events.ids, found)
-        if streams is not None:
-            ids, values = np.append(self._ids, streams[0]), np.append(self._values, streams[1])
-            order = np.argsort(ids, kind="stable")
-            self._ids, self._values = ids[order], values[order]
+        for more in (streams, self._placed):
+            if more is not None:
+                ids, values = np.append(self._ids, more[0].astype(np.uint32)), np.append(self._values, more[1])
+                order = np.argsort(ids, kind="stable")
+                self._ids, self._values = ids[order], values[order]
 
     def _roots(self, parts: LogParts, events: AllPositionEvents) -> NDArray[np.int32]:
         """The root of each event; those without one are removed.  Overwrites the events' descs unless streams or
         appends need them: these arrays are as large as the log."""
         files = parts.files
         needed = bool((files.root_flags & os.O_APPEND).any()) or bool((events.kind & STREAM).any())
+        needed |= len(self._appended) > 0
         root = np.empty(len(events), np.int32) if needed else events.descs
         for low in range(0, len(root), AT_ONCE):
             root[low : low + AT_ONCE] = files.root.take(events.descs[low : low + AT_ONCE])
@@ -106,24 +115,32 @@ class Offsets:
         Appends depend on file sizes, which depend on the offsets of the other writes.  So there are three steps: the
         positions without the appends, whose ends are unknown; the file sizes before and after each append; and again
         the positions on descriptions with appends, each of which now sets the position to the new end of the file.
+        Where only flags of a call ask for an append, other writes may follow it, so the last two are repeated.
         """
         appends = (parts.files.root_flags & os.O_APPEND) != 0
-        if not appends.any():
+        if not appends.any() and not len(self._appended):
             return None
         # A failed write, or one of no bytes, leaves the position where it is.
-        appending = appends[root] & ((events.kind & (WRITES | SETS)) == WRITES) & (events.value != 0)
-        if not appending.any():
-            return None
+        by_flag = (events.kind & (WRITES | SETS)) == (WRITES | SETS)
+        appending = by_flag | (appends[root] & ((events.kind & (WRITES | SETS)) == WRITES) & (events.value != 0))
         kind = np.where(appending, events.kind | SETS, events.kind)
         found = self._solve(root, events.ticks, kind, np.where(appending, UNKNOWN, events.value))
-        if parts.log.selective():  # operations without a record may have made the file longer too
-            before = after = np.full(len(events), UNKNOWN, np.int64)
-        else:
-            before, after = FileSizes(parts, wide).at_appends(events, appending, found)
-        value = np.where(appending, after, events.value)
-        rows = np.flatnonzero(appends[root])
-        found[rows] = self._solve(root[rows], events.ticks[rows], kind[rows], value[rows])
-        found[appending] = before[appending]
+        found[parts.files.root_lost[root]] = UNKNOWN
+        ends = appends
+        ends[root[by_flag]] = True
+        rows = np.flatnonzero(ends[root])
+        before = after = np.full(len(events), UNKNOWN, np.int64)
+        # Operations without a record may have made the file longer too.
+        sizes = None if parts.log.selective() else FileSizes(parts, wide, self._appended)
+        for _ in range(_ROUNDS if by_flag.any() else 1):
+            if sizes is not None:
+                before, after, self._placed = sizes.at_appends(events, appending, found)
+            value = np.where(appending, after, events.value)
+            known = found[rows]
+            found[rows] = self._solve(root[rows], events.ticks[rows], kind[rows], value[rows])
+            found[appending] = before[appending]
+            if np.array_equal(known, found[rows]):
+                break
         return found
 
     def _solve(

@@ -10,11 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from pyio_trace.join.base.arrow_arrays import table_of_rows
+from pyio_trace.join.processes.mapped_writers import Share, divide
 from pyio_trace.join.processes.process_table import Process
 from pyio_trace.join.references.paths import Paths
 from pyio_trace.light_dataclass import dataclass
@@ -80,7 +81,7 @@ def read_mappings(log: LiveLog, heap: Heap, processes: list[Process]) -> list[di
     paths = Paths(heap)
     names: dict[int, str | None] = {}
     rows: list[Mapping] = []
-    shares: dict[str, list[_Share]] = {}
+    shares: dict[str, list[Share]] = {}
     visited: set[int] = set()
     for process, entry in zip(processes, log.processes(), strict=True):
         found: dict[tuple[str | None, str, bool], Mapping] = {}
@@ -89,7 +90,7 @@ def read_mappings(log: LiveLog, heap: Heap, processes: list[Process]) -> list[di
                 names[raw[3]] = _path(heap, paths, raw[3])
             if not _is_unused(raw, int(entry["end_kind"])):
                 row = _add(found, process, names[raw[3]], raw)
-                if row.shared and row.path is not None and raw[12]:
+                if row.shared and row.path is not None and (raw[12] or (raw[10] and raw[5] & 2)):
                     shares.setdefault(row.path, []).append(_share(row, raw))
         unlisted = int(entry["mappings_unlisted"])
         if unlisted:
@@ -99,7 +100,7 @@ def read_mappings(log: LiveLog, heap: Heap, processes: list[Process]) -> list[di
             rest.unmeasured += unlisted
         rows += found.values()
     for of_file in shares.values():
-        _divide(of_file)
+        divide(of_file)
     return [asdict(row) for row in _largest(rows)]
 
 
@@ -152,39 +153,16 @@ def _add(
     return row
 
 
-class _Share(NamedTuple):
-    """What one shared mapping of a file was found to have written."""
-
-    row: Mapping
-    written: int
-    end: int
-    inherited: bool
-    synced: bool
-    synced_others: bool
-
-
-def _share(row: Mapping, raw: tuple[int, ...]) -> _Share:
+def _share(row: Mapping, raw: tuple[int, ...]) -> Share:
     flags, measured = raw[6:8]
     known = measured in (layout.MEASURED_AT_MUNMAP, layout.MEASURED_AT_END)
-    written = _sane(raw[12]) if known else 0
-    end = _plus(_sane(raw[9]), _sane(raw[8]))
+    length, offset, touched, _, written, synced, others, dirty = (_sane(value) if known else 0 for value in raw[8:16])
     bits = (layout.MAPPING_INHERITED, layout.MAPPING_SYNCED, layout.MAPPING_SYNCED_OTHERS)
-    return _Share(row, written, end, *(bool(flags & bit) for bit in bits))
-
-
-def _divide(shares: list[_Share]) -> None:
-    """Lets the processes of one family have written no more of a file than there is, children first.
-
-    The kernel tells each process of all dirty pages that it maps, whoever wrote
-    them.  What a process has made dirty and synced itself is not cut.
-    """
-    if not any(share.inherited for share in shares):
-        return
-    left = max(share.end for share in shares)
-    for share in sorted(shares, key=lambda share: (share.synced_others, not share.inherited)):
-        if share.synced_others or not share.synced:
-            share.row.written -= max(share.written - left, 0)
-            left = max(left - share.written, 0)
+    parts = flags >> layout.MAPPING_SHARES_SHIFT & ((1 << layout.MAPPING_SHARES) - 1)
+    return Share(
+        row, written, min(synced, written), others, touched, dirty, raw[16], raw[17],
+        (offset, length), parts, *(bool(flags & bit) for bit in bits),
+    )  # fmt: skip
 
 
 def _sane(value: int) -> int:

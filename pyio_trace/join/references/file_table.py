@@ -14,7 +14,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pyio_trace.join.base.records import UNKNOWN, begin_ticks
-from pyio_trace.join.references.inode_reuse import UNSEEN, NameChanges, generations, opened_at
+from pyio_trace.join.references.inode_reuse import (
+    UNSEEN,
+    NameChanges,
+    generations,
+    one_file_each,
+    opened_at,
+    with_openings_of_sums,
+)
 from pyio_trace.join.references.names_over_time import NamesOverTime
 from pyio_trace.join.references.paths import Paths
 from pyio_trace.log import layout
@@ -48,9 +55,9 @@ class Files:
     """
 
     def __init__(
-        self, heap: Heap, numbers: ObjectNumbers, objects: NDArray[np.int64], name_changes: NameChanges | None
+        self, heap: Heap, numbers: ObjectNumbers, objects: NDArray[np.int64], name_changes: NameChanges
     ) -> None:
-        """objects: heap ids that records refer to, ascending; name_changes None: no name changed."""
+        """objects: heap ids that records refer to, ascending."""
         self._heap = heap
         self.paths = Paths(heap)
         descs, rows = self._with_roots(objects[heap.kinds(objects) == layout.HEAP_DESC])
@@ -63,10 +70,12 @@ class Files:
         self.path[string_numbers] = string_path
 
         inode = _inodes(rows)
-        #: None: no name changed hands
+        name_changes = with_openings_of_sums(name_changes, descs, rows)
+        steady = one_file_each(name_changes, desc_path, inode)
+        #: None: each name led to one file
         self.over_time: NamesOverTime | None = None
         desc_file, looked_at = _shared_by_root(rows["root"], inode, inode != 0)
-        if name_changes is None:
+        if steady:
             self.path_file = _by_path(desc_file, looked_at, desc_path, len(self.paths.texts))
             rest = np.flatnonzero(~looked_at & (desc_path >= 0))
             desc_file[rest] = self.path_file[desc_path[rest]]
@@ -152,6 +161,13 @@ class Files:
             file[rows] = self.over_time.at(self.path[numbers[rows]].astype(np.int64), begin_ticks(begins[rows]))
         return file
 
+    def appends(self, numbers: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Which of these descriptors were opened with O_APPEND.  Numbers as in `file`."""
+        root = self.root.take(numbers)
+        flags = np.append(self.root_flags, 0).take(root, mode="wrap")  # -1: the last
+        found: NDArray[np.bool_] = (flags & os.O_APPEND) != 0
+        return found
+
     def _number_roots(
         self, numbers: ObjectNumbers, descs: NDArray[np.int64], rows: NDArray[np.void], desc_file: NDArray[np.int64]
     ) -> None:
@@ -164,15 +180,14 @@ class Files:
         start = rows["position"][first]
         self.root_start = np.where(start < 0, UNKNOWN, start)
         self.root_flags = rows["open_flags"][first].astype(np.uint32)
+        self.any_appends = bool((self.root_flags & os.O_APPEND).any())
         self.root_file = desc_file[first]
         # The kernel was asked for the position of one descriptor only; with several, others may have moved it.
         gap, descriptors = rows["gap"][first], np.bincount(number, minlength=len(roots))
         self.root_lost = (gap >= layout.GAP_LOST) | ((gap == layout.GAP_RESUMED) & (descriptors > 1))
 
-    def _changed(self, numbers: ObjectNumbers, names: NameChanges | None) -> set[str]:
-        strings = (
-            np.empty(0, np.int64) if names is None else np.append(names.changed[:, [0, 2]], names.linked[:, [0, 2]])
-        )
+    def _changed(self, numbers: ObjectNumbers, names: NameChanges) -> set[str]:
+        strings = np.append(names.changed[:, [0, 2]], names.linked[:, [0, 2]])
         index = distinct(self.path[numbers.of(np.maximum(strings, 0).astype(np.uint32))]).tolist()
         return {self.paths.texts[at] for at in index if at >= 0}
 

@@ -32,6 +32,8 @@ Ints = NDArray[np.int64]
 _FOLLOWED = 8
 #: Flags of an opening that fails if there is a file of that name.
 _NEW_NAME = os.O_CREAT | os.O_EXCL
+#: The bit of O_TMPFILE that O_DIRECTORY lacks.
+_NAMELESS = os.O_TMPFILE & ~os.O_DIRECTORY
 #: In place of ticks: the log has no record of the opening.
 UNSEEN = np.iinfo(np.int64).max
 
@@ -66,13 +68,26 @@ class NameChangeReader:
             return None
         records = block.some(at)
         flags = records["flags"] & (layout.STATE_MASK | layout.FAILED | layout.COALESCED)
-        records = records[flags == layout.DONE]
+        return self._changes(records[flags == layout.DONE])
+
+    def read_sums(self, block: Block) -> NameChanges | None:
+        """The name changes in a block of sums: of one call each, as the moments of several are not known.  Openings
+        are found by their descriptors (openings_of_sums())."""
+        assert block.sums is not None
+        at = np.flatnonzero((self._all & ~self._opens).take(block.op) & (block.sums["count"] == 1))
+        records = block.some(at)
+        records = records[(records["flags"] & (layout.STATE_MASK | layout.FAILED)) == layout.DONE]
+        return self._changes(records) if len(records) else None
+
+    def _changes(self, records: NDArray[np.void]) -> NameChanges:
         op = records["op"]
         ticks = begin_ticks(records["begin"])
         first, second = records["desc"].astype(np.int64), records["aux"].astype(np.int64)
         opens, removes, renames = self._opens.take(op), self._removes.take(op), self._renames.take(op)
         links = self._links.take(op)
         renames &= first != second  # a rename to the same name does nothing
+        symbolic = self._symbolic.take(op)  # the first path is the new name
+        old, new = np.where(symbolic, second, first), np.where(symbolic, first, second)
         nothing = np.zeros(len(op), np.int64)
         return NameChanges(
             np.stack([records["offset"][opens], ticks[opens], self._makes(records[opens])], axis=1),
@@ -81,22 +96,45 @@ class NameChangeReader:
                 np.stack([second, ticks, nothing], axis=1)[renames],  # the file that had the new name has lost it
                 np.stack([first, ticks, second], axis=1)[renames],
             ]),
-            np.stack([first, ticks, second, self._symbolic.take(op)], axis=1)[links],
+            np.stack([old, ticks, new, symbolic], axis=1)[links],
         )  # fmt: skip
 
     def _makes(self, records: NDArray[np.void]) -> NDArray[np.bool_]:
         """Whether each of these openings made the file that it opened."""
-        flags = records["aux"]
-        made: NDArray[np.bool_] = ((flags & _NEW_NAME) == _NEW_NAME) | ((flags & os.O_TMPFILE) == os.O_TMPFILE)
-        return made & self._calls.take(records["op"])
+        return _makes_file(records["aux"]) & self._calls.take(records["op"])
 
 
-def combined(parts: Sequence[NameChanges]) -> NameChanges | None:
-    """Those of all blocks; None: no name was changed and no file surely made, so every inode has one generation."""
-    if not any(len(part.changed) or len(part.linked) or part.opened[:, 2].any() for part in parts):
-        return None
-    opened, changed, linked = (np.concatenate(column) for column in zip(*parts, strict=True))
-    return NameChanges(opened, changed, linked)
+def _makes_file(flags: NDArray[np.uint32]) -> NDArray[np.bool_]:
+    found: NDArray[np.bool_] = ((flags & _NEW_NAME) == _NEW_NAME) | ((flags & _NAMELESS) != 0)
+    return found
+
+
+_NOTHING = NameChanges(np.empty((0, 3), np.int64), np.empty((0, 3), np.int64), np.empty((0, 4), np.int64))
+
+
+def combined(parts: Sequence[NameChanges]) -> NameChanges:
+    """Those of all blocks."""
+    return NameChanges(*(np.concatenate(column) for column in zip(_NOTHING, *parts, strict=True)))
+
+
+def with_openings_of_sums(names: NameChanges, descs: Ints, rows: NDArray[np.void]) -> NameChanges:
+    """The same with the first opening of each descriptor that stands for all openings of a file; rows: layout.DESC."""
+    at = np.flatnonzero(rows["gap"] == layout.GAP_SUMS)
+    made = _makes_file(rows["open_flags"][at])
+    opened = np.stack([descs[at], np.maximum(rows["position"][at], 0), made], axis=1)
+    return names._replace(opened=np.concatenate([names.opened, opened]))
+
+
+def one_file_each(names: NameChanges, path: NDArray[np.int32], inode: Ints) -> bool:
+    """Whether no name was changed and no file surely made, and each name led to one inode: then moments do not matter.
+
+    path, inode: by descriptor, -1 and 0: not known.
+    """
+    if len(names.changed) or len(names.linked) or names.opened[:, 2].any():
+        return False
+    known = (path >= 0) & (inode > 0)
+    pairs = distinct(path[known].astype(np.int64) * (int(inode.max(initial=0)) + 1) + inode[known])
+    return len(pairs) == len(distinct(path[known]))
 
 
 def opened_at(names: NameChanges, descs: Ints, roots: Ints) -> tuple[Ints, NDArray[np.bool_]]:

@@ -38,7 +38,7 @@ from pyio_trace.log.sorting import distinct
 
 _COMPLETING = (layout.SHAPE_EXT, layout.SHAPE_OUTPUT, layout.SHAPE_CPU, layout.SHAPE_RAISED)
 _NONE = np.empty(0, np.int64)
-_KINDS = ("objects", "stacks", "span_names", "span_details", "second_paths")
+_KINDS = ("objects", "stacks", "span_names", "span_details", "second_paths", "appended")
 
 
 class _BlockFindings(NamedTuple):
@@ -64,7 +64,9 @@ class FirstPass:
 
     rows: operations in the table.  op_counts: records of each operation number.
     objects, stacks, span_names, span_details, second_paths: heap ids in use
-    (int64, ascending).  numbers: of all these objects.  wide: sizes and results that did not fit a record.
+    (int64, ascending).  appended: likewise, of the descriptors with appends that
+    a call's flags asked for.  numbers: of all these objects.  wide: sizes and
+    results that did not fit a record.
     opens: which flags opens have (open_numbers()).
     children: ids of the processes that were waited for.
     targets: offsets that copies were given for their output.  cpu: processor
@@ -74,7 +76,7 @@ class FirstPass:
     bytes_by_process: bytes (read, written) that rows have of each process (by
     id), as the kernel counts them.  spans: see span_table.  enclosing: see
     enclosures.  ended: None: no thread was started in a span.
-    names: all name changes and openings; None: no name changed.
+    names: all name changes and openings.
     """
 
     def __init__(self, log: LiveLog, words: Vocabulary, slots: HeapSlots) -> None:
@@ -83,6 +85,7 @@ class FirstPass:
         self._in_use = {name: np.zeros(slots.count, np.bool_) for name in _KINDS}
         self._lost_until = int(log.header["ring_lost"])
         self._names = NameChangeReader(words)
+        self._by_flags: NDArray[np.bool_] = np.array(words.names) == "pwritev2"
         self.op_counts = np.zeros(layout.MAX_OPS, np.int64)
         self.opens = np.zeros(OPENS, np.bool_)
         self.events = AllPositionEvents(log.record_slots())
@@ -117,7 +120,9 @@ class FirstPass:
         self.rows = int(self.op_counts.sum())
         every = np.flatnonzero(np.logical_or.reduce(list(self._in_use.values())))
         self.numbers = ObjectNumbers(slots, every)
-        self.objects, self.stacks, self.span_names, self.span_details, self.second_paths = map(self._ids, _KINDS)
+        self.objects, self.stacks, self.span_names, self.span_details, self.second_paths, self.appended = map(
+            self._ids, _KINDS
+        )
         self._in_use.clear()
         self.ended: EndedParents | None = None
         if started:
@@ -184,13 +189,18 @@ class FirstPass:
         if block.sums is not None:
             if bool((records["desc"][self._words.shape.take(records["op"]) == layout.SHAPE_SPAN] != 0).any()):
                 self.spans.summed = True
-            return _BlockFindings(op_counts, completing, _NONE, _NONE, [], *bytes_in(block, self._words), nested)
+            moved, wide_rows = bytes_in(block, self._words)
+            names = self._names.read_sums(block)
+            return _BlockFindings(op_counts, completing, _NONE, _NONE, [], moved, wide_rows, nested, names=names)
         durations = distinct(records["offset"][(block.flags & layout.COALESCED) != 0])
         settles = self._words.settles_stream if op_counts[self._words.settles_stream].any() else None
         if present & Trait.MOVES_POSITION or settles is not None:
             events = events + transfers_and_seeks(block, traits, slots, self._slots, settles)
         if self._lost_until:
             events = events + self._openings(block)
+        if op_counts[self._by_flags].any():
+            appends = np.isin(records["offset"], (layout.AT_END, layout.TO_END)) & self._by_flags.take(block.op)
+            self._in_use["appended"][slots[appends]] = True
         moved, wide_rows = bytes_in(block, self._words)
         spans = spans_in(block, self._words) if op_counts[self._words.encloses].any() else None
         names = self._names.read(block)

@@ -151,7 +151,7 @@ class LogTables:
     @cached_property
     def offsets(self) -> Offsets:
         scan = self.scan
-        offsets = Offsets(self._parts, scan.events, scan.wide)
+        offsets = Offsets(self._parts, scan.events, scan.wide, self.numbers.of(scan.appended.astype(np.uint32)))
         scan.events = AllPositionEvents(0)  # frees arrays as large as the log
         return offsets
 

@@ -18,7 +18,7 @@ from pyio_trace.enums import Layer, Link, Role
 from pyio_trace.join.base.arrow_arrays import of_codes, of_numbers
 from pyio_trace.join.base.records import RAISED, UNKNOWN, duration_ticks, ids_in
 from pyio_trace.join.base.roles import HANDED_OVER, LOCK_COMMANDS, WAITED_FOR
-from pyio_trace.join.offsets.positions import of_streams
+from pyio_trace.join.offsets.given_places import given_places
 from pyio_trace.join.parents.enclosures import Enclosing
 from pyio_trace.join.parents.parent_finder import FoundParents
 from pyio_trace.join.tables.log_tables import LogTables
@@ -245,19 +245,13 @@ class OperationColumns:
         return of_numbers(fd, ~has_fd | (fd < 0))
 
     def file_offset(self) -> pa.Array:
-        offset = self._records["offset"].copy()
-        null = ~self._tables.words.placed.take(self._op)
+        fine = self._done & ~self._failed
+        offset, missing, rows = given_places(self._records, self._traits, fine, self._tables.files, self._objects)
+        null = ~self._tables.words.placed.take(self._op) | missing
         if self._any_flags & layout.COALESCED:
             null |= self._coalesced
-        seeks = (self._traits & Trait.SETS_POSITION) != 0
-        if seeks.any():
-            null |= seeks & ~self._done
-        implied = (offset == -1) & ~seeks
-        if implied.any():
-            null |= implied
-            plain = (self._traits & (Trait.USES_POSITION | Trait.COPIES)) != 0
-            plain |= of_streams(self._traits) & ((self._traits & (Trait.READS | Trait.WRITES)) != 0)
-            rows = np.flatnonzero(implied & plain)
+        null |= ((self._traits & Trait.SETS_POSITION) != 0) & ~self._done
+        if len(rows):
             found = self._tables.offsets.of(self._block.ids[rows])
             offset[rows] = found
             null[rows] = found == UNKNOWN
