@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from pyio_trace import native
-from pyio_trace.capture.runtime import tracer
+from pyio_trace.capture.runtime import found_processes, tracer
 from pyio_trace.capture.startup.site_packages._pyio_trace_start import is_privileged
 from pyio_trace.config import (
     BY_NAME,
@@ -101,6 +101,7 @@ class Trace(Run):
         #: Taken when tracing starts: at its end the program may be unable to import anything.
         self._finish_part: Callable[[str, tuple[int, int, int], str, int], tuple[str, list[str]]] | None = None
         self._came_from_outside: Callable[[BaseException], bool] | None = None
+        self._servers: found_processes.Servers = {}
         self._identity = (0, 0, 0)
         self._owner = os.getpid()
 
@@ -113,6 +114,7 @@ class Trace(Run):
         if native.core is not None:
             self._identity = native.core.identity()
         self._owner = os.getpid()  # a forked child does not pack: its parent does
+        self._servers = self._enter_found()
         return self
 
     def stop(self) -> None:
@@ -127,7 +129,11 @@ class Trace(Run):
             return
         live, self._live = self._live, None
         packs = self._final is not None and self._owner == os.getpid()
-        tracer.stop(packs)  # first of all: whatever else fails, the program is as it was
+        try:
+            if self._owner == os.getpid():
+                self._enter_found(self._servers)
+        finally:
+            tracer.stop(packs)  # before all else that may fail: the program is as it was
         if self._final is None or not packs:
             return
         if self._finish_part is None:
@@ -139,6 +145,14 @@ class Trace(Run):
             tracer.left_live.add(live)
         for line in lines:
             self._say(line)
+
+    def _enter_found(self, before: found_processes.Servers | None = None) -> found_processes.Servers:
+        try:
+            return found_processes.enter(before)
+        except Exception as problem:  # without them
+            if self._is_the_programs(problem):
+                raise
+            return {}
 
     def _take_what_the_end_needs(self, final: str | None) -> None:
         from pyio_trace.capture.instrumentation.exception_origin import came_from_outside

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
+from textwrap import indent
 
 import pytest
 
@@ -129,3 +131,58 @@ def written(log: Path, folder: Path) -> dict[str, int]:
         for row in rows
         if row["op"] == "write" and row["layer"] == "posix" and os.path.dirname(row["path"] or "") == str(folder)
     }
+
+
+OLDER = """
+import concurrent.futures, multiprocessing, os, subprocess, sys
+import pyio_trace
+
+def put(name):
+    with open(name, "wb", buffering=0) as file:
+        file.write(b"w" * 100)
+    return os.getpid()
+
+def there():
+    return multiprocessing.get_context(sys.argv[1])
+
+if __name__ == "__main__":
+"""
+
+#: What happens before the block and in it, with multiprocessing's method; how many processes the log lacks.
+OLDER_WORK = {
+    "a pool": ("pool = there().Pool(2)\npool.map(put, 'ab')", "pool.map(put, 'cd')", "fork forkserver spawn", 2),
+    "an executor": (
+        "pool = concurrent.futures.ProcessPoolExecutor(1, mp_context=there())\npool.submit(put, 'a').result()",
+        "pool.submit(put, 'b').result()", "fork", 1,
+    ),
+    "a program": (
+        "other = subprocess.Popen(['cat'], stdin=subprocess.PIPE)", "other.communicate(b'')", "fork", 1,
+    ),
+    "a server's process": (
+        "one = there().Process(target=put, args='a')\none.start()\none.join()",
+        "one = there().Process(target=put, args='b')\none.start()\none.join()", "forkserver", 1,
+    ),
+    "an idle server": ("one = there().Process(target=put, args='a')\none.start()\none.join()", "pass", "forkserver", 0),
+    "nothing older": ("pass", "pool = there().Pool(2)\npool.map(put, 'ab')\npool.close()\npool.join()", "fork", 0),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("kind", "method"), [(kind, one) for kind in OLDER_WORK for one in OLDER_WORK[kind][2].split()]
+)
+def test_processes_older_than_the_tracing_are_counted(program: Runner, tmp_path: Path, kind: str, method: str) -> None:
+    # GIVEN work that processes do which are older than the tracing
+    before, inside, _, count = OLDER_WORK[kind]
+    text = OLDER + indent(f"{before}\nwith pyio_trace.trace('run.pyio'):\n{indent(inside, '    ')}\n", "    ")
+    text += "    if 'pool' in dir() and hasattr(pool, 'terminate'):\n        pool.terminate()\n"
+    # WHEN it is run
+    succeeded(program.bare(text, method))
+    # THEN the log says how many they are, and the summary does not say that I/O is no bottleneck
+    log = pyio_trace.open(tmp_path / "run.pyio")
+    assert log.losses() == ({"older_processes": count} if count else {})
+    shown = program.command([Path(sys.executable).parent / "pyio-trace", "summary", log.path]).stdout
+    if count:
+        assert "older than the tracing, and not in the log" in shown
+        assert "bottleneck" not in shown and "No operation was recorded." not in shown
+    else:
+        assert "older than" not in shown

@@ -27,6 +27,9 @@ void pt_process_setup_once(void);
 void pt_process_end(struct pt_process *p, uint32_t kind, int status);
 PT_API bool pt_is_owner(void);
 void pt_spawned(uint32_t pid, const struct pt_call *call, const char *path, char *const *argv, bool awaited);
+/* Enters a process of the program that does not trace itself, if it has no entry; argv: NUL-separated. */
+PT_API void pt_process_found(uint32_t pid, uint32_t ppid, uint64_t start_time, const char *executable, const char *argv,
+                             uint32_t argv_length);
 bool pt_names_run(char *const *env);   /* do Python children with this environment join the run? */
 bool pt_preloads_us(char *const *env); /* do all other children join too? */
 

@@ -187,6 +187,20 @@ PyObject *pt_module_name_process(PyObject *module, PyObject *args)
     Py_RETURN_NONE;
 }
 
+/* enter_found(pid, ppid, start_time, executable, argv): a process that does not trace itself; argv: NUL-separated */
+PyObject *pt_module_enter_found(PyObject *module, PyObject *args)
+{
+    (void)module;
+    unsigned int pid, ppid;
+    unsigned long long start_time;
+    const char *executable, *argv;
+    Py_ssize_t length;
+    if (!PyArg_ParseTuple(args, "IIKyy#", &pid, &ppid, &start_time, &executable, &argv, &length))
+        return NULL;
+    pt_process_found(pid, ppid, start_time, executable, argv, (uint32_t)length);
+    Py_RETURN_NONE;
+}
+
 /* set_variable(name[, value]): sets or removes a variable of the process, as os.putenv and os.unsetenv do, but without
  * their audit events, which a program may refuse. */
 PyObject *pt_module_set_variable(PyObject *module, PyObject *args)

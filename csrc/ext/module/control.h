@@ -13,6 +13,7 @@ PyObject *pt_module_note(PyObject *module, PyObject *text);
 PyObject *pt_module_say(PyObject *module, PyObject *text);
 PyObject *pt_module_name_process(PyObject *module, PyObject *args);
 PyObject *pt_module_asked_from(PyObject *module, PyObject *stack);
+PyObject *pt_module_enter_found(PyObject *module, PyObject *args);
 PyObject *pt_module_set_variable(PyObject *module, PyObject *args);
 PyObject *pt_module_pause(PyObject *module, PyObject *on);
 PyObject *pt_module_set_mode(PyObject *module, PyObject *number);

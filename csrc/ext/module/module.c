@@ -50,6 +50,8 @@ static PyMethodDef methods[] = {
      "say(text): a line on stderr, or a note where that is another file than at the start"},
     {"name_process", pt_module_name_process, METH_VARARGS,
      "name_process(kind, name): what the process table calls this process"},
+    {"enter_found", pt_module_enter_found, METH_VARARGS,
+     "enter_found(pid, ppid, start_time, executable, argv): a process that does not trace itself"},
     {"set_variable", pt_module_set_variable, METH_VARARGS,
      "set_variable(name[, value]): set or remove a variable of the process, without an audit event"},
     {"pause", pt_module_pause, METH_O, "pause(on): while on, record nothing"},
