@@ -6,6 +6,7 @@ import os
 
 from pyio_trace import native
 from pyio_trace.capture.runtime import found_processes, tracer
+from pyio_trace.capture.runtime.user_spans import span
 from pyio_trace.capture.startup.site_packages._pyio_trace_start import is_privileged
 from pyio_trace.config import (
     BY_NAME,
@@ -101,12 +102,18 @@ class Trace(Run):
         #: Taken when tracing starts: at its end the program may be unable to import anything.
         self._finish_part: Callable[[str, tuple[int, int, int], str, int], tuple[str, list[str]]] | None = None
         self._came_from_outside: Callable[[BaseException], bool] | None = None
-        self._servers: found_processes.Servers = {}
+        self._span: span | None = None
+        self._found: found_processes.Found = {}
         self._identity = (0, 0, 0)
         self._owner = os.getpid()
 
     def start(self) -> Self:
         """Start tracing.  If it raises ConfigError or CaptureError, nothing has changed."""
+        state = native.core.state() if native.core is not None else {}
+        if state.get("active") and not state["owner"]:  # a child of a traced program: it is in that log already
+            self._span = span("trace", output=self._config.output).__enter__()
+            self.path = str(state["path"])
+            return self
         live, final = log_paths(self._config.output, self._script, check_live=False)
         self._take_what_the_end_needs(final)
         started = tracer.start(self._config, live, final, create=True)
@@ -114,7 +121,7 @@ class Trace(Run):
         if native.core is not None:
             self._identity = native.core.identity()
         self._owner = os.getpid()  # a forked child does not pack: its parent does
-        self._servers = self._enter_found()
+        self._found = self._enter_found()
         return self
 
     def stop(self) -> None:
@@ -125,13 +132,16 @@ class Trace(Run):
         name if another file has that.  Raises LogError: log-unwritable (the live log
         stays), log-lost.
         """
+        if self._span is not None:
+            self._span.__exit__(None, None, None)
+            self._span = None
         if self._live is None:
             return
         live, self._live = self._live, None
         packs = self._final is not None and self._owner == os.getpid()
         try:
             if self._owner == os.getpid():
-                self._enter_found(self._servers)
+                self._enter_found(self._found)
         finally:
             tracer.stop(packs)  # before all else that may fail: the program is as it was
         if self._final is None or not packs:
@@ -146,7 +156,7 @@ class Trace(Run):
         for line in lines:
             self._say(line)
 
-    def _enter_found(self, before: found_processes.Servers | None = None) -> found_processes.Servers:
+    def _enter_found(self, before: found_processes.Found | None = None) -> found_processes.Found:
         try:
             return found_processes.enter(before)
         except Exception as problem:  # without them

@@ -118,6 +118,7 @@ void pt_enter_forked_child(bool pending)
     struct pt_process *from = pt.process;
     pt.pid = pid;
     pt.owns_run = false;
+    pt_stderr_give_up(); /* the run's first process is the one that speaks */
     if ((pt.gate & PT_GATE_OFF)) { /* tracing is stopped: the child is not traced */
         pt_threads_after_fork();
         return;
@@ -255,6 +256,8 @@ void pt_process_begin(const struct pt_options *o)
     bool same = from && from->pid == pt.pid; /* an exec, or a spawn that already has an entry */
     if (same)
         take_over(from);
+    if (!pt_is_owner())
+        pt_stderr_give_up();
     if (same)
         started_by = from->exec_by;
     else if (from)

@@ -12,39 +12,50 @@ import os
 
 from pyio_trace import native
 
-#: Where a line of /proc/PID/stat has them, counted from the state on: minor faults of children that have been waited for.
+#: Where a line of /proc/PID/stat has them, from the state on: minor faults of children that have been waited for.
 _STATE, _CHILDREN_FAULTS, _START_TIME = 0, 8, 19
 _SERVER = b".forkserver import main"
 _MOST = 1024
 
-Servers = dict[int, int]  #: Fork servers, with the faults of the children that they had before.
+#: What was found: the process, and of a fork server the faults of the children that it has waited for.
+Found = dict[int, int | None]
 
 
-def enter(before: Servers | None = None) -> Servers:
+def enter(before: Found | None = None) -> Found:
     """Enter those that are not in the process table yet; before: what this returned when tracing began.
 
-    Nothing is recorded of it.  Raises OSError if /proc cannot be read; what a process does not show is left out.
+    Later, only children of those found before can be new ones: those of traced
+    processes enter themselves.  Nothing is recorded of it.  Raises OSError if /proc
+    cannot be read; what a process does not show is left out.
     """
-    core, servers = native.core, Servers()
+    core, found = native.core, Found()
     if core is None or os.readlink("/proc/self") != str(os.getpid()):  # /proc is of another pid namespace
-        return servers
+        return found
     core.suppress(True)
     try:
-        waiting = [(os.getpid(), child) for child in _children(os.getpid())]
+        known = before or {}
+        waiting = [(0, pid) for pid in known] if before is not None else _with_children(os.getpid())
         for parent, pid in waiting:  # it grows on the way
-            if len(waiting) < _MOST:
-                waiting += [(pid, child) for child in _children(pid)]
             fields, words = _stat(pid), _read(f"/proc/{pid}/cmdline")
             if not fields or fields[_STATE] in (b"Z", b"X"):
                 continue
-            if _SERVER in words and parent not in servers:  # what it forks has the same words
-                servers[pid] = int(fields[_CHILDREN_FAULTS])
-                if before is None or servers[pid] == before.get(pid, servers[pid]):
+            if len(waiting) < _MOST:
+                waiting += _with_children(pid)
+            found[pid] = None
+            if _SERVER in words and found.get(parent) is None:  # what it forks has the same words
+                found[pid] = int(fields[_CHILDREN_FAULTS])
+                if found[pid] == known.get(pid, found[pid]):
                     continue
+            elif pid in known:
+                continue
             core.enter_found(pid, parent, int(fields[_START_TIME]), os.fsencode(_program(pid)), words)
     finally:
         core.suppress(False)
-    return servers
+    return found
+
+
+def _with_children(pid: int) -> list[tuple[int, int]]:
+    return [(pid, child) for child in _children(pid)]
 
 
 def _children(pid: int) -> list[int]:
