@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -158,3 +159,35 @@ process.join()
              if row["op"] == "write" and row["layer"] == "posix" and row["path"].startswith(str(tmp_path))}  # fmt: skip
     assert len(found) == 9
     assert {name for name, span in found.items() if span == "a"} == {"executor-a", "pool-a", "process-a"}
+
+
+#: How a program comes to another root folder: what the traced one runs, in Python; {root}, {program}: folder, path in it.
+CHROOTS = {
+    "before exec": "subprocess.run([{program!r}], preexec_fn=lambda: os.chroot({root!r}), **heard)",
+    "by a program": "subprocess.run(['chroot', {root!r}, {program!r}], **heard)",
+    "beside another library": (
+        "subprocess.run([{program!r}], preexec_fn=lambda: os.chroot({root!r}), "
+        "env={{**os.environ, 'LD_PRELOAD': ':'.join(filter(None, (os.environ.get('LD_PRELOAD'), 'libc.so.6')))}}, **heard)"
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("how", CHROOTS)
+def test_the_loader_says_nothing_in_a_chroot(program: Runner, tmp_path: Path, how: str) -> None:
+    if os.geteuid():
+        pytest.skip("only root may change its root folder")
+    # GIVEN a folder with a program and its libraries
+    root = tmp_path / "root"
+    listed = subprocess.run(["ldd", "/bin/true"], capture_output=True, text=True, check=True).stdout
+    for path in ["/bin/true", *(word for word in listed.split() if word.startswith("/"))]:
+        (root / path[1:]).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(path, root / path[1:])
+    text = f"""
+        import os, subprocess
+        heard = dict(capture_output=True, text=True)
+        done = {CHROOTS[how].format(root=str(root), program="/bin/true")}
+        print(done.returncode, repr(done.stderr))
+    """
+    # WHEN a traced program runs it there THEN its stderr is as it is untraced
+    words = [sys.executable, "-m", "pyio_trace", "--follow=all", "-o", "run.pyio", program.write(text)]
+    assert succeeded(program.command(words)).stdout == program.bare(text).stdout == "0 ''\n"

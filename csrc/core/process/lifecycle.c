@@ -118,7 +118,7 @@ void pt_enter_forked_child(bool pending)
     struct pt_process *from = pt.process;
     pt.pid = pid;
     pt.owns_run = false;
-    pt_stderr_give_up(); /* the run's first process is the one that speaks */
+    pt_stderr_give_up();           /* the run's first process is the one that speaks */
     if ((pt.gate & PT_GATE_OFF)) { /* tracing is stopped: the child is not traced */
         pt_threads_after_fork();
         return;
