@@ -161,13 +161,13 @@ process.join()
     assert {name for name, span in found.items() if span == "a"} == {"executor-a", "pool-a", "process-a"}
 
 
-#: How a program comes to another root folder: what the traced one runs, in Python; {root}, {program}: folder, path in it.
+#: How a program comes to another root folder: what the traced one runs; {root}: the folder; {program}: the path in it.
 CHROOTS = {
     "before exec": "subprocess.run([{program!r}], preexec_fn=lambda: os.chroot({root!r}), **heard)",
     "by a program": "subprocess.run(['chroot', {root!r}, {program!r}], **heard)",
     "beside another library": (
         "subprocess.run([{program!r}], preexec_fn=lambda: os.chroot({root!r}), "
-        "env={{**os.environ, 'LD_PRELOAD': ':'.join(filter(None, (os.environ.get('LD_PRELOAD'), 'libc.so.6')))}}, **heard)"
+        "env={{**os.environ, 'LD_PRELOAD': os.environ.get('LD_PRELOAD', '') + ':libc.so.6'}}, **heard)"
     ),
 }  # fmt: skip
 
