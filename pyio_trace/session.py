@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 
 from pyio_trace import native
-from pyio_trace.capture.runtime import tracer
+from pyio_trace.capture.runtime import found_processes, tracer
+from pyio_trace.capture.runtime.user_spans import span
 from pyio_trace.capture.startup.site_packages._pyio_trace_start import is_privileged
 from pyio_trace.config import (
     BY_NAME,
@@ -26,7 +27,7 @@ from pyio_trace.values import MODES, did_you_mean
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
     from types import ModuleType, TracebackType
     from typing import Self
 
@@ -98,39 +99,89 @@ class Trace(Run):
         self._script = script
         self._live: str | None = None
         self._final: str | None = None
+        #: Taken when tracing starts: at its end the program may be unable to import anything.
+        self._finish_part: Callable[[str, tuple[int, int, int], str, int], tuple[str, list[str]]] | None = None
+        self._came_from_outside: Callable[[BaseException], bool] | None = None
+        self._span: span | None = None
+        self._found: found_processes.Found = {}
         self._identity = (0, 0, 0)
         self._owner = os.getpid()
 
     def start(self) -> Self:
         """Start tracing.  If it raises ConfigError or CaptureError, nothing has changed."""
+        state = native.core.state() if native.core is not None else {}
+        if state.get("active") and not state["owner"]:  # a child of a traced program: it is in that log already
+            self._span = span("trace", output=self._config.output).__enter__()
+            self.path = str(state["path"])
+            return self
         live, final = log_paths(self._config.output, self._script, check_live=False)
-        _import_for_the_end(final)
+        self._take_what_the_end_needs(final)
         started = tracer.start(self._config, live, final, create=True)
         self._live, self._final, self.path = started.live, started.final, started.live
         if native.core is not None:
             self._identity = native.core.identity()
         self._owner = os.getpid()  # a forked child does not pack: its parent does
+        self._found = self._enter_found()
         return self
 
     def stop(self) -> None:
         """Stop tracing, and pack the log if its name is *.parquet.  A second call does nothing.
 
-        path becomes the name of the packed log; it differs from the intended name
-        if another file has that.  Raises LogError: log-unwritable (the live log
+        The live log stays if a process of the part still runs, which may write to it.
+        path becomes the name of the log that there is; it differs from the intended
+        name if another file has that.  Raises LogError: log-unwritable (the live log
         stays), log-lost.
         """
+        if self._span is not None:
+            self._span.__exit__(None, None, None)
+            self._span = None
         if self._live is None:
             return
         live, self._live = self._live, None
-        tracer.stop()  # first of all: whatever else fails, the program is as it was
-        if self._final is not None and self._owner == os.getpid():
-            from pyio_trace.join.pack.end_of_run import EndedLog, Identity, finish_log, messages_about
+        packs = self._final is not None and self._owner == os.getpid()
+        try:
+            if self._owner == os.getpid():
+                self._enter_found(self._found)
+        finally:
+            tracer.stop(packs)  # before all else that may fail: the program is as it was
+        if self._final is None or not packs:
+            return
+        if self._finish_part is None:
+            from pyio_trace.join.pack.end_of_run import finish_part  # raises the reason again
 
-            result = finish_log(EndedLog(live, Identity(*self._identity)), self._final, int(self._config.log_mode, 8))
-            self.path = result.path
-            if not self._config.quiet:
-                for line in messages_about(result, self._final, live):
-                    native.say(line)
+            self._finish_part = finish_part
+        self.path, lines = self._finish_part(live, self._identity, self._final, int(self._config.log_mode, 8))
+        if self.path == live:
+            tracer.left_live.add(live)
+        for line in lines:
+            self._say(line)
+
+    def _enter_found(self, before: found_processes.Found | None = None) -> found_processes.Found:
+        try:
+            return found_processes.enter(before)
+        except Exception as problem:  # without them
+            if self._is_the_programs(problem):
+                raise
+            return {}
+
+    def _take_what_the_end_needs(self, final: str | None) -> None:
+        from pyio_trace.capture.instrumentation.exception_origin import came_from_outside
+
+        self._came_from_outside = came_from_outside
+        if final is not None:
+            try:
+                import pyarrow._parquet  # noqa: F401
+
+                from pyio_trace.join.pack.end_of_run import finish_part
+
+                self._finish_part = finish_part
+            except Exception as problem:  # the end says so
+                if self._is_the_programs(problem):
+                    raise
+
+    def _say(self, line: str) -> None:
+        if not self._config.quiet:
+            native.say(line)
 
     def __enter__(self) -> Self:
         return self.start()
@@ -143,27 +194,21 @@ class Trace(Run):
         try:
             self.stop()
         except Exception as problem:
-            from pyio_trace.capture.instrumentation.exception_origin import came_from_outside
-
-            if came_from_outside(problem):  # a signal handler of the program has raised it
+            if self._is_the_programs(problem):
                 raise
-            if not self._config.quiet:
+            try:
                 said = str(problem) if isinstance(problem, PyioTraceError) else f"{type(problem).__name__}: {problem}"
                 lost = isinstance(problem, PyioTraceError) and problem.slug == "log-lost"
-                native.say(said if lost else f"{said}; the live log stays: {live}")
+                self._say(said if lost else f"{said}; the live log stays: {live}")
+            except Exception:  # the program has left nothing with which it could be said
+                pass
 
-
-def _import_for_the_end(final: str | None) -> None:
-    """Import what stop() needs: by then the program may be unable to import or open anything."""
-    from pyio_trace.capture.instrumentation import exception_origin  # noqa: F401
-
-    if final is not None:
+    def _is_the_programs(self, problem: Exception) -> bool:
+        """Whether a signal handler of the program has raised it."""
         try:
-            import pyarrow._parquet  # noqa: F401
-
-            from pyio_trace.join.pack import end_of_run  # noqa: F401
-        except ImportError:
-            pass  # the end says so
+            return self._came_from_outside is not None and self._came_from_outside(problem)
+        except Exception:
+            return False
 
 
 def trace(

@@ -102,7 +102,7 @@ SIZE_RANGES = 10
 COMMON_SIZES = 4
 RING_SLOT = 65536
 
-START_TOP, START_FORK, START_JOINED, START_VFORK, START_SPAWN = range(5)
+START_TOP, START_FORK, START_JOINED, START_VFORK, START_SPAWN, START_FOUND = range(6)
 #: The same in words, by number.
 STARTS = tuple(name.removeprefix("START_").lower() for name in list(globals()) if name.startswith("START_"))
 END_UNKNOWN, END_EXIT, END_SIGNAL, END_EXEC, END_STOPPED = range(5)

@@ -11,6 +11,7 @@ from pyio_trace import errors
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from types import ModuleType
+    from typing import Any
 
     from pyio_trace.native import _capture as core
 
@@ -23,6 +24,9 @@ else:
     except ImportError as problem:
         core = None
         reason = f"the compiled core cannot be loaded ({problem})"
+
+
+_environ = os.environ  #: The program may put another mapping in its place, for a while.
 
 
 def package_folder() -> str:
@@ -40,6 +44,29 @@ def say(text: str) -> None:
         core.say(errors.printable(text))
     else:
         errors.say(text)
+
+
+def set_variable(name: str, value: "str | None") -> None:
+    """Set a variable of this process, or remove it (None), without the audit events of os.environ's own methods.
+
+    A program may refuse those, and would keep our variables.
+    """
+    words = [os.fsencode(word) for word in (name, value) if word is not None]
+    if core is not None:
+        core.set_variable(*words)
+    for environ in {id(one): one for one in (_environ, os.environ)}.values():
+        known = getattr(environ, "_data", None)  # by bytes
+        if type(known) is dict:
+            _put(known, *words)
+        else:
+            _put(environ, *(word for word in (name, value) if word is not None))
+
+
+def _put(mapping: "Any", name: object, value: object = None) -> None:
+    if value is None:
+        mapping.pop(name, None)
+    else:
+        mapping[name] = value
 
 
 def available() -> bool:

@@ -31,7 +31,8 @@ def conclusions(summary: Summary) -> list[str]:
     found.sort(key=lambda one: -one[0])
     sentences = [text for time, text in found if time >= _WORTH * wall][:_MOST]
     if len(sentences) < _MOST:
-        sentences += _no_limits(overview, wall, bool(sentences))
+        missing = any(one.is_a_process for one in summary.weaknesses)
+        sentences += _no_limits(overview, wall, bool(sentences) or missing, missing)
     return sentences[:_MOST]
 
 
@@ -145,14 +146,13 @@ def _imports(overview: Overview, wall: int) -> list[tuple[int, str]]:
     return [(spent, f"{text}.")]
 
 
-def _no_limits(overview: Overview, wall: int, more: bool) -> list[str]:
-    """What does not limit the run."""
+def _no_limits(overview: Overview, wall: int, more: bool, missing: bool) -> list[str]:
+    """What does not limit the run.  more: there are other sentences; missing: so are processes."""
     batches = sum(one.batches for one in overview.loaders if one.workers)
     ready = sum(one.ready for one in overview.loaders if one.workers)
     if batches and ready * 10 >= batches * 9:
-        return [
-            f"{number(ready)} of {number(batches)} batches were ready when asked for: fetching is not the bottleneck."
-        ]
+        asked = f"{number(ready)} of {number(batches)} batches were ready when asked for"
+        return [f"{asked}." if missing else f"{asked}: fetching is not the bottleneck."]
     inputs = sum(kind.split.io_ns + kind.split.sync_ns for kind in overview.kinds)
     if inputs < _WORTH * wall:
         beside = _beside(overview.kinds)

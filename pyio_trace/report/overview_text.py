@@ -18,7 +18,7 @@ from pyio_trace.errors import printable
 from pyio_trace.report.bars import LOOKS, Letters, bar, legend
 from pyio_trace.report.conclusions import conclusions
 from pyio_trace.report.step_lines import step_lines
-from pyio_trace.report.wording import fitting, relative, short_line, waits
+from pyio_trace.report.wording import fitting, none_recorded, relative, short_line, waits
 from pyio_trace.units import counted, number, seconds, shortened, significant, size
 
 T = TypeVar("T")
@@ -95,7 +95,8 @@ def _state(summary: Summary) -> list[str]:
     if run.selection:
         lines.append(f"Selected {number(run.records)} of {counted(run.records_in_log, 'row')}: {run.selection}")
     if not run.calls:
-        lines.append("No operation matches the selection." if run.selection else "No operation was recorded.")
+        missing = any(one.is_a_process for one in summary.weaknesses)
+        lines.append(none_recorded(bool(run.selection), missing))
     if run.ring_since is not None:
         since = seconds(max(run.ring_since - run.start, 0))
         lines.append(f"The ring has overwritten what began in the first {since}.")

@@ -12,6 +12,7 @@ from dataclasses import field, replace
 from pyio_trace.analysis.results import figures
 from pyio_trace.errors import printable
 from pyio_trace.light_dataclass import dataclass
+from pyio_trace.report.wording import none_recorded
 from pyio_trace.units import counted, number, percent, seconds, size
 
 
@@ -76,7 +77,8 @@ def _run(summary: figures.Summary) -> Iterator[Section]:
         since = seconds(max(run.ring_since - run.start, 0))
         lines.append(f"The ring has overwritten earlier operations; the log is complete from {since} after the start.")
     if not run.calls:
-        lines.append("No operation matches the selection." if run.selection else "No operation was recorded.")
+        missing = any(one.is_a_process for one in summary.weaknesses)
+        lines.append(none_recorded(bool(run.selection), missing))
     yield Section("pyio_trace: " + command(run.command), lines)
 
 

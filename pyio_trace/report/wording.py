@@ -21,6 +21,13 @@ def short_line(site: str) -> str:
     return place.rpartition("/")[2] if colon and place.rpartition(":")[2].isdigit() else site
 
 
+def none_recorded(selected: bool, missing: bool) -> str:
+    """What is said of a log without operations.  missing: so are processes."""
+    if selected:
+        return "No operation matches the selection."
+    return "No operation was recorded" + (" in the processes that are in the log." if missing else ".")
+
+
 def relative(path: str, folder: str) -> str:
     """The path as seen from a folder, if it lies in it; "./" for the folder itself."""
     if folder and path == folder.rstrip("/") + "/":

@@ -436,6 +436,48 @@ print({{**os.environ}} == before, pyio_trace.current_run(), os.path.basename(run
         assert outcome.stderr == ""
 
 
+@pytest.mark.parametrize("log", ["run.pyio", "run.parquet"])
+def test_an_import_function_that_refuses(program: Runner, tmp_path: Path, log: str) -> None:
+    # GIVEN a block that ends in a program whose imports are refused, also those of modules that are there
+    text = f"""\
+import builtins, os, pyio_trace
+real, before = builtins.__import__, dict(os.environ)
+def refuses(name, *rest, **named): raise ImportError("refused: " + name)
+with pyio_trace.trace({log!r}) as run:
+    os.mkdir("made")
+    builtins.__import__ = refuses
+builtins.__import__ = real
+print({{**os.environ}} == before, pyio_trace.current_run(), os.path.basename(run.path))
+"""
+    # WHEN it ends THEN nothing is raised, the program is as it was, and the log is there
+    outcome = succeeded(program.bare(text))
+    assert outcome.stdout.startswith("True None run.")
+    assert with_log(outcome, tmp_path / outcome.stdout.split()[-1]).select(op="mkdir", path=tmp_path / "made")
+
+
+@pytest.mark.parametrize("replaced", ["", "os.environ = dict(os.environ)"])
+def test_variables_that_the_program_must_not_touch(program: Runner, tmp_path: Path, replaced: str) -> None:
+    # GIVEN a program that lets nobody change its environment, and perhaps puts another mapping in its place
+    text = f"""\
+import os, subprocess, sys, pyio_trace
+seen, first = [], os.environ
+def hook(event, arguments):
+    if event in ("os.putenv", "os.unsetenv"):
+        seen.append(event)
+        raise PermissionError(event)
+import pyarrow.parquet
+sys.addaudithook(hook)
+before = dict(os.environ)
+with pyio_trace.trace("run.parquet", follow="all"):
+    os.mkdir("made")
+    {replaced}
+names = subprocess.run(["env"], capture_output=True, text=True).stdout
+print(seen, dict(first) == before, dict(os.environ) == before, "PYIO_TRACE" in names or "LD_PRELOAD" in names)
+"""
+    # WHEN it is run THEN no variable stays, and no event was ours
+    assert succeeded(program.bare(text)).stdout == "[] True True False\n"
+
+
 def test_an_end_that_ctrl_c_interrupts(program: Runner) -> None:
     # GIVEN a step of the end that Ctrl-C interrupts WHEN the block ends THEN it is raised, and all is as it was
     text = """\

@@ -115,10 +115,10 @@ def test_threads_that_outlive_the_span_they_were_started_in(writer: LogWriter, t
     within = read(pool, 5_150, desc, parent=own, link=1)
     # WHEN the log is read
     found = answers(writer, tmp_path)
-    # THEN the threads are in what is still open, and what was handed over is in the span that did so
+    # THEN threads and the process are in what is still open, and what was handed over is in the span that did so
     in_inner, in_outer, in_none = ("context", inner, None), ("context", outer, None), ("none", None, None)
-    assert [found[row] for row in threads] == [in_inner, in_outer, in_none]
-    assert [found[row] for row in tasks] == [found[row] for row in children] == [in_inner] * 3
+    assert [found[row] for row in threads] == [found[row] for row in children] == [in_inner, in_outer, in_none]
+    assert [found[row] for row in tasks] == [in_inner] * 3
     assert (found[own], found[within]) == (in_none, ("thread", own, None))
     # THEN what encloses a row is what its parents are
     rows = {row["id"]: row["task_id"] for row in open_log(tmp_path / "run.pyio").operations(ALL).to_pylist()}

@@ -115,7 +115,7 @@ def test_constants_are_those_of_c(compiled: dict[str, int]) -> None:
 def test_words_that_are_derived() -> None:
     assert enums.LAYERS == ("app", "user", "hdf5", "mpiio", "stdio", "posix")
     assert enums.LINKS == ("none", "thread", "context", "descriptor", "inferred")
-    assert layout.STARTS == ("top", "fork", "joined", "vfork", "spawn")
+    assert layout.STARTS == ("top", "fork", "joined", "vfork", "spawn", "found")
     assert set(layout.FULL_REASONS) == {getattr(layout, name[3:]) for name in _enums()["pt_full_reason"]} - {0}
 
 

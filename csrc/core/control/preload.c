@@ -162,16 +162,6 @@ static bool is_left_alone(const char *argv, uint32_t length)
     return false;
 }
 
-/* A child that outlives its run, or whose log has been packed meanwhile, is no error. */
-static void warn(int error, const char *executable)
-{
-    if (error == -ESTALE || error == -ENOENT || is_python()) /* the start of Python reports it */
-        return;
-    const char *const words[] = {"not tracing ", executable, ": its run's log cannot be joined (",
-                                 pt_log_refusal(error), ")"};
-    pt_say(words, 5);
-}
-
 /* These are our own variables, in the canonical spelling of Config.to_environment. */
 static uint32_t mode(void)
 {
@@ -200,9 +190,8 @@ static void start(const char *path, const char *argv, uint32_t length)
                                  .memory = strtoull(variable("PYIO_TRACE_MAX_MEMORY"), NULL, 10)};
     pt.preloaded = true; /* before the first operation */
     int error = pt_start(&options);
-    if (error) {
+    if (error) { /* its parent's log has it as a child that was not followed */
         pt.preloaded = false;
-        warn(error, executable);
         return;
     }
     if (length && !is_python() && !pt_select_process(argv)) {

@@ -162,7 +162,7 @@ bool pt_settings_store(const char *settings, size_t length)
     return id;
 }
 
-void pt_stop(void)
+static void stop(bool is_last_word)
 {
     if ((pt.gate & PT_GATE_OFF))
         return;
@@ -174,9 +174,23 @@ void pt_stop(void)
     pt.epoch++; /* we no longer complete the calls under way on file objects */
     pt_threads_forget_chunks();
     pt.finish = NULL;
-    pt_log_finish();
+    if (is_last_word)
+        pt_log_finish();
+    else
+        pt_log_leave(false);
     pt_log_unlock();
     pt_bus_release();
+}
+
+void pt_stop(void)
+{
+    stop(true);
+}
+
+/* The log stays as it is: whoever packs it looks for processes that have yet to join (join/processes/writers.py). */
+void pt_stop_to_pack(void)
+{
+    stop(false);
 }
 
 void pt_finish_with(const char *const *argv, bool quiet, const char *stub)

@@ -9,6 +9,7 @@ PT_API int pt_start(const struct pt_options *options); /* 0 or -errno; -E2BIG: t
 PT_API int pt_prepare(const struct pt_options *options);
 PT_API bool pt_settings_store(const char *settings, size_t length); /* for the processes of the run; false: no room */
 PT_API void pt_stop(void);
+PT_API void pt_stop_to_pack(void);
 PT_API void pt_finish_with(const char *const *argv, bool quiet, const char *stub);
 bool pt_preload_taken_over(const struct pt_options *o); /* preload.c */
 #ifdef PT_INTERFACE                                     /* CMakeLists.txt: a hash of all headers */

@@ -230,7 +230,15 @@ struct pt_chunk { /* 80 bytes; records start at 96 (48-byte records), heap objec
 
 /* ---- processes --------------------------------------------------------- */
 
-enum pt_start { PT_START_TOP = 0, PT_START_FORK = 1, PT_START_JOINED = 2, PT_START_VFORK = 3, PT_START_SPAWN = 4 };
+enum pt_start {
+    PT_START_TOP = 0,
+    PT_START_FORK = 1,
+    PT_START_JOINED = 2,
+    PT_START_VFORK = 3,
+    PT_START_SPAWN = 4,
+    /* not by this run: it is older than the tracing, or such a process has started it */
+    PT_START_FOUND = 5
+};
 enum pt_end { PT_END_UNKNOWN = 0, PT_END_EXIT = 1, PT_END_SIGNAL = 2, PT_END_EXEC = 3, PT_END_STOPPED = 4 };
 
 /* What the kernel counted for a process: /proc/PID/io and its page faults. */

@@ -23,7 +23,7 @@ enum pt_link {
     PT_LINK_DESCRIPTOR = 3,
     PT_LINK_INFERRED = 4
 };
-/* Besides, in records: PT_LINK_CONTEXT, of a thread that was started in the span, until the span ends. */
+/* Besides, in records: PT_LINK_CONTEXT, of a thread or process that was started in the span, until the span ends. */
 #define PT_LINK_STARTED 5u
 
 #define PT_SEEK_DISTANCE 256u   /* set in the size of an lseek relative to the end, unless it went to the end itself */

@@ -97,36 +97,48 @@ static int exec_failed(struct exec_call *e, int result)
     return pt_end_int(&e->call, result);
 }
 
+/* Declares `given`: env, without our library where the loader would say that it cannot open it. */
+#define PT_GIVEN_ENVIRONMENT(given, env)                                                    \
+    size_t words = 0, lost = (pt.gate & PT_GATE_OFF) ? 0 : pt_preload_is_lost(env, &words); \
+    char *kept[lost ? words + 1 : 1], variable[lost ? lost : 1];                            \
+    if (lost)                                                                               \
+        pt_without_preload(env, kept, variable);                                            \
+    char *const *given = lost ? kept : (char *const *)(env)
+
 PT_HOOK_DECLARE(int, execve, const char *, char *const *, char *const *);
 int hook_execve(const char *path, char *const *argv, char *const *env)
 {
     struct exec_call e;
-    exec_begins(&e, path, argv, env);
-    return exec_failed(&e, real_execve(path, argv, env));
+    PT_GIVEN_ENVIRONMENT(given, env);
+    exec_begins(&e, path, argv, given);
+    return exec_failed(&e, real_execve(path, argv, given));
 }
 
 PT_HOOK_DECLARE(int, execv, const char *, char *const *);
 int hook_execv(const char *path, char *const *argv)
 {
     struct exec_call e;
-    exec_begins(&e, path, argv, environ);
-    return exec_failed(&e, real_execv(path, argv));
-}
-
-PT_HOOK_DECLARE(int, execvp, const char *, char *const *);
-int hook_execvp(const char *path, char *const *argv)
-{
-    struct exec_call e;
-    exec_begins(&e, path, argv, environ);
-    return exec_failed(&e, real_execvp(path, argv));
+    PT_GIVEN_ENVIRONMENT(given, environ);
+    exec_begins(&e, path, argv, given);
+    return exec_failed(&e, lost ? real_execve(path, argv, given) : real_execv(path, argv));
 }
 
 PT_HOOK_DECLARE(int, execvpe, const char *, char *const *, char *const *);
 int hook_execvpe(const char *path, char *const *argv, char *const *env)
 {
     struct exec_call e;
-    exec_begins(&e, path, argv, env);
-    return exec_failed(&e, real_execvpe(path, argv, env));
+    PT_GIVEN_ENVIRONMENT(given, env);
+    exec_begins(&e, path, argv, given);
+    return exec_failed(&e, real_execvpe(path, argv, given));
+}
+
+PT_HOOK_DECLARE(int, execvp, const char *, char *const *);
+int hook_execvp(const char *path, char *const *argv)
+{
+    struct exec_call e;
+    PT_GIVEN_ENVIRONMENT(given, environ);
+    exec_begins(&e, path, argv, given);
+    return exec_failed(&e, lost ? real_execvpe(path, argv, given) : real_execvp(path, argv));
 }
 
 /* The variadic forms collect their arguments in an array (which the macro declares, with the NULL at its end) and go
@@ -175,14 +187,16 @@ PT_HOOK_DECLARE(int, fexecve, int, char *const *, char *const *);
 int hook_fexecve(int fd, char *const *argv, char *const *env)
 {
     struct exec_call e;
-    exec_begins(&e, argv && argv[0] ? argv[0] : "", argv, env);
-    return exec_failed(&e, real_fexecve(fd, argv, env));
+    PT_GIVEN_ENVIRONMENT(given, env);
+    exec_begins(&e, argv && argv[0] ? argv[0] : "", argv, given);
+    return exec_failed(&e, real_fexecve(fd, argv, given));
 }
 
 PT_HOOK_DECLARE(int, execveat, int, const char *, char *const *, char *const *, int);
 int hook_execveat(int dirfd, const char *path, char *const *argv, char *const *env, int flags)
 {
     struct exec_call e;
-    exec_begins_at(&e, dirfd, path, argv, env);
-    return exec_failed(&e, real_execveat(dirfd, path, argv, env, flags));
+    PT_GIVEN_ENVIRONMENT(given, env);
+    exec_begins_at(&e, dirfd, path, argv, given);
+    return exec_failed(&e, real_execveat(dirfd, path, argv, given, flags));
 }

@@ -321,9 +321,14 @@ void pt_log_shrink(uint64_t limit)
  * mapped for them. */
 void pt_log_finish(void)
 {
+    pt_log_leave(!pt_process_others_live() && !pt_process_others_awaited());
+}
+
+void pt_log_leave(bool cut)
+{
     int saved = errno;
     uint64_t used = close_claims();
-    if (!pt_log_is_private() && used < pt.budget && !pt_process_others_live()) {
+    if (cut && !pt_log_is_private() && used < pt.budget) {
         __atomic_store_n(&pt.header->next, used, __ATOMIC_RELEASE);
         pt_log_cut(used);
     }

@@ -14,7 +14,8 @@ static inline bool pt_profiling(void)
 {
     return pt.mode == PT_MODE_PROFILE || __atomic_load_n(&pt.header->full_reason, __ATOMIC_RELAXED);
 }
-void pt_log_finish(void); /* returns the unused part */
+void pt_log_finish(void);    /* returns the unused part */
+void pt_log_leave(bool cut); /* likewise; cut: nobody else needs the file's unused part */
 /* What a chunk is claimed for. */
 struct pt_chunk_request {
     uint32_t kind; /* enum pt_chunk_kind */

@@ -31,21 +31,6 @@ void pt_log_file(uint64_t *device, uint64_t *inode)
     *inode = file_number;
 }
 
-/* The words for an error of pt_log_join or pt_log_create. */
-const char *pt_log_refusal(int error)
-{
-    switch (-error) {
-    case PT_LOG_NO_FILE: return "it is no regular file";
-    case PT_LOG_IS_LINK: return "it is a symbolic link";
-    case PT_LOG_NOT_OURS: return "it is another user's";
-    case PT_LOG_OPEN_TO_OTHERS: return "other users may write to it";
-    case PT_LOG_OTHER_BOOT: return "it is another host's";
-    case PT_LOG_OTHER_NAMESPACE: return "it is of another container (pid namespace)";
-    case PT_LOG_DAMAGED: return "its header is damaged";
-    default: return strerror(-error);
-    }
-}
-
 /* ---- its mapping ---------------------------------------------------------- */
 
 void pt_file_identify(const struct stat *st)

@@ -21,7 +21,6 @@ int pt_log_create(const char *path, uint64_t budget, uint64_t run_id, bool repla
 int pt_log_join(const char *path);          /* 0 or -errno; -EPROTO: not our log */
 void pt_log_joined(void);                   /* after a join: the process has its entry */
 uint64_t pt_log_run_of(const char *path);   /* 0: unknown */
-const char *pt_log_refusal(int error);      /* in words */
 long pt_log_reopen_slow(uint64_t at_least); /* a descriptor or -errno */
 void pt_log_cut(uint64_t used);
 PT_API void pt_log_file(uint64_t *device, uint64_t *inode); /* of the file that is mapped */

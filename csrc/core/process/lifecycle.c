@@ -120,6 +120,7 @@ void pt_enter_forked_child(bool pending)
     struct pt_process *from = pt.process;
     pt.pid = pid;
     pt.owns_run = false;
+    pt_stderr_give_up();           /* the run's first process is the one that speaks */
     if ((pt.gate & PT_GATE_OFF)) { /* tracing is stopped: the child is not traced */
         pt_threads_after_fork();
         return;
@@ -187,6 +188,23 @@ void pt_process_describe(struct pt_process *p, const char *path, char *const *ar
     p->argv_length = pt_redact_argv(argv, p->argv, sizeof p->argv);
 }
 
+void pt_process_found(uint32_t pid, uint32_t ppid, uint64_t start_time, const char *executable, const char *argv,
+                      uint32_t argv_length)
+{
+    if ((pt.gate & PT_GATE_OFF) || !pt.process_id)
+        return;
+    struct pt_process *p = pt_process_find(pid), *parent = ppid == pt.pid ? pt.process : pt_process_find(ppid);
+    uint32_t id;
+    if (p && !pt_process_has_ended(p))
+        return;
+    if (!pt_process_enter(PT_START_FOUND, 0, pid, parent ? pt_id_of(parent) : 0, &p, &id))
+        return;
+    p->ppid = ppid;
+    p->start_time = start_time;
+    describe_executable(p, executable);
+    p->argv_length = pt_redact_block(argv, argv_length, p->argv, sizeof p->argv);
+}
+
 /* Fills the entry from the options. */
 void pt_process_describe_self(const struct pt_options *o)
 {
@@ -240,6 +258,8 @@ void pt_process_begin(const struct pt_options *o)
     bool same = from && from->pid == pt.pid; /* an exec, or a spawn that already has an entry */
     if (same)
         take_over(from);
+    if (!pt_is_owner())
+        pt_stderr_give_up();
     if (same)
         started_by = from->exec_by;
     else if (from)

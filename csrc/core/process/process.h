@@ -27,8 +27,16 @@ void pt_process_setup_once(void);
 void pt_process_end(struct pt_process *p, uint32_t kind, int status);
 PT_API bool pt_is_owner(void);
 void pt_spawned(uint32_t pid, const struct pt_call *call, const char *path, char *const *argv, bool awaited);
+/* Enters a process of the program that does not trace itself, if it has no entry; argv: NUL-separated. */
+PT_API void pt_process_found(uint32_t pid, uint32_t ppid, uint64_t start_time, const char *executable, const char *argv,
+                             uint32_t argv_length);
 bool pt_names_run(char *const *env);   /* do Python children with this environment join the run? */
 bool pt_preloads_us(char *const *env); /* do all other children join too? */
+/* Would the loader of a program with this environment complain that it cannot open our library (another root folder,
+ * another user)?  Returns the bytes of LD_PRELOAD with its name, 0: no; words: how many variables there are. */
+size_t pt_preload_is_lost(char *const *env, size_t *words);
+/* The environment without it; copy: room for the words and a NULL, variable: for those bytes. */
+void pt_without_preload(char *const *env, char **copy, char *variable);
 
 /* The account of this process before it waits, for children that leave none of their own. */
 struct pt_waiting {

@@ -212,6 +212,8 @@ void pt_threads_after_fork(void)
         return;
     self->tid = pt.pid;
     self->forking = 0;
+    if (self->parent)
+        self->link = PT_LINK_STARTED; /* it is in its parent's span until that ends, as a thread is */
     self->process = pt.process;
     self->process_id = pt.process_id;
     self->sequence = 0;

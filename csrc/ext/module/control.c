@@ -7,6 +7,7 @@
 #include "core.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 static PyObject *raise_error(int error, const char *path)
@@ -96,12 +97,17 @@ PyObject *pt_module_store_settings(PyObject *module, PyObject *settings)
 
 /* ---- while tracing ---------------------------------------------------------------------- */
 
-/* stop(): restores every slot. */
-PyObject *pt_module_stop(PyObject *module, PyObject *unused)
+/* stop(to_pack=False): restores every slot.  to_pack: the caller looks whether the log is still needed. */
+PyObject *pt_module_stop(PyObject *module, PyObject *args)
 {
     (void)module;
-    (void)unused;
-    pt_stop();
+    int to_pack = 0;
+    if (!PyArg_ParseTuple(args, "|p", &to_pack))
+        return NULL;
+    if (to_pack)
+        pt_stop_to_pack();
+    else
+        pt_stop();
     Py_RETURN_NONE;
 }
 
@@ -178,6 +184,33 @@ PyObject *pt_module_name_process(PyObject *module, PyObject *args)
         return NULL;
     pt_process_name(kind, PyBytes_AS_STRING(bytes));
     Py_DECREF(bytes);
+    Py_RETURN_NONE;
+}
+
+/* enter_found(pid, ppid, start_time, executable, argv): a process that does not trace itself; argv: NUL-separated */
+PyObject *pt_module_enter_found(PyObject *module, PyObject *args)
+{
+    (void)module;
+    unsigned int pid, ppid;
+    unsigned long long start_time;
+    const char *executable, *argv;
+    Py_ssize_t length;
+    if (!PyArg_ParseTuple(args, "IIKyy#", &pid, &ppid, &start_time, &executable, &argv, &length))
+        return NULL;
+    pt_process_found(pid, ppid, start_time, executable, argv, (uint32_t)length);
+    Py_RETURN_NONE;
+}
+
+/* set_variable(name[, value]): sets or removes a variable of the process, as os.putenv and os.unsetenv do, but without
+ * their audit events, which a program may refuse. */
+PyObject *pt_module_set_variable(PyObject *module, PyObject *args)
+{
+    (void)module;
+    const char *name, *value = NULL;
+    if (!PyArg_ParseTuple(args, "y|y", &name, &value))
+        return NULL;
+    if ((value ? setenv(name, value, 1) : unsetenv(name)) != 0)
+        return PyErr_SetFromErrno(PyExc_OSError);
     Py_RETURN_NONE;
 }
 

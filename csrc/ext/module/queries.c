@@ -36,7 +36,8 @@ PyObject *pt_module_state(PyObject *module, PyObject *unused)
     (void)unused;
     static const char *const clocks[] = {"CLOCK_MONOTONIC", "TSC", "CNTVCT"};
     const char *why_no_stacks = pt_frames_unsupported();
-    return Py_BuildValue("{s:O,s:O,s:O,s:I,s:N,s:s,s:z,s:z,s:I}", "active", pt.gate & PT_GATE_OFF ? Py_False : Py_True,
+    return Py_BuildValue("{s:O,s:O,s:O,s:O,s:I,s:N,s:s,s:z,s:z,s:I}", "active",
+                         pt.gate & PT_GATE_OFF ? Py_False : Py_True, "owner", pt_is_owner() ? Py_True : Py_False,
                          "preloaded", pt.preloaded ? Py_True : Py_False, "paused",
                          pt.gate & PT_GATE_PAUSED ? Py_True : Py_False, "mode", pt.mode, "path",
                          PyUnicode_DecodeFSDefault(pt.path), "clock", clocks[pt.tick_kind], "no_stacks", why_no_stacks,

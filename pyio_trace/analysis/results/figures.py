@@ -265,6 +265,11 @@ class Weakness:
     share: float | None = None
     confidence: float = 1.0
 
+    @property
+    def is_a_process(self) -> bool:
+        """Whether it is a process that is missing."""
+        return self.slug in ("unfollowed-children", "older-processes")
+
 
 @dataclass(frozen=True)
 class Cost:

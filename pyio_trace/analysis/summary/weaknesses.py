@@ -39,6 +39,7 @@ def weaknesses(unseen: Unseen, calls: int = 0, processes: int = 0, moved: int = 
     found = [
         *_only_counted(left, calls),
         *_unfollowed(left, processes),
+        *_older(left, processes),
         *_bypassed(left, moved),
         *_mapped(left, unseen.mapped),
         *_blind_spots(left, processes),
@@ -84,6 +85,14 @@ def _unfollowed(left: dict[str, Any], processes: int) -> Iterator[Weakness]:
         commands = list(dict.fromkeys(" ".join(child) for child in children if any(child)))
         brief = f"{text}: {', '.join(commands[:_COMMANDS_NAMED])}" if commands else text
         yield _weakness("unfollowed-children", text, brief, named, share=_share(missing, processes))
+
+
+def _older(left: dict[str, Any], processes: int) -> Iterator[Weakness]:
+    missing = left.pop("older_processes", 0)
+    if missing:
+        who = counted(missing, "process of the program is", "processes of the program are")
+        text = f"{who} older than the tracing, and not in the log"
+        yield _weakness("older-processes", text, confidence=_LOWERS, share=_share(missing, processes))
 
 
 def _bypassed(left: dict[str, Any], moved: int) -> Iterator[Weakness]:

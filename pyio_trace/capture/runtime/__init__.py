@@ -50,7 +50,15 @@ def start_from_environment() -> None:
 
 
 def _say(text: str) -> None:
-    """native.say(), which the usual start does not need."""
+    """native.say(), which the usual start does not need.
+
+    A child of a run says nothing: the program may read its stderr.  The log of
+    its parent lists it as not followed.
+    """
+    from pyio_trace.config import LOG_VARIABLE, isolated
+
+    if os.environ.get(LOG_VARIABLE) and not isolated():
+        return
     try:
         from pyio_trace.native import say
     except Exception:  # nothing can be imported any more: that may be the very problem
@@ -122,9 +130,6 @@ def _start_in_other_place(config: "Config", live: str, final: "str | None") -> N
     from pyio_trace.output import log_paths_beside
 
     started = tracer.start(config, *log_paths_beside(live, final), create=True, run_of=live)
-    if not config.quiet:
-        log = started.final or started.live
-        _say(f"process {os.getpid()} is on another host or in another container than its run; its log is {log!r}")
     finish_at_exit(started.live, started.final, quiet=True, mode=config.log_mode)
 
 

@@ -39,7 +39,7 @@ def add(*, complain: bool) -> None:
         return
     after = f"{before}:{path}" if before else path
     _added = path, before, after
-    os.environ[VARIABLE] = after
+    native.set_variable(VARIABLE, after)
 
 
 def remove() -> None:
@@ -53,10 +53,7 @@ def remove() -> None:
     rest: str | None = before
     if now != after:  # the program has changed it
         rest = ":".join(entry for entry in _entries(now) if entry != path) or None if path in _entries(now) else now
-    if rest is None:
-        os.environ.pop(VARIABLE, None)
-    else:
-        os.environ[VARIABLE] = rest
+    native.set_variable(VARIABLE, rest)
 
 
 def _entries(value: str | None) -> list[str]:

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 _environment_before: "dict[str, str | None] | None" = None
 _settings_in_log: "Mapping[str, str]" = {}
 _remove_preload: "Callable[[], None] | None" = None
+#: Live logs of parts of this program that were to be packed, and to which processes still wrote when they ended.
+left_live: "set[str]" = set()
 
 
 class Started:
@@ -190,7 +192,8 @@ def _start_core(
         if config.output and os.path.abspath(os.path.expanduser(config.output)) in (live, final):
             from pyio_trace.existing_files import check_replaceable
 
-            check_replaceable(live)  # the user has named this very file, so the log gets no other name
+            # The user has named this very file, so the log gets no other name, but beside an earlier part's.
+            check_replaceable(live, may_be_numbered=live in left_live and live != config.output)
         try:
             return _start_elsewhere(start_at, live, final, problem)
         except OSError as last:
@@ -232,8 +235,10 @@ def _explained(problem: OSError, live: str) -> CaptureError:
     return explained(problem, live)
 
 
-def stop() -> None:
+def stop(to_pack: bool = False) -> None:
     """End tracing in this process: every slot, type and variable gets its old value back.
+
+    to_pack: the caller packs the log, if no process needs it any more.
 
     It imports and opens nothing, because the program may no longer be able to.
     If a step fails, the others are still done; what the first one raised is raised at the end.
@@ -241,8 +246,9 @@ def stop() -> None:
     if native.core is None:
         return
     failure: BaseException | None = None
+    core = native.core
     steps = (
-        import_hooks.unwatch, instrument_registry.stop, native.core.stop, native.core.files_uninstall,
+        import_hooks.unwatch, instrument_registry.stop, lambda: core.stop(to_pack), core.files_uninstall,
         _remove_preload, _restore_environment,
     )  # fmt: skip
     for step in steps:
@@ -311,7 +317,4 @@ def _restore_environment() -> None:
 
 def _set_environment(values: "dict[str, str | None]") -> None:
     for name, value in values.items():
-        if value is None:
-            os.environ.pop(name, None)
-        else:
-            os.environ[name] = value
+        native.set_variable(name, value)

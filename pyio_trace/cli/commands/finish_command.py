@@ -125,7 +125,7 @@ def _finish(arguments: argparse.Namespace, of_another: bool = False) -> _Done:
     from pathlib import Path
 
     from pyio_trace.analysis.summary.kept_summary import attachments_of
-    from pyio_trace.join.pack.end_of_run import messages_about
+    from pyio_trace.join.pack.end_of_run import messages_about, why_it_stays
     from pyio_trace.join.sources.facade import Log
 
     live = _opened(arguments)
@@ -151,8 +151,7 @@ def _finish(arguments: argparse.Namespace, of_another: bool = False) -> _Done:
             live.cut()
         return _Done(summary, insights, None)
     if alive:
-        later = f"pyio-trace pack {live.path} {final}" if final.endswith(PACKED_SUFFIX) else f"mv {live.path} {final}"
-        _print(arguments, f"the log stays live, as processes still run: {', '.join(map(str, alive))}; later: {later}")
+        _print(arguments, why_it_stays(live.path, final, alive))
         return _Done(summary, insights, None)
     result = _final_log(live, final, int(arguments.mode, 8), log.rows(), sum_up if packs and wanted else None)
     for line in messages_about(result, final, live.path):

@@ -68,15 +68,15 @@ class EndedLog:
         if identity is not None and self.source.run_id != identity.run:
             raise self._lost()
 
-    def wait_for_others(self, own: Collection[int]) -> list[int]:
+    def wait_for_others(self, own: Collection[int] = (), *, helpers: bool = True) -> list[int]:
         """Waits a moment for processes that are ending; returns the numbers of those that are still running.
 
         Helpers of multiprocessing end when the pipe from their parent does.  Ctrl-C goes to a whole group, and a
-        process takes longer to end by it.  own: processes that write nothing more.
+        process takes longer to end by it.  own: processes that write nothing more; helpers: see LiveSource.alive().
         """
         patience = _PATIENCE_AFTER_INTERRUPT if self.source.first_ended.endswith("(SIGINT)") else _PATIENCE
         latest = time.monotonic() + patience
-        while (alive := self.source.alive(own)) and time.monotonic() < latest:
+        while (alive := self.source.alive(own, helpers=helpers)) and time.monotonic() < latest:
             while any(map(is_running, alive)) and time.monotonic() < latest:
                 time.sleep(0.001)
             # They may have started others, and have written more.
@@ -151,6 +151,29 @@ def finish_log(
     except OSError as error:
         raise unwritable(final, error) from None
     return FinalLog(os.path.join(where, got), size, live.remove())
+
+
+def finish_part(live: str, identity: tuple[int, int, int], final: str, mode: int) -> tuple[str, list[str]]:
+    """Ends the log of a part of a program, which goes on: packs the live log unless a process still writes to it.
+
+    Returns the path of the log that there is now, and what the user must be told.
+    Raises LogError: log-unwritable (the live log stays), log-lost.
+    """
+    ended = EndedLog(live, Identity(*identity))
+    running = ended.wait_for_others(helpers=False)
+    if running:
+        return live, [why_it_stays(live, final, running)]
+    if ended.source.gone():  # one may have written after the log was opened
+        ended = EndedLog(live, Identity(*identity))
+    result = finish_log(ended, final, mode)
+    return result.path, messages_about(result, final, live)
+
+
+def why_it_stays(live: str, final: str, running: list[int]) -> str:
+    """What the user must be told about a live log to which these processes may still write."""
+    later = f"pyio-trace pack {live} {final}" if final.endswith(PACKED_SUFFIX) else f"mv {live} {final}"
+    who = ", ".join(str(pid) if pid else "one that has just been forked" for pid in running)
+    return f"the log stays live, as processes still run: {who}; later: {later}"
 
 
 def messages_about(result: FinalLog, final: str, live: str) -> list[str]:

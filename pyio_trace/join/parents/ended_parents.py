@@ -1,12 +1,12 @@
 """Takes threads out of spans that have ended.
 
-A thread that is started in a span is in it, and hands it on.  But it may live on
+A thread or process that is started in a span is in it, and hands it on.  But it may live on
 when the span has ended: a pool's thread serves others, a service's goes on.
 Which spans these are is known afterwards only.  So what such a thread does after
 the end of the span is in the nearest span around it that is still open, or in
 none.  Work that was submitted in a span, such as a task, belongs to that span
-also after its end; there the link says so.  Spans in other processes are left
-alone: they are a cause, and enclose nothing.
+also after its end; there the link says so.  A forked process is in the span in
+which it was forked in the same way: a pool's process serves others too.
 """
 
 from __future__ import annotations
@@ -37,15 +37,15 @@ class EndedParents:
         table = np.concatenate([np.empty(0, SPAN), *spans])
         table = table[np.argsort(table["id"], kind="stable")]
         self._id, self._parent = table["id"].copy(), table["parent"].copy()
-        self._process, self._end = table["process"].copy(), table["end"].copy()
+        self._end = table["end"].copy()
         for part in spans:
             self.correct(part)
 
     def correct(self, rows: NDArray[np.void]) -> None:
-        """Sets the parents of these rows right.  Fields: parent, process, begin, link."""
+        """Sets the parents of these rows right.  Fields: parent, begin, link."""
         at = np.flatnonzero(rows["link"] == layout.LINK_STARTED)
         if len(at):
-            rows["parent"][at] = self._open(*(rows[name][at] for name in ("parent", "process", "begin")))
+            rows["parent"][at] = self._open(rows["parent"][at], rows["begin"][at])
 
     def correct_records(self, block: Block) -> None:
         """Sets the parents and links of the block's records right."""
@@ -53,13 +53,13 @@ class EndedParents:
         if block.sums is not None or not len(at):
             return
         records = block.records
-        parent = self._open(records["parent"][at], block.process[at], begin_ticks(records["begin"][at]))
+        parent = self._open(records["parent"][at], begin_ticks(records["begin"][at]))
         records["parent"][at] = parent
         link = np.where(parent, Link.CONTEXT, Link.NONE).astype(np.uint8) << layout.LINK_SHIFT
         flags = (block.flags[at] & ((1 << layout.LINK_SHIFT) - 1)) | link
         records["flags"][at] = block.flags[at] = flags
 
-    def _open(self, parents: NDArray[np.integer], process: Ints, begin: Ints) -> Ints:
+    def _open(self, parents: NDArray[np.integer], begin: Ints) -> Ints:
         """From these parents outwards, the first that had not ended at `begin` (ticks); 0: none."""
         result = parents.astype(np.int64)
         rows = np.arange(len(result))
@@ -67,7 +67,7 @@ class EndedParents:
             if not len(rows) or not len(self._id):
                 return result
             at, known = find(self._id, result[rows])
-            ended = known & (self._end[at] <= begin[rows]) & (self._process[at] == process[rows])
+            ended = known & (self._end[at] <= begin[rows])
             rows, at = rows[ended], at[ended]
             result[rows] = self._parent[at]
         result[rows] = 0

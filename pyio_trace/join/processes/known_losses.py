@@ -23,6 +23,9 @@ BLIND_KEYS = {
 #: Losses that may be due to system calls made without libc.
 BYPASSES = frozenset(("unseen_read", "unseen_written", "renames_unseen", "io_uring"))
 
+#: How a process came into the run that does not trace itself, because it is older than the tracing.
+FOUND = layout.STARTS[layout.START_FOUND]
+
 #: The error of the kernel's account of a process, in bytes and in percent.
 _ERROR_BYTES, _ERROR_PERCENT = 65536, 1
 
@@ -36,7 +39,9 @@ def read_losses(
     process got no more room), reason: the log was full, and files and lines
     first met after that may have no name;
     unfollowed_children: command lines of children that did not trace
-    themselves; unfollowed: how many there were in all; torn: bytes of the log
+    themselves; unfollowed: how many there were in all; older_processes: how
+    many processes of the program were older than the tracing, or started by
+    such; torn: bytes of the log
     that are not there or not readable; tracer_faults: of pyio_trace itself.
     io_uring, syscall, unpatched, no_file_objects: how many processes used an
     io_uring, used syscall() on files, had code that could not be hooked (or
@@ -51,6 +56,7 @@ def read_losses(
     files (estimated); mappings_unmeasured: how many more mappings there were.
     """
     counts = {
+        "older_processes": sum(process.start == FOUND and not _is_helper(process) for process in processes),
         "torn": log.torn,
         "tracer_faults": int64(int(log.header["fault_count"])),
         "renames_unseen": len(renames),
@@ -94,7 +100,7 @@ def _unfollowed(log: LiveLog, processes: list[Process]) -> dict[str, Any]:
     children = [
         process.argv or [process.executable]
         for process in processes
-        if not process.followed and not _is_helper(process)
+        if not process.followed and process.start != FOUND and not _is_helper(process)
     ]
     continued = {
         process.parent

@@ -340,6 +340,8 @@ def _ended(entry: _Entry, liveness: Liveness | None) -> tuple[str, int | None]:
         return log_constants.REPLACED, None
     if entry.end_kind == layout.END_STOPPED:
         return log_constants.STOPPED, None
+    if int(entry.raw["start"]) == layout.START_FOUND:
+        return log_constants.NOT_FOLLOWED, None
     known = int(entry.raw["start_time"]), entry.namespace, int(entry.raw["outer_pid"])
     if liveness is not None and liveness.alive(entry.pid, *known):
         return log_constants.RUNNING, None

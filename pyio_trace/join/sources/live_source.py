@@ -22,13 +22,14 @@ from pyio_trace.join.processes.run_info import read_info
 from pyio_trace.join.processes.start_lines import add_lines
 from pyio_trace.join.processes.unseen_renames import find_renames
 from pyio_trace.join.processes.usage import usage_of
+from pyio_trace.join.processes.writers import writers
 from pyio_trace.join.tables.log_tables import LogTables
 from pyio_trace.join.tables.operation_columns import OperationColumns
 from pyio_trace.log.blocks import BLOCK_ROWS
 from pyio_trace.log.extents import Extent
 from pyio_trace.log.heap import Heap
 from pyio_trace.log.live import LiveLog
-from pyio_trace.log_constants import RUNNING
+from pyio_trace.log_constants import LOST, RUNNING
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -51,9 +52,15 @@ class LiveSource:
     def run_id(self) -> int:
         return int(self._log.header["run_id"])
 
-    def alive(self, others_than: Collection[int] = ()) -> list[int]:
-        """The numbers of processes that were running when the log was opened; needs no pass."""
-        running = [process.pid for process in self._table if process.ended == RUNNING]
+    def alive(self, others_than: Collection[int] = (), *, helpers: bool = True) -> list[int]:
+        """The numbers of processes that were running when the log was opened; needs no pass.
+
+        helpers: also those that do no I/O of the program; else those that may write, 0 for one that is being forked.
+        """
+        if helpers:
+            running = [process.pid for process in self._table if process.ended == RUNNING]
+        else:
+            running = writers(self._log, self._table) or [0] * (int(self._log.header["forks_pending"]) > 0)
         return [pid for pid in running if pid not in others_than]
 
     @property
@@ -65,6 +72,10 @@ class LiveSource:
     def first_ended(self) -> str:
         """How the run's first process ended."""
         return next((process.ended for process in self._table if process.parent is None), "")
+
+    def gone(self) -> set[int]:
+        """Processes that were found to be gone, after the log was opened: they may have written until then."""
+        return {process.pid for process in self._table if process.ended == LOST}
 
     # ---- operations
 
