@@ -50,6 +50,8 @@ static PyMethodDef methods[] = {
      "say(text): a line on stderr, or a note where that is another file than at the start"},
     {"name_process", pt_module_name_process, METH_VARARGS,
      "name_process(kind, name): what the process table calls this process"},
+    {"set_program", pt_module_set_program, METH_O,
+     "set_program(packages): the installed packages that are this process's program, separated by commas"},
     {"pause", pt_module_pause, METH_O, "pause(on): while on, record nothing"},
     {"set_mode", pt_module_set_mode, METH_O, "set_mode(number): 0 trace, 1 profile, 2 ring"},
     {"dump", pt_module_dump, METH_O, "dump(path): write a copy of the log as it is now"},
