@@ -22,6 +22,7 @@
 #include "python/frameless.h"
 #include "spans/details.h"
 #include "spans/span_type.h"
+#include "watch/greenlets.h"
 #include "watch/watch.h"
 
 #include "core.h"
@@ -79,6 +80,8 @@ static PyMethodDef methods[] = {
     {"run_in_captured_context", pt_run_in_captured_context, METH_O,
      "run_in_captured_context(method) -> one that runs in the captured context"},
     {"untraced", pt_untraced, METH_O, "untraced(function) -> one without a frame, which no profile shows"},
+    {"watch_greenlets", pt_watch_greenlets, METH_VARARGS,
+     "watch_greenlets(type, capsule): are switches of greenlets followed from now on?"},
     {"watch_context_switches", pt_watch_context_switches, METH_O,
      "watch_context_switches(module): do its handles keep their spans from now on?"},
 
