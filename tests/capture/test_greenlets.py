@@ -74,7 +74,7 @@ CONTEXTS = """\
         shared.gr_context = greenlet.getcurrent().gr_context
         shared.switch("other")
 """
-#: gevent switches in C, to its hub and from there to greenlets, which have contexts of their own: they begin in no span.
+#: gevent switches in C, to its hub and from there to greenlets, which have empty contexts: they begin in no span.
 GEVENT = """\
     import gevent, gevent.queue
     def request(n):

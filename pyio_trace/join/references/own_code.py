@@ -121,6 +121,16 @@ def _defines(text: str, name: str) -> bool:
     return re.search(rf"\b(?:def|class)\s+{re.escape(name)}\b", text) is not None
 
 
+def library_of(site: str) -> str:
+    """The package that a line, ``file:line:function``, is installed with; "Python": the standard library; "": it is in
+    neither."""
+    file = site.rsplit(":", 2)[0]
+    folder = _FOLDER.match(file)
+    if folder is None:
+        return ""
+    return file[folder.end() :].partition("/")[0].removesuffix(".py") if folder[1] else "Python"
+
+
 def in_pyio_trace(file: str) -> bool:
     """Whether a source file belongs to pyio_trace, wherever it is or was installed."""
     return _PYIO_TRACE.search(file) is not None
