@@ -23,6 +23,8 @@ from pyio_trace.values import program_of
 Row = Mapping[str, Any]
 
 _NOBODYS = OwnCode()
+#: Names and commands that are looked at; only forged logs have more.
+_MOST = 256
 
 
 def own_code_of(rows: Sequence[Row]) -> OwnCode:
@@ -42,7 +44,8 @@ def own_code_of(rows: Sequence[Row]) -> OwnCode:
     scripts = [
         _path(row, what) for row, names, (how, what) in zip(rows, started, kinds, strict=True) if names and not how
     ]
-    return OwnCode(packages, scripts, [what for how, what in kinds if how == "c"])
+    commands = dict.fromkeys(what for how, what in kinds if how == "c")
+    return OwnCode(sorted(packages)[:_MOST], scripts, list(commands)[:_MOST])
 
 
 def _begins(row: Row) -> bool:
