@@ -32,9 +32,11 @@ class Logs:
         self.writer, self.folder = LogWriter(), folder
         self.calls = 0
 
-    def process(self, *argv: str, packages: str = "", parent: int = 0, start: int = layout.START_TOP) -> int:
+    def process(
+        self, *argv: str, packages: str = "", parent: int = 0, start: int = layout.START_TOP, pid: int = 0
+    ) -> int:
         """A process of Python; packages: that are its program."""
-        pid = 100 + len(self.writer.data) // layout.PAGE
+        pid = pid or 100 + len(self.writer.data) // layout.PAGE
         return self.writer.process(
             pid, argv=["python", *argv], version="3.12.1", start=start, parent=parent, begin=1_500,
             cwd=self.writer.string("/home/user"), program=self.writer.string(packages) if packages else 0,
@@ -99,19 +101,26 @@ def test_modules_of_the_standard_library_and_of_namespaces(logs: Logs) -> None:
 
 
 def test_where_a_started_package_is_no_program(logs: Logs) -> None:
-    # GIVEN a program of the user's own that starts a package (as joblib starts its workers), and a package that starts
-    # a script of the user's own (torchrun)
-    own = logs.process("train.py")
-    logs.process("-m", "worker.main", packages="worker", parent=own, start=layout.START_JOINED)
+    # GIVEN packages that other programs of Python start (as joblib starts its workers), and a package that starts a
+    # script of the user's own (torchrun)
     launcher = logs.process("-m", "launcher", packages="launcher")
-    logs.process("train.py", parent=launcher, start=layout.START_JOINED)
+    train = logs.process("train.py", parent=launcher, start=layout.START_JOINED)
+    logs.process("-m", "worker.main", packages="worker", parent=train, start=layout.START_JOINED)
     first = logs.process("-m", "first", packages="first")
-    last = logs.process("/venv/bin/last", packages="last", parent=first, start=layout.START_JOINED)
-    logs.process("-c", "from multiprocessing.spawn import spawn_main", parent=last, start=layout.START_JOINED)
-    names = [f"{SITE}/{name}/a.py" for name in ("worker", "launcher", "first", "last")]
+    logs.process("/venv/bin/pool", packages="pool", parent=first, start=layout.START_JOINED)
+    logs.process("-c", "from multiprocessing.spawn import spawn_main", parent=first, start=layout.START_JOINED)
+    names = [f"{SITE}/{name}/a.py" for name in ("worker", "launcher", "pool", "first")]
     paths = [logs.call(launcher, one) for one in names]
-    # WHEN read THEN these are libraries; a package that a started package starts is the program too
-    assert sites(logs.read()) == dict(zip(paths, zip(names, (False, False, True, True), strict=True), strict=True))
+    # WHEN read THEN these are libraries, and the package that a person started to do the work is the program
+    assert sites(logs.read()) == dict(zip(paths, zip(names, (False, False, False, True), strict=True), strict=True))
+
+
+def test_a_program_that_becomes_another_one(logs: Logs) -> None:
+    # GIVEN a program that becomes another one by exec (`poetry run tool`) WHEN read THEN that is the program
+    former = logs.process("/venv/bin/poetry", packages="poetry", pid=100)
+    latter = logs.process(SCRIPT, packages="tool", pid=100, start=layout.START_JOINED, parent=former)
+    path = logs.call(latter, STANDARD, TOOL, (SCRIPT, "<module>"))
+    assert sites(logs.read()) == {path: (TOOL, True)}
 
 
 def test_processes_that_started_each_other(logs: Logs) -> None:
@@ -122,7 +131,7 @@ def test_processes_that_started_each_other(logs: Logs) -> None:
         at = (one << layout.ID_SHIFT) + layout.PROCESS_ENTRY.fields["parent"][1]
         writer.put(at, other.to_bytes(4, "little"))
     path = logs.call(first, TOOL)
-    assert sites(logs.read()) == {path: (TOOL, True)}
+    assert sites(logs.read()) == {path: (TOOL, False)}
 
 
 @pytest.mark.parametrize("file", GENERATED)

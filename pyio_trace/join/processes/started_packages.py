@@ -3,8 +3,8 @@
 Each process that was started so has their names (capture/runtime/started_package.py).
 They are the run's program
 
-- where a person started them: not where a program of the user's own did, or one
-  of its libraries (joblib's workers, PyTorch's compiler);
+- where a person started them: not where another program of Python did, or one of
+  its libraries (joblib's workers, PyTorch's compiler);
 - where they do the work: a package that starts a script of the user's own
   (torchrun) is the launcher of that.
 """
@@ -36,10 +36,10 @@ def own_code_of(rows: Sequence[Row]) -> OwnCode:
         if not packages and _is_users(row, how, what)
     ]  # fmt: skip
     launchers = set(_above(users, rows))
-    beneath = _beneath(rows, {row["index"] for row, own in zip(rows, started, strict=True) if _begins(row) and not own})
+    inner = _inner(rows)
     packages = {
         name for row, names in zip(rows, started, strict=True)
-        if row["index"] not in launchers and row["index"] not in beneath for name in names
+        if row["index"] not in launchers and row["index"] not in inner for name in names
     }  # fmt: skip
     scripts = [
         _path(row, what) for row, names, (how, what) in zip(rows, started, kinds, strict=True) if names and not how
@@ -74,16 +74,19 @@ def _above(some: Sequence[Row], rows: Sequence[Row]) -> Iterator[int]:
             at = rows[at]["parent"]
 
 
-def _beneath(rows: Sequence[Row], some: set[int]) -> set[int]:
-    """The indexes of some processes and of all beneath them."""
-    known = dict.fromkeys(some, True)
+def _inner(rows: Sequence[Row]) -> set[int]:
+    """The indexes of the processes that a program of Python started, directly or not.  A program that became another
+    one by exec did not start it."""
+    known: dict[int, bool] = {}
     for row in rows:
-        way: list[int] = []
-        at: int | None = row["index"]
-        while at is not None and at not in known:
-            known[at] = False  # until it is known, or the way is a circle
+        way: list[Row] = []
+        at: Row | None = row
+        while at is not None and at["index"] not in known:
+            known[at["index"]] = False  # until it is known, or the way is a circle
             way.append(at)
-            at = rows[at]["parent"]
-        if at is not None and known[at]:
-            known.update(dict.fromkeys(way, True))
+            at = None if at["parent"] is None else rows[at["parent"]]
+        for below in reversed(way):
+            if at is not None:
+                known[below["index"]] = known[at["index"]] or (bool(at["version"]) and at["pid"] != below["pid"])
+            at = below
     return {index for index, inside in known.items() if inside}

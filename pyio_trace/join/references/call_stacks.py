@@ -252,7 +252,7 @@ class Stacks:
         return frames[: len(frames) - shared]
 
     def _by_kind(self, frames: list[Frame]) -> dict[int, Frame]:
-        """The innermost frame of each kind."""
+        """The innermost frame of each kind, up to the first that comes before all others."""
         found: dict[int, Frame] = {}
         for at, frame in enumerate(frames):
             code = self._code(frame[0])
@@ -261,6 +261,8 @@ class Stacks:
                 starts = at > 0 and self._starts(frames[at - 1])
                 kind = OURS if starts else self._own.kind(code.file, code.function, at == len(frames) - 1)
             found.setdefault(kind, frame)
+            if kind == _PROGRAMS[0]:
+                break
         return found
 
     def _starts(self, frame: Frame) -> bool:
