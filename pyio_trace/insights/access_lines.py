@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from pyio_trace.analysis.calls.name_patterns import role_of
-from pyio_trace.analysis.calls.start_up import is_own
 from pyio_trace.analysis.reducers.accesses import Access, AccessesByLine
 from pyio_trace.insights import sql
 from pyio_trace.insights.finding import Query
@@ -26,7 +25,7 @@ def lines(run: Observed, direction: str | None = None) -> Iterator[Access]:
     """The reads ("read"), the writes ("write") or both of each line of the program, on its data; not those that SQLite
     makes on a database."""
     for one in run.of(ACCESSES).lines:
-        if one.line is None or not is_own(one.line) or site_of(one.line) is None or role_of(one.path) != "data":
+        if one.line is None or not run.is_own(one.line) or site_of(one.line) is None or role_of(one.path) != "data":
             continue
         if direction in (None, one.direction) and not run.is_database(one.path):
             yield one

@@ -15,8 +15,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from pyio_trace.analysis.calls.start_up import is_own
 from pyio_trace.join.base.arrow_arrays import texts_at
+from pyio_trace.join.references.own_code import OwnCode
 from pyio_trace.light_dataclass import dataclass
 from pyio_trace.log.sorting import distinct
 
@@ -35,6 +35,7 @@ _NO_TASK = r"<frozen importlib|/ipykernel/|/IPython/|/asyncio/__main__\.py:"
 _DISPATCH = {loop: re.compile(text) for loop, text in DISPATCH.items()}
 _NOT_UVLOOP_RE, _NO_TASK_RE = re.compile(_NOT_UVLOOP), re.compile(_NO_TASK)
 _UNKNOWN, _OTHER, _BENEATH = range(3)
+_USERS = OwnCode()  # a package that was started is a library here: its loop is its own affair
 
 
 @dataclass(frozen=True)
@@ -63,7 +64,7 @@ def beneath(stack: str | None) -> Beneath | None:
     end, loop = found[-1]
     if _NO_TASK_RE.search(stack, found[0][0]) or (loop == "uvloop" and _NOT_UVLOOP_RE.search(stack)):
         return None
-    root = next((frame for frame in stack[end:].split(";") if is_own(frame)), None)
+    root = next((frame for frame in stack[end:].split(";") if _USERS.is_own(frame)), None)
     if root is None:
         return None
     library = "anyio" if "/anyio/" in stack else "trio" if loop == "trio" else "asyncio"

@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pyio_trace.analysis.calls.details import parse
-from pyio_trace.analysis.calls.start_up import is_own
 from pyio_trace.analysis.reducers.library_calls import CallList, LibraryCalls
 from pyio_trace.analysis.sums.intervals import merge
 from pyio_trace.enums import Role
@@ -179,7 +178,7 @@ def places(observed: Observed, group: Group) -> list[Site]:
     """The lines of a group.  Calls in tasks of Dask have only lines of libraries: the program's line that waited for
     them then comes first."""
     sites = group.sites()
-    if any(is_own(f"{site.file}:{site.line}:{site.function}") for site in sites):
+    if any(observed.is_own(f"{site.file}:{site.line}:{site.function}") for site in sites):
         return sites
     calls = group.calls
     waits = Group(calls, calls.of(*_WAITS))
@@ -188,7 +187,7 @@ def places(observed: Observed, group: Group) -> list[Site]:
     for (code,), part in waits.where(calls["role"][waits.at] == Role.WAIT).by("site"):
         line = calls.sites[code] if code >= 0 else ""
         site = site_of(line)
-        if site is not None and is_own(line):
+        if site is not None and observed.is_own(line):
             first, last = merge(part.column("time"), part.column("time") + part.column("duration"))
             found[site] = int((np.searchsorted(begins, last) - np.searchsorted(begins, first)).sum())
     return [site for site, count in found.most_common() if count][:1] + sites

@@ -58,8 +58,13 @@ class Loader:
 
     @property
     def workers(self) -> int:
-        """Of its first epoch."""
-        return self.epochs[0].workers
+        """Of its first epoch; 0: it has none, or it is not known how many."""
+        return self.epochs[0].workers or 0
+
+    @property
+    def in_trainer(self) -> bool:
+        """Whether it has none: the trainer fetches by itself."""
+        return self.epochs[0].workers == 0
 
     def sum(self, name: str) -> int:
         """The sum of a figure over the epochs."""

@@ -95,7 +95,8 @@ class LoopCalls:
         known = [beneath(text) for text in texts_at(log.dictionary("call_stack"), found)] if len(found) else []
         columns["stack"], columns["outer"] = which.ravel().astype(np.int64), columns["time"]
         words = {name: log.dictionary(name) for name in ("site", "path")}
-        return LoopTable(CallTable(columns, words, sums.dropped), [one for one in known if one is not None])
+        calls = CallTable(columns, words, log.own_code(), sums.dropped)
+        return LoopTable(calls, [one for one in known if one is not None])
 
 
 def _sums() -> GroupedSums:

@@ -114,6 +114,10 @@ class Observed:
                 kept &= calls.columns["op"] != op
         return calls.rows(kept)
 
+    def is_own(self, line: str | None) -> bool:
+        """Whether a line is the program's, and no library's."""
+        return line is not None and self.calls.code.is_own(line)
+
     def has_each_row(self) -> bool:
         """Whether each sync, lock and open of the program has a row."""
         unseen = any(row["calls"] and (row["why"] == "counted" or row["kind"] in _MAY_BE_ANY) for row in self.counters)

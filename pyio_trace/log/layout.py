@@ -363,6 +363,7 @@ PROCESS_ENTRY = np.dtype(
         ("asked_from", "<u4"),
         ("packages", "<u4"),
         ("watch_ticks", "<u8"),
+        ("program", "<u4"),
     ],
     align=True,
 )

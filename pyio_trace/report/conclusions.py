@@ -149,7 +149,7 @@ def _imports(overview: Overview, wall: int) -> list[tuple[int, str]]:
 def _no_limits(overview: Overview, wall: int, more: bool, missing: bool) -> list[str]:
     """What does not limit the run.  more: there are other sentences; missing: so are processes."""
     batches = sum(one.batches for one in overview.loaders if one.workers)
-    ready = sum(one.ready for one in overview.loaders if one.workers)
+    ready = sum(one.ready or 0 for one in overview.loaders if one.workers)
     if batches and ready * 10 >= batches * 9:
         asked = f"{number(ready)} of {number(batches)} batches were ready when asked for"
         return [f"{asked}." if missing else f"{asked}: fetching is not the bottleneck."]

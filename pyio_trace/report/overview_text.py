@@ -15,6 +15,7 @@ from typing import TypeVar
 from pyio_trace.analysis.results.figures import Summary
 from pyio_trace.analysis.results.overview_figures import BASE, PER_BYTE, FileGroup, KindTime, Line, Overview, SlowReads
 from pyio_trace.errors import printable
+from pyio_trace.join.references.own_code import library_of
 from pyio_trace.report.bars import LOOKS, Letters, bar, legend
 from pyio_trace.report.conclusions import conclusions
 from pyio_trace.report.step_lines import step_lines
@@ -228,7 +229,8 @@ def _is_place(line: Line) -> bool:
 
 def _rows_of(line: Line, overview: Overview, folder: str) -> list[tuple[int, int, str]]:
     """(time, of it I/O, what) of a line; waits that end epochs have a row of their own."""
-    place = short_line(line.line)
+    library = "" if line.own else library_of(line.line)
+    place = short_line(line.line) + (f" in {library}" if library else "")
     if line.op == "DataLoader.__iter__" and (not overview.loaders or any(one.workers for one in overview.loaders)):
         return [(line.time_ns, 0, f"{place}: {counted(line.count, 'start')} of its workers")]
     if line.op == "DataLoader.__next__":

@@ -57,6 +57,19 @@ def test_a_worker_that_fetches_the_next_batch_hands_none_over() -> None:
     assert (found.not_ready_ns, found.hand_over_ns, found.ready, ready) == (55, 15, 0, {TRAINER: 15})
 
 
+def test_what_is_not_known_of_a_loader_is_null() -> None:
+    # GIVEN a loader whose beginning was not seen, and whose workers' fetches do not say of which batches they are
+    calls = [
+        call(WAIT, TRAINER, 20, 90, batch=0), call(FETCH, WORKER, 0, 30), call(FETCH, SECOND, 5, 25),
+    ]  # fmt: skip
+    # WHEN they are joined THEN neither its workers nor how many batches were ready are known; all fetches took 50
+    (found,), _ = epochs(calls)
+    assert (found.workers, found.batches, found.ready, found.fetch_ns) == (None, 1, None, 50)
+    # AND a trainer that fetches within its waits has no workers
+    (alone,), _ = epochs([call(WAIT, TRAINER, 20, 90, batch=0), call(FETCH, TRAINER, 30, 80, batch=0)])
+    assert (alone.workers, alone.ready) == (0, 0)
+
+
 def test_the_trainer_fetches_by_itself() -> None:
     # GIVEN a fetch inside the wait, in one process: nothing is handed over
     calls = [call(FETCH, TRAINER, 10, 90, batch=0), call(WAIT, TRAINER, 0, 100, batch=0)]

@@ -12,6 +12,7 @@ import pytest
 from pyio_trace import events
 from pyio_trace.join.pack.packer import pack
 from pyio_trace.join.references.call_stacks import is_in_import
+from pyio_trace.join.references.own_code import OwnCode
 from pyio_trace.join.sources.opening import open_log
 from pyio_trace.log import layout
 from tests.support.logwriter import LogWriter
@@ -246,7 +247,7 @@ def test_machinery_that_works_for_its_caller(
     # WHEN it is read THEN it is an import only if the machinery was called to import
     [row] = rows_of(writer, tmp_path, "imported", "in_import", "call_stack")
     assert (row["imported"], row["in_import"]) == (imported, in_import)
-    assert is_in_import(row["call_stack"]) == in_import
+    assert is_in_import(row["call_stack"], OwnCode()) == in_import
 
 
 def test_ticks_of_a_counter_become_nanoseconds(tmp_path: Path) -> None:

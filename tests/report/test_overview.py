@@ -208,6 +208,23 @@ def test_other_files_of_a_line() -> None:
     assert "         133 ms          -  run.py:2: 5 open of conf/one.json and 4 more" in lines
 
 
+@pytest.mark.parametrize(
+    ("site", "own", "place"),
+    [
+        ("/v/lib/python3.12/site-packages/numpy/lib/npyio.py:488:load", False, "npyio.py:488 in numpy"),
+        ("/v/lib/python3.12/site-packages/single.py:5:load", False, "single.py:5 in single"),
+        ("/usr/lib/python3.12/shutil.py:280:copy", False, "shutil.py:280 in Python"),
+        ("/v/lib/python3.12/site-packages/black/files.py:9:f", True, "files.py:9"),
+        ("/w/lib.py:9:f", True, "lib.py:9"),
+        ("/v/bin/black:8:<module>", False, "black:8"),
+    ],
+)  # fmt: skip
+def test_a_librarys_line_says_so(site: str, own: bool, place: str) -> None:
+    # GIVEN a line of a library, of a package that was started, or of the user's own WHEN shown THEN a library is named
+    shown = screen(given=overview(lines=[Line(site, own, "request", "open", 5, 133 * MS, 0, None, 0)]))
+    assert f"         133 ms          -  {place}: 5 open" in shown
+
+
 def test_each_loop_has_its_own_ends_of_epochs() -> None:
     # GIVEN a loop for training, whose workers take 13 ms to stop, and one for validation, whose workers take 5 ms
     loops = (("/w/train.py:25:main", 442, 13), ("/w/train.py:40:main", 99, 5))

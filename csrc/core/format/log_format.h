@@ -320,6 +320,8 @@ struct pt_process { /* at the start of a process chunk; counters follow at PT_CO
     uint32_t packages;   /* atomic: newest struct pt_package; 0: none */
     /* Atomic: time that watching has added to calls of libraries, before and after the original functions. */
     uint64_t watch_ticks;
+    /* Atomic: string, names of the installed packages that are its program, separated by commas; 0: none are. */
+    uint32_t program;
 };
 enum pt_accounts {
     PT_ACCOUNT_BEGIN = 1,

@@ -230,6 +230,12 @@ void pt_process_name(const char *kind, const char *name)
     __atomic_store_n(&pt.process->name, pt_command(name), __ATOMIC_RELEASE);
 }
 
+void pt_process_program(const char *packages)
+{
+    if (pt.process_id && pt.process != &pt_unlisted_process)
+        __atomic_store_n(&pt.process->program, pt_string(packages, strlen(packages), 0), __ATOMIC_RELEASE);
+}
+
 void pt_process_setup_once(void)
 {
     static bool done;

@@ -11,6 +11,7 @@
 void pt_process_begin(const struct pt_options *o);
 void pt_process_describe_self(const struct pt_options *o);
 PT_API void pt_process_name(const char *kind, const char *name);
+PT_API void pt_process_program(const char *packages);
 void pt_process_describe(struct pt_process *p, const char *path, char *const *argv);
 void pt_before_vfork(void);
 void pt_fork_failed(void);

@@ -125,6 +125,7 @@ void pt_context_restore(struct pt_thread *t, const struct pt_saved_context *save
 
 static PyObject *variable; /* Owned: a ContextVar, made when the first handle runs */
 static __thread int handles_running;
+bool pt_context_always;
 
 bool pt_context_variable_ready(void)
 {
@@ -222,6 +223,6 @@ void pt_context_apply_stored(struct pt_thread *t, const struct pt_context *store
 
 void pt_context_changed(struct pt_thread *t)
 {
-    if (handles_running && variable)
+    if ((handles_running || pt_context_always) && variable)
         store_current(t);
 }

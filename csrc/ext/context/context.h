@@ -68,6 +68,9 @@ PyObject *pt_context_variable_set(PyObject *captured);
 /* Undoes pt_context_variable_set().  Takes the reference to the token, and keeps the exception that is set. */
 void pt_context_variable_reset(PyObject *token);
 
+/* Whether the variable follows outside handles too: where greenlets take copies of contexts (watch/greenlets.c). */
+extern PT_INNER bool pt_context_always;
+
 /* Counts the event-loop handles that run on this thread; begin and end come in pairs. */
 void pt_context_handle_begins(void);
 void pt_context_handle_ends(void);

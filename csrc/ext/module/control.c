@@ -214,6 +214,18 @@ PyObject *pt_module_set_variable(PyObject *module, PyObject *args)
     Py_RETURN_NONE;
 }
 
+/* set_program(packages): names of the installed packages that are this process's program, separated by commas */
+PyObject *pt_module_set_program(PyObject *module, PyObject *packages)
+{
+    (void)module;
+    PyObject *bytes = encoded(packages);
+    if (!bytes)
+        return NULL;
+    pt_process_program(PyBytes_AS_STRING(bytes));
+    Py_DECREF(bytes);
+    Py_RETURN_NONE;
+}
+
 /* asked_from(stack): this process was forked by a server, for the program that was in this stack */
 PyObject *pt_module_asked_from(PyObject *module, PyObject *stack)
 {

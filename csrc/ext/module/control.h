@@ -12,6 +12,7 @@ PyObject *pt_module_finish_with(PyObject *module, PyObject *args);
 PyObject *pt_module_note(PyObject *module, PyObject *text);
 PyObject *pt_module_say(PyObject *module, PyObject *text);
 PyObject *pt_module_name_process(PyObject *module, PyObject *args);
+PyObject *pt_module_set_program(PyObject *module, PyObject *packages);
 PyObject *pt_module_asked_from(PyObject *module, PyObject *stack);
 PyObject *pt_module_enter_found(PyObject *module, PyObject *args);
 PyObject *pt_module_set_variable(PyObject *module, PyObject *args);

@@ -22,6 +22,7 @@
 #include "python/frameless.h"
 #include "spans/details.h"
 #include "spans/span_type.h"
+#include "watch/greenlets.h"
 #include "watch/watch.h"
 
 #include "core.h"
@@ -54,6 +55,8 @@ static PyMethodDef methods[] = {
      "enter_found(pid, ppid, start_time, executable, argv): a process that does not trace itself"},
     {"set_variable", pt_module_set_variable, METH_VARARGS,
      "set_variable(name[, value]): set or remove a variable of the process, without an audit event"},
+    {"set_program", pt_module_set_program, METH_O,
+     "set_program(packages): the installed packages that are this process's program, separated by commas"},
     {"pause", pt_module_pause, METH_O, "pause(on): while on, record nothing"},
     {"set_mode", pt_module_set_mode, METH_O, "set_mode(number): 0 trace, 1 profile, 2 ring"},
     {"dump", pt_module_dump, METH_O, "dump(path): write a copy of the log as it is now"},
@@ -81,6 +84,8 @@ static PyMethodDef methods[] = {
     {"run_in_captured_context", pt_run_in_captured_context, METH_O,
      "run_in_captured_context(method) -> one that runs in the captured context"},
     {"untraced", pt_untraced, METH_O, "untraced(function) -> one without a frame, which no profile shows"},
+    {"watch_greenlets", pt_watch_greenlets, METH_VARARGS,
+     "watch_greenlets(type, capsule): are switches of greenlets followed from now on?"},
     {"watch_context_switches", pt_watch_context_switches, METH_O,
      "watch_context_switches(module): do its handles keep their spans from now on?"},
 

@@ -5,6 +5,7 @@
 #include "context/context.h"
 #include "context/work_items.h"
 #include "frames/frames.h"
+#include "watch/greenlets.h"
 
 #include "core.h"
 
@@ -163,6 +164,16 @@ static PyObject *run_in_context(struct pt_thread *t, const struct pt_invocation 
     return call_in(t, call, context, pt_context_variable_get(context, &stored) ? &stored : NULL, false);
 }
 
+/* self is a greenlet; its C stack has all that happens until another one switches back to this one. */
+static PyObject *switch_greenlet(struct pt_thread *t, const struct pt_invocation *call)
+{
+    struct pt_greenlet_work work;
+    pt_greenlet_leaves(&work, t, call->args[0]);
+    PyObject *result = pt_call_original(call);
+    pt_greenlet_returns(&work, t);
+    return result;
+}
+
 PyObject *pt_hand_over(enum pt_role role, const struct pt_invocation *call)
 {
     struct pt_thread *t = pt_enter();
@@ -174,6 +185,8 @@ PyObject *pt_hand_over(enum pt_role role, const struct pt_invocation *call)
         pt_frames_note_sent(call->args[0]);
     if (t && role == PT_ROLE_RUNS_IN_CONTEXT)
         return run_in_context(t, call);
+    if (t && role == PT_ROLE_SWITCHES && pt_positional(call) && pt_greenlets_are_followed())
+        return switch_greenlet(t, call);
     if (t && role == PT_ROLE_STARTS_THREAD && t->parent)
         return start_thread(t, call);
     return pt_call_original(call);

@@ -29,6 +29,7 @@ enum pt_role {
     PT_ROLE_LOADS,     /* self is a loader, whose first argument is the name of what it will load */
     PT_ROLE_RUNS_IN_CONTEXT, /* self is a contextvars.Context, in which its first argument is called */
     PT_ROLE_SENDS_CODE,      /* pickles its first argument, a code object, without its file */
+    PT_ROLE_SWITCHES,        /* self is a greenlet, which the thread goes on with */
     PT_ROLE_COUNT
 };
 

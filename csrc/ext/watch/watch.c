@@ -8,6 +8,7 @@
 #include "watch/builtins.h"
 #include "watch/extract.h"
 #include "watch/functions.h"
+#include "watch/greenlets.h"
 #include "watch/iterators.h"
 
 int pt_watch_ready(void)
@@ -115,6 +116,7 @@ PyObject *pt_unwatch_all(PyObject *module, PyObject *unused)
     }
     pt_builtins_restore_hash();
     pt_iterators_unwatch_all();
+    pt_greenlets_unwatch();
     Py_RETURN_NONE;
 }
 

@@ -85,7 +85,7 @@ class LineCalls:
         for name, size in reversed(_FEW.items()):
             what, columns[name] = np.divmod(what, size)
         words = {name: log.dictionary(name) for name in ("site", "path", "op")}
-        return CallTable(columns, words, sums.dropped)
+        return CallTable(columns, words, log.own_code(), sums.dropped)
 
 
 def _sums() -> GroupedSums:

@@ -261,20 +261,21 @@ class LoaderEpoch:
     """One epoch of a DataLoader; its batches are joined on host, loader, epoch and number.
 
     loader: named after the number of its process, which another host can have as well; workers: 0 if the trainer
-    fetches by itself; batches: how many were waited for; ready: those for which not_ready_ns is 0; wait_ns: waits for
-    batches, without the one that ends the epoch, in two parts: not_ready_ns, until the fetch ended and while its worker
-    was in a later one, and hand_over_ns, the rest; first_ns: of not_ready_ns, until the workers began their first
-    fetches; fetch_ns: sum of the fetches; start_ns: of DataLoader.__iter__; stop_ns: the wait that ends the epoch;
-    line: where it is waited for, file:line:function, None: not known; process: the index of the trainer, None: not
-    known, or several; steps: None if there are fewer than three batches, or if not all waits are known, or if they are
-    not one after the other.
+    fetches by itself, None: not known; batches: how many were waited for; ready: those for which not_ready_ns is 0,
+    None: not known, as neither their fetches nor the workers are; wait_ns: waits for batches, without the one that
+    ends the epoch, in two parts: not_ready_ns, until the fetch ended and while its worker was in a later one, and
+    hand_over_ns, the rest; first_ns: of not_ready_ns, until the workers began their first fetches; fetch_ns: sum of
+    the fetches; start_ns: of DataLoader.__iter__; stop_ns: the wait that ends the epoch; line: where it is waited
+    for, file:line:function, None: not known; process: the index of the trainer, None: not known, or several; steps:
+    None if there are fewer than three batches, or if not all waits are known, or if they are not one after the
+    other.
     """
 
     loader: str
     epoch: int
-    workers: int
+    workers: int | None
     batches: int
-    ready: int
+    ready: int | None
     wait_ns: int
     not_ready_ns: int
     hand_over_ns: int

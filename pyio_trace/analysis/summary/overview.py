@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from pyio_trace.analysis.calls import lifetimes
 from pyio_trace.analysis.calls.renamings import LINKS
-from pyio_trace.analysis.calls.start_up import own_sites
+from pyio_trace.analysis.calls.start_up import lines_that
 from pyio_trace.analysis.results.overview_figures import (
     KindTime,
     Overview,
@@ -81,7 +81,7 @@ def make_overview(
         for process, split in zip(table, times.states.finish(walls, workers, ready_ns), strict=False)
     ]
     processes = _processes(table, splits, workers, {call.process for call in details.loader_calls})
-    lines = sums.places.lines(sites, own_sites(sites), ops, path_of, top)
+    lines = sums.places.lines(sites, lines_that(log.own_code().is_own, sites), ops, path_of, top)
     lines += sums.places.task_lines({task.id: task.name for task in details.tasks}, ops)
     slow, slow_files = sums.latencies.finish([process["storage_read"] for process in table])
     identities = sums.files.identities()

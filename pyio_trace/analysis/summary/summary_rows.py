@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pyio_trace.analysis.calls.start_up import body_sites, own_sites
+from pyio_trace.analysis.calls.start_up import body_sites, lines_that
 from pyio_trace.analysis.scan import batch_rows
 from pyio_trace.analysis.scan.batch_rows import RowReader, Rows, places
 from pyio_trace.enums import LINKS, Role
@@ -74,15 +74,17 @@ class SummaryReader:
             self._child[index] = process["parent"] is not None
             self._loads[index] = process["process_kind"] == LOADER_WORKER
         self._scripts = frozenset(filter(None, map(_script_of, table)))
+        self._code = log.own_code()
         self._forget()
 
     def _forget(self) -> None:
         self._own: Mask | None = None  # by code of a line, the last for none
+        self._users: Mask | None = None  # likewise
         self._in_body: Mask | None = None  # likewise
         self._latest: tuple[object, pa.RecordBatch | None, SummaryRows | None] = (None, None, None)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in ("reader", "_child", "_loads", "_scripts")}
+        return {name: getattr(self, name) for name in ("reader", "_child", "_loads", "_scripts", "_code")}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
@@ -101,15 +103,18 @@ class SummaryReader:
     def _read(self, batch: pa.RecordBatch) -> SummaryRows:
         rows, imported = self.reader.read(batch)
         sites = batch.column("site").dictionary
-        if self._own is None or self._in_body is None:
+        if self._own is None or self._users is None or self._in_body is None:
             self._op_names = batch.column("op").dictionary.to_pylist()
             names = sites.to_pylist()
-            self._own, self._in_body = own_sites(names), body_sites(names, self._scripts)
+            self._own, self._users = (lines_that(test, names) for test in (self._code.is_own, self._code.is_users))
+            self._in_body = body_sites(names, self._code, self._scripts)
         importing, own = truths(batch.column("in_import")), self._own.take(rows.site)
         if imported is not None:
             importing |= imported
-        # Within a child process, a library that waits outside any task waits for work.
-        idle = (rows.role == Role.WAIT) & (rows.task == 0) & ~own & self._child.take(rows.process)
+        # Within a child process, a library (or the server that was started) that waits outside any task waits for work.
+        idle = (
+            ~self._users.take(rows.site) & (rows.role == Role.WAIT) & (rows.task == 0) & self._child.take(rows.process)
+        )
         thread = numbers(batch.column("tid")).astype(np.int64)
         main = (thread == numbers(batch.column("pid"))) | (thread == 0)
         link = np.where(present(batch.column("parent")), places(batch, "link", LINKS), -1).astype(np.int64)

@@ -10,9 +10,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from pyio_trace.analysis.calls.start_up import is_own
 from pyio_trace.enums import Layer, OpClass
 from pyio_trace.join.base.arrow_arrays import texts_at
+from pyio_trace.join.references.own_code import OwnCode
 from pyio_trace.light_dataclass import dataclass
 from pyio_trace.log.sorting import Places, distinct
 
@@ -65,8 +65,8 @@ class _Rows(dict[str, Ints]):
 class _Index:
     """Where the calls of a line or a path are, and which lines are the program's: made once for all tables of a log."""
 
-    def __init__(self, columns: Mapping[str, Ints], words: Mapping[str, pa.Array]) -> None:
-        self._columns, self._words = columns, words
+    def __init__(self, columns: Mapping[str, Ints], words: Mapping[str, pa.Array], code: OwnCode) -> None:
+        self._columns, self._words, self._code = columns, words, code
         self._codes: dict[str, dict[str, list[int]]] = {}
         self._places: dict[str, Places] = {}
 
@@ -92,7 +92,7 @@ class _Index:
         found = distinct(self._columns["site"])
         found = found[found >= 0]
         own = np.zeros(int(found.max(initial=-1)) + 2, np.bool_)
-        own[found] = [is_own(line or "") for line in texts_at(self._words["site"], found)]
+        own[found] = [self._code.is_own(line or "") for line in texts_at(self._words["site"], found)]
         return own
 
 
@@ -100,12 +100,18 @@ class CallTable:
     """The result of pyio_trace.analysis.reducers.line_calls, or some of its rows."""
 
     def __init__(
-        self, columns: Mapping[str, Ints], words: Mapping[str, pa.Array], more: int = 0, index: _Index | None = None
+        self,
+        columns: Mapping[str, Ints],
+        words: Mapping[str, pa.Array],
+        code: OwnCode,
+        more: int = 0,
+        index: _Index | None = None,
     ) -> None:
-        """columns: keys and sums; words: dictionaries of the columns site, path and op; more: sums that were added up
-        without their paths, as there were too many; index: of the whole table, None: this is it."""
-        self.columns, self.words, self.more = columns, words, more
-        self._index = _Index(columns, words) if index is None else index
+        """columns: keys and sums; words: dictionaries of the columns site, path and op; code: tells the lines of the
+        log apart; more: sums that were added up without their paths, as there were too many; index: of the whole
+        table, None: this is it."""
+        self.columns, self.words, self.code, self.more = columns, words, code, more
+        self._index = _Index(columns, words, code) if index is None else index
 
     def __len__(self) -> int:
         return len(self.columns.at if isinstance(self.columns, _Rows) else self.columns["calls"])
@@ -158,7 +164,7 @@ class CallTable:
         if isinstance(columns, _Rows):
             at = columns.at.take(at)
             columns = columns.whole
-        return CallTable(_Rows(columns, at), self.words, self.more, self._index)
+        return CallTable(_Rows(columns, at), self.words, self.code, self.more, self._index)
 
     def where_line(self, line: str) -> CallTable:
         """The rows of a line, ``file:line:function``."""

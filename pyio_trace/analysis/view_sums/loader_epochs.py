@@ -13,7 +13,6 @@ import bisect
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import field
-from typing import Any
 
 from pyio_trace.analysis.results.overview_figures import LoaderEpoch
 from pyio_trace.analysis.view_sums.loader_calls import FETCH, START, Call
@@ -24,11 +23,13 @@ from pyio_trace.light_dataclass import dataclass
 @dataclass
 class _Epoch:
     waits: list[Call] = field(default_factory=list)
-    fetches: dict[Any, Call] = field(default_factory=dict)
+    fetches: dict[object, Call] = field(default_factory=dict)  # by batch
+    fetchers: set[int] = field(default_factory=set)
+    fetch_ns: int = 0
     start_ns: int = 0
     stop_ns: int = 0
     line: str | None = None
-    workers: int = 0
+    workers: int | None = None
 
 
 def epochs(
@@ -47,9 +48,12 @@ def epochs(
         if call.op == START:
             one.start_ns += call.duration
             workers = call.detail.get("num_workers")
-            one.workers = workers if isinstance(workers, int) else 0
+            one.workers = workers if isinstance(workers, int) else None
         elif call.op == FETCH:
-            one.fetches[_batch(call)] = call
+            one.fetchers.add(call.process)
+            one.fetch_ns += call.duration
+            if (batch := _batch(call)) is not None:
+                one.fetches[batch] = call
         elif "raised" in call.detail:
             one.stop_ns += call.duration
             one.line = call.line
@@ -101,9 +105,11 @@ def _batch(call: Call) -> object:
 
 def _joined(host: str, loader: str, epoch: int, one: _Epoch, ready_ns: dict[int, int]) -> LoaderEpoch:
     not_ready = ready = starting = 0
+    unknown = False
     fetching = Fetching(one.fetches.values())
     for wait in one.waits:
         fetch = one.fetches.get(_batch(wait))
+        unknown |= fetch is None
         if fetch is None or fetch.process == wait.process:
             not_ready += wait.duration
             continue
@@ -115,8 +121,12 @@ def _joined(host: str, loader: str, epoch: int, one: _Epoch, ready_ns: dict[int,
         ready_ns[wait.process] += wait.duration - missing - behind
     waited = sum(wait.duration for wait in one.waits)
     trainers = {wait.process for wait in one.waits}
+    workers = one.workers
+    if workers is None and one.fetchers and one.fetchers <= trainers:
+        workers = 0
+    known_ready = None if workers is None and unknown else ready
     return LoaderEpoch(
-        loader, epoch, one.workers, len(one.waits), ready, waited, not_ready, waited - not_ready, starting,
-        sum(fetch.duration for fetch in one.fetches.values()), one.start_ns, one.stop_ns, one.line,
+        loader, epoch, workers, len(one.waits), known_ready, waited, not_ready, waited - not_ready, starting,
+        one.fetch_ns, one.start_ns, one.stop_ns, one.line,
         trainers.pop() if len(trainers) == 1 else None, steps_of(one.waits, one.fetches), host,
     )  # fmt: skip

@@ -17,7 +17,8 @@ from other threads (call_soon_threadsafe, which run_coroutine_threadsafe calls):
 these are watched in place (csrc/ext/watch/hand_over.c), and so is Context.run(),
 by which trio, anyio and others run tasks and what their threads are given.
 uvloop runs its callbacks between two calls of its C code, and asyncio the first
-step of an eager task (context/uvloop.c).
+step of an eager task (context/uvloop.c).  greenlet switches by two methods, and by
+C functions, which gevent calls (watch/greenlets.c).
 """
 
 import os
@@ -46,8 +47,9 @@ UNSUPPORTED, BROKEN = "version not supported", "broken"
 CARRIERS = {
     "concurrent.futures.thread": "ThreadPoolExecutor", "threading": "threads", "asyncio.events": "asyncio tasks",
     "asyncio.base_events": "asyncio callbacks", "uvloop.loop": "uvloop tasks", "contextvars": "trio tasks, contexts",
+    "greenlet": "greenlets",
 }  # fmt: skip
-_STARTS, _STEPS, _SUBMITS, _ENTERS, _SENDS = 1, 2, 4, 7, 8  # enum pt_role in csrc/ext/watch/target.h
+_STARTS, _STEPS, _SUBMITS, _ENTERS, _SENDS, _SWITCHES = 1, 2, 4, 7, 8, 9  # enum pt_role in csrc/ext/watch/target.h
 #: Copies of cloudpickle.  From 3.1.2 on, the code that it sends is of no file; the sender notes which one it was.
 _CLOUDPICKLE = tuple(f"{package}cloudpickle.cloudpickle" for package in ("", "joblib.externals.", "pyspark.", "ray."))
 
@@ -274,9 +276,19 @@ def _carry(module: "ModuleType") -> None:
         _hands_over(name, module.BaseEventLoop.__dict__["call_soon_threadsafe"], _SUBMITS)
     elif name == "contextvars":
         _hands_over(name, module.Context.__dict__["run"], _ENTERS)
+    elif name == "greenlet":
+        _carry_in_greenlets(module)
     elif native.core is not None and native.core.watch_context_switches(module):  # uvloop.loop
         _hands_over(name, module.Loop.__dict__.get("call_soon_threadsafe"), _SUBMITS)
         _carrying.add(name)
+
+
+def _carry_in_greenlets(module: "ModuleType") -> None:
+    owner = getattr(module, "greenlet", None)
+    functions = getattr(sys.modules.get("greenlet._greenlet"), "_C_API", getattr(module, "_C_API", None))
+    if native.core is not None and isinstance(owner, type) and native.core.watch_greenlets(owner, functions):
+        for function in ("switch", "throw"):
+            _hands_over("greenlet", owner.__dict__[function], _SWITCHES)
 
 
 def _note_sent_code(module: "ModuleType") -> None:

@@ -6,6 +6,9 @@ fetches that next, so we inspect what the queue returns.  The trainer stores the
 loader and the epoch in the process object that becomes the worker, however that
 is started; the end of an epoch comes through the queue too.
 
+torchdata's StatefulDataLoader is one too, with iterators and workers of its own
+that have the same names and fields.
+
 A loader is named by its trainer's pid and a number, so waits and fetches can be
 joined on (loader, epoch, batch) across all processes of a host.  The tables
 below hold weak references and keep no object of the program alive.
@@ -72,7 +75,8 @@ class _Iterator:
 
 
 class _Worker:
-    """This process, which is a worker.  next: the batch that it fetches next, and the id of the batch's indices."""
+    """This process, which is a worker.  next: the batch that it fetches next, the id of what came with its number, and
+    of that's first part: the batch's indices are the one (PyTorch) or the other (torchdata)."""
 
     __slots__ = ("details", "fetches", "info", "next", "queue")
 
@@ -81,7 +85,7 @@ class _Worker:
         arguments = getattr(process, "_args", ())
         self.info = info
         self.queue = arguments[_ARGUMENT_QUEUE] if len(arguments) > _ARGUMENT_QUEUE else None
-        self.next: tuple[int, int] | None = None
+        self.next: tuple[int, int, int] | None = None
         self.fetches = 0
         self.details: Details = {"worker": info.id}
         stored = process._config.get(_KEY)
@@ -139,8 +143,8 @@ def begins(iterator: object, loader: object) -> None:
     _put(_iterators, iterator, _Iterator(iterator, *_next_epoch(loader)))
 
 
-def begins_again(iterator: object, loader: object, first_iter: bool = False) -> None:
-    """_MultiProcessingDataLoaderIter._reset: the same workers continue with another epoch."""
+def begins_again(iterator: object, loader: object, first_iter: bool = False, *args: object, **kwargs: object) -> None:
+    """_MultiProcessingDataLoaderIter._reset, and torchdata's: the same workers continue with another epoch."""
     if not first_iter:
         known = _iterator(iterator)
         known.loader, known.epoch = _next_epoch(loader)
@@ -215,13 +219,15 @@ def _this_worker() -> _Worker | None:
 
 
 def gets(result: object, queue: object, *args: object, **kwargs: object) -> None:
-    """After multiprocessing.Queue.get: a worker's own queue delivers (batch, indices)."""
+    """After multiprocessing.Queue.get: a worker's own queue delivers (batch, indices), or torchdata's
+    (batch, (indices, whether its state is wanted))."""
     worker = _this_worker()
     if worker is None or queue is not worker.queue:
         return
     worker.next = None
     if type(result) is tuple and len(result) == 2:
-        worker.next = result[0], address(result[1])
+        first = result[1][0] if type(result[1]) is tuple and result[1] else None
+        worker.next = result[0], address(result[1]), address(first)
     elif type(result).__name__ == "_ResumeIteration" and isinstance(worker.details.get("epoch"), int):
         worker.details["epoch"] = worker.details["epoch"] + 1  # type: ignore[operator]
 
@@ -248,7 +254,7 @@ def _samples(fetcher: object, indices: object) -> Details:
 def _of_fetch(fetcher: object, indices: object) -> Details | None:
     worker = _this_worker()
     given = worker.next if worker is not None else None
-    if given is None or given[1] != address(indices):
+    if given is None or address(indices) not in given[1:]:
         for known in reversed(list(_iterators.values())):  # a loader without workers, perhaps inside a worker
             iterator = known.ref()
             if iterator is not None and getattr(iterator, "_dataset_fetcher", None) is fetcher:

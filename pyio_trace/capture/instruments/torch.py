@@ -126,6 +126,7 @@ def _checkpointed(module: str, name: str, kind: str = "call") -> Target:
 
 
 _LOADER = "torch.utils.data.dataloader"
+_STATEFUL = "torchdata.stateful_dataloader.stateful_dataloader"
 _FETCH = "torch.utils.data._utils.fetch"
 _FILES = "torch.distributed.checkpoint.filesystem"
 
@@ -140,6 +141,13 @@ _LOADING = (
     Target("_BaseDataLoaderIter.__init__", module=_LOADER, hands_over=MARKS, details=loading.begins),
     Target("_MultiProcessingDataLoaderIter._reset", module=_LOADER, hands_over=MARKS, details=loading.begins_again),
     Target("_MultiProcessingDataLoaderIter._try_get_data", module=_LOADER, hands_over=MARKS, after=loading.takes),
+    # torchdata's loader repeats these, instead of calling them.
+    Target("StatefulDataLoader.__iter__", module=_STATEFUL, name="DataLoader.__iter__", kind="starting",
+           after=loading.iterating, optional=True),
+    Target("_StatefulMultiProcessingDataLoaderIter._reset", module=_STATEFUL, hands_over=MARKS,
+           details=loading.begins_again, optional=True),
+    Target("_StatefulMultiProcessingDataLoaderIter._try_get_data", module=_STATEFUL, hands_over=MARKS,
+           after=loading.takes, optional=True),
     Target("BaseProcess.start", module="multiprocessing.process", hands_over=MARKS, details=loading.starts),
     Target("Queue.get", module="multiprocessing.queues", kind="wait", after=loading.gets),
 )  # fmt: skip

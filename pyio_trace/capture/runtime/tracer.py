@@ -8,6 +8,7 @@ import sys
 
 from pyio_trace import native
 from pyio_trace.capture.instrumentation import import_hooks, instrument_registry
+from pyio_trace.capture.runtime.started_package import started_packages
 from pyio_trace.config import FINAL_VARIABLE, FOUND_VARIABLE, LOG_VARIABLE, SCRIPT_VARIABLE, isolated
 from pyio_trace.errors import CaptureError, ConfigError
 from pyio_trace.values import MODES, STACK_STATES, program_of, rank_in, signal_number
@@ -77,6 +78,7 @@ def start(config: "Config", live: str, final: "str | None", *, create: bool, run
         path = state["path"]
         raise CaptureError("already-tracing", f"this process is already being traced, into {path!r}")
     known = _known_instruments()
+    packages = started_packages()
     if create and not run_of:  # only for the run's first process: a child may have other packages installed
         check(config, known)
     why_no_files = native.core.files_install()  # before the core: inspecting the io types opens /dev/null
@@ -85,6 +87,8 @@ def start(config: "Config", live: str, final: "str | None", *, create: bool, run
     except (CaptureError, ConfigError):
         native.core.files_uninstall()
         raise
+    if packages:
+        native.core.set_program(",".join(packages))
     script = script_name()
     if not native.core.traces(os.fsencode(script)):
         native.core.pause(True)

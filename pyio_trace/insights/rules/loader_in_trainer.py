@@ -20,7 +20,7 @@ def find(observed: Observed, limits: Mapping[str, float]) -> Iterator[Finding]:
     for loader in loaders(observed):
         batches = loader.sum("batches")
         hidden = min(loader.sum("fetch_ns"), loader.compute_ns)
-        if not loader.workers and hidden >= limits["us"] * 1000 * batches:
+        if loader.in_trainer and hidden >= limits["us"] * 1000 * batches:
             yield _finding(observed, loader, hidden)
 
 

@@ -18,7 +18,6 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from pyio_trace.analysis.calls.name_patterns import role_of
-from pyio_trace.analysis.calls.start_up import is_own
 from pyio_trace.insights import libraries, sql
 from pyio_trace.insights.file_events import FILE_EVENTS
 from pyio_trace.insights.finding import Confidence, Evidence, Finding, Recoverable, Remedy
@@ -61,7 +60,7 @@ def find(run: Observed, limits: Mapping[str, float]) -> Iterator[Finding]:
             if _is_kept(run, one, by_rename) and (one.read or one.times >= limits["times"]):
                 lines[one.site].append(one)
         for site, saves in lines.items():
-            if is_own(run.calls.site(site) or ""):
+            if run.is_own(run.calls.site(site)):
                 yield _finding(run, limits, site, saves, by_rename)
 
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from pyio_trace.analysis.calls.start_up import is_own
 from pyio_trace.analysis.reducers.metadata import MetadataByPath
 from pyio_trace.insights import sql
 from pyio_trace.insights.finding import Confidence, Evidence, Finding, Remedy
@@ -33,7 +32,7 @@ _STATE = 4096
 def find(run: Observed, limits: Mapping[str, float]) -> Iterator[Finding]:
     asked: dict[tuple[str, str], list[MetadataCalls]] = {}
     for one in run.of(METADATA).rows:
-        if one.line is None or not is_own(one.line) or one.kind not in _KINDS or one.interval_ns is None:
+        if one.line is None or not run.is_own(one.line) or one.kind not in _KINDS or one.interval_ns is None:
             continue
         slow = one.interval_ns >= limits["ms"] * 1e6
         if one.steady and slow and one.calls >= limits["calls"] and len(asked) < MOST_NAMED and _asks(run, one):

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from pyio_trace.analysis.calls.name_patterns import last_names, role_of
-from pyio_trace.analysis.calls.start_up import is_own
 from pyio_trace.analysis.reducers.library_calls import CallList, LibraryCalls
 from pyio_trace.analysis.reducers.reuse import FileReuse, ReuseOfBytes
 from pyio_trace.insights import libraries, sql
@@ -148,19 +147,19 @@ def find(run: Observed, limits: Mapping[str, float]) -> Iterator[Finding]:
     for one in run.of(REUSE).rows:
         often = one.times is not None and one.times >= limits["times"]
         if often and one.again_bytes and role_of(one.path) == "data" and not run.is_database(one.path):
-            files.setdefault(_own_line(one) or run.pattern_of(one.path), []).append(one)
+            files.setdefault(_own_line(run, one) or run.pattern_of(one.path), []).append(one)
     for same in files.values():
         if sum(one.again_bytes for one in same) >= limits["bytes"]:
             yield _finding(run, same, requests)
 
 
-def _own_line(one: FileReuse) -> str | None:
-    return one.line if one.line is not None and is_own(one.line) else None
+def _own_line(run: Observed, one: FileReuse) -> str | None:
+    return one.line if run.is_own(one.line) else None
 
 
 def _finding(run: Observed, same: list[FileReuse], requests: _Requests) -> Finding:
     """same: files that a line of the program reads again; without one, those of a pattern."""
-    line, paths = _own_line(same[0]), [one.path for one in same]
+    line, paths = _own_line(run, same[0]), [one.path for one in same]
     again, read = sum(one.again_bytes for one in same), sum(one.read_bytes for one in same)
     once, others = sum(one.distinct_bytes for one in same), sum(one.other_process_bytes or 0 for one in same)
     epochs = max(one.epochs or 0 for one in same)
@@ -226,7 +225,7 @@ def _lines(reads: CallTable, requests: _Requests) -> list[str]:
         moved[own.site(group["site"]) or ""] = group.moved
     calls = requests.of(reads.paths())
     for (code,), part in calls.by("site"):
-        if code >= 0 and is_own(line := calls.calls.sites[code]):
+        if code >= 0 and reads.code.is_own(line := calls.calls.sites[code]):
             moved[line] = max(moved[line], part.total("read"))
     return [line for line, _ in moved.most_common(MOST_NAMED)]
 

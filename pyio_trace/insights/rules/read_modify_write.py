@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from pyio_trace.analysis.calls.start_up import is_own
 from pyio_trace.enums import Layer, OpClass
 from pyio_trace.insights import libraries, sql
 from pyio_trace.insights.access_lines import ACCESSES
@@ -50,7 +49,7 @@ _REMEDIES = {
 def find(run: Observed, limits: Mapping[str, float]) -> Iterator[Finding]:
     by_file: dict[str, list[Access]] = {}
     for one in run.of(ACCESSES).rows:
-        if one.line is not None and is_own(one.line) and not run.is_database(one.path):
+        if run.is_own(one.line) and not run.is_database(one.path):
             by_file.setdefault(one.path, []).append(one)
     for path, uses in by_file.items():
         reads = [one for one in uses if one.direction == "read" and one.switches]

@@ -23,7 +23,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pyio_trace.analysis.calls.name_patterns import role_of
-from pyio_trace.analysis.calls.start_up import is_own
 from pyio_trace.enums import Layer, Role
 from pyio_trace.insights import libraries, sql
 from pyio_trace.insights.file_events import FILE_EVENTS, Event
@@ -178,7 +177,7 @@ def _add(run: Observed, one: Contested, rows: Pieces, lines: dict[tuple[int, ...
     lines_of = {
         site: run.calls.site(site) or "" for site in {*rows["earlier_site"].tolist(), *rows["later_site"].tolist()}
     }
-    own = {site for site, line in lines_of.items() if is_own(line) and site_of(line)}
+    own = {site for site, line in lines_of.items() if run.is_own(line) and site_of(line)}
     seen: set[tuple[int, int, int]] = set()
     columns = (rows[name].tolist() for name in ("start", "end", "earlier", "later", "earlier_site", "later_site"))
     for start, end, earlier, later, *sites in zip(*columns, strict=True):

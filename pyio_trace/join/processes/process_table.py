@@ -48,7 +48,8 @@ class Process:
     estimated).  started_by: the operation; site, call_stack: the line of Python that
     led to it (start_lines.py).  end_by: who reported the end: "itself"; "parent"
     (its wait returned then, so the end was then or earlier); or "reader" (who
-    found then that the process was gone).  None: not known.  process_kind,
+    found then that the process was gone).  None: not known.  program_packages:
+    names of installed packages that are its program (started_packages.py).  process_kind,
     process_name: what a person calls it (process_names.py).  global_rank,
     local_rank, world_size: of a parallel job; None: it is in none, or its
     launcher does not say.
@@ -86,6 +87,7 @@ class Process:
     import_packages: list[str] = field(default_factory=list)
     import_package_times: list[int] = field(default_factory=list)
     watch_time: int | None = None
+    program_packages: list[str] = field(default_factory=list)
     unseen_read: int | None = None
     unseen_written: int | None = None
     mapped_touched: int | None = None
@@ -115,6 +117,7 @@ def arrow_schema() -> pa.Schema:
             "storage_written": big, "major_faults": big, "cpu_user": big, "cpu_system": big, "imports": big,
             "import_time": big, "script_begin": big,
             "import_packages": pa.list_(text), "import_package_times": pa.list_(big), "watch_time": big,
+            "program_packages": pa.list_(text),
             "unseen_read": big, "unseen_written": big,
             "mapped_touched": big, "mapped_written": big,
             "started_by": big, "site": text, "call_stack": text, "end_by": text,
@@ -249,6 +252,7 @@ def _identity(entry: _Entry, heap: Heap) -> dict[str, Any]:
         "lost": int64(int(raw["lost"])),
         "blind": [name for bit, name in enumerate(layout.BLIND) if blind >> bit & 1],
         "stack_state": STACK_STATES[state] if state < len(STACK_STATES) else "unknown",
+        "program_packages": [name for name in (heap.text(int(raw["program"])) or "").split(",") if name],
         "process_kind": heap.text(int(raw["kind"])),
         "process_name": heap.text(int(raw["name"])),
         "global_rank": _or_none(int(raw["global_rank"]) - 1),

@@ -16,19 +16,20 @@ from pyio_trace.enums import OpClass
 from pyio_trace.join.base.vocabulary import Vocabulary
 from pyio_trace.join.processes.process_table import Process
 from pyio_trace.join.references.call_stacks import Stacks
+from pyio_trace.join.references.own_code import OwnCode
 from pyio_trace.join.references.sent_code import SentCode
 from pyio_trace.log.heap import Heap, ObjectNumbers
 from pyio_trace.log.live import LiveLog
 from pyio_trace.log.sorting import distinct
 
 
-def add_lines(processes: list[Process], log: LiveLog, heap: Heap, words: Vocabulary) -> None:
+def add_lines(processes: list[Process], log: LiveLog, heap: Heap, words: Vocabulary, own_code: OwnCode) -> None:
     """Fills in site and call_stack of each process, where they are known."""
     asked = log.processes()["asked_from"].tolist()
     ids = [asked[process.index] or stack_of_start(log, words, process.started_by) for process in processes]
     used = distinct(np.array([identity for identity in ids if identity], np.int64))
     numbers = ObjectNumbers(heap.slots, distinct(heap.slots.of(used.astype(np.uint32))))
-    stacks = Stacks(heap, numbers, used, SentCode(log, heap))
+    stacks = Stacks(heap, numbers, used, SentCode(log, heap), own_code)
     at = numbers.of(np.array(ids, np.uint32))
     own = list(zip(stacks.site[at].tolist(), stacks.stack[at].tolist(), strict=True)) if processes else []
     sources: dict[int, int] = {}

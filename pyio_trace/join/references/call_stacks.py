@@ -1,12 +1,12 @@
 """Call stacks and sites as text, each worked out once.
 
-The site of an operation is the innermost line of the program's own code, which
+The site of an operation is the innermost line of the program (own_code.py), which
 is what a person can change.  If the thread's stack has none and the thread works
 for another, the site is the innermost such line in the stacks that submitted the
 work.  Failing that, it is the innermost line of an installed package on the
 thread's own stack: what its threads do with the standard library is its doing.
-Only if there is none, it is a line of the standard library.  It is never a line
-of pyio_trace.
+Only if there is none, it is generated code or a line of the standard library.
+It is never a line of pyio_trace.
 
 A forked process begins within the stack of its parent.  The frames that were on
 it then, and have not gone on to another line since, say nothing about what the
@@ -19,20 +19,27 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from functools import cached_property
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pyio_trace.join.references.own_code import (
+    COMMAND,
+    COMMANDS_FILE,
+    INSTALLED,
+    NOBODY,
+    OURS,
+    OWN,
+    STANDARD,
+    STARTED,
+    WRAPPER,
+    OwnCode,
+)
 from pyio_trace.join.references.sent_code import DYNAMIC, SentCode
 from pyio_trace.log.heap import Heap, ObjectNumbers
 from pyio_trace.log.sorting import find
 
-_LIBRARY = re.compile(
-    r"/lib(?:64)?/(?:python|pypy)\d+(?:\.\d+)?t?/|/(?:site|dist)-packages/|^<frozen |^<__array_function__"
-)
-_INSTALLED = re.compile(r"/(?:site|dist)-packages/")
 _MACHINERY = re.compile("<frozen (?:importlib|zipimport|site)")
 #: What imports, or searches for a module, if it is called from outside the machinery; csrc/ext/frames/frames.c has the
 #: same list.  Other functions (get_data, set_data, get_source) work for their caller.
@@ -41,25 +48,11 @@ BEGIN_IMPORT = frozenset((
     "exec_module", "load_module", "create_module", "module_from_spec", "_find_spec", "find_spec", "find_module",
     "path_hook_for_FileFinder", "_path_importer_cache", "_path_hooks",
 ))  # fmt: skip
-_PACKAGE = Path(__file__).resolve().parents[2]
-_PYIO_TRACE = re.compile(
-    "^(?:{})/|/(?:site|dist)-packages/pyio_trace(?:_plugins)?/|/_pyio_trace_start\\.py$"
-    "|/pyio_trace/(?:(?:analysis|capture|cli|join|log|native|report)/|session\\.py$)|/pyio_trace_plugins/".format(
-        "|".join(
-            re.escape(str(folder))
-            for folder in (
-                _PACKAGE,
-                _PACKAGE.parent / "pyio_trace_plugins",
-                _PACKAGE.parent / "plugins" / "pyio_trace_plugins",
-            )
-        )
-    )
-)
 #: What `python -c` runs in a process that multiprocessing starts: the files that define it, and the functions.
 _STARTER = re.compile(r"/multiprocess(?:ing)?/(?:spawn|forkserver|resource_tracker)\.py$")
 _STARTERS = ("spawn_main", "main")
-#: Code that an import runs on behalf of a library: not the program's own, which may do I/O of its own when imported.
-_FOREIGN = re.compile(r"<|.*/(?:site|dist)-packages/|.*/lib(?:64)?/(?:python|pypy)\d[^/]*/")
+#: Kinds of lines that are the site before any other, wherever they are; and those that are on the thread's own stack.
+_PROGRAMS, _OTHERS = (OWN, STARTED, COMMAND), (WRAPPER, INSTALLED, NOBODY, STANDARD)
 _IMPORTING = "<frozen importlib._bootstrap"
 #: Only forged logs have longer names.
 _LONGEST_NAME = 4096
@@ -73,22 +66,10 @@ class _Code(NamedTuple):
 
     file: str
     function: str
-    library: bool
-    installed: bool
-    pyio_trace: bool
+    kind: int
     machinery: bool
     begins_import: bool
     foreign: bool
-
-
-def in_pyio_trace(file: str) -> bool:
-    """Whether a source file belongs to pyio_trace, wherever it is or was installed."""
-    return _PYIO_TRACE.search(file) is not None
-
-
-def in_library(file: str) -> bool:
-    """Whether a source file belongs to the standard library, an installed package or pyio_trace."""
-    return _LIBRARY.search(file) is not None or in_pyio_trace(file)
 
 
 def in_import_machinery(file: str) -> bool:
@@ -101,12 +82,7 @@ def begins_import(file: str, function: str) -> bool:
     return in_import_machinery(file) and function.rpartition(".")[2] in BEGIN_IMPORT
 
 
-def is_foreign(file: str) -> bool:
-    """Whether a source file is not the program's own, by its place alone; also of a site that begins with it."""
-    return _FOREIGN.match(file) is not None
-
-
-def is_in_import(stack: str) -> bool:
+def is_in_import(stack: str, own: OwnCode) -> bool:
     """Whether the innermost import of a folded stack was still loading foreign code when the call was made."""
     if _IMPORTING not in stack:
         return False
@@ -114,9 +90,14 @@ def is_in_import(stack: str) -> bool:
         file, _, rest = site.partition(">:")
         if file.startswith(_IMPORTING) and begins_import(file + ">", rest.partition(":")[2]):
             return True
-        if not is_foreign(site):
+        if not _is_foreign(site, own.is_own(site)):
             return False
     return False
+
+
+def _is_foreign(file: str, own: bool) -> bool:
+    """Whether code runs on behalf of an import of a library: it is not the program's, or in no file."""
+    return file.startswith("<") or not own
 
 
 class _CutStacks:
@@ -141,10 +122,16 @@ class Stacks:
     """
 
     def __init__(
-        self, heap: Heap, numbers: ObjectNumbers, used: NDArray[np.int64], sent: SentCode, forks: Sequence[int] = ()
+        self,
+        heap: Heap,
+        numbers: ObjectNumbers,
+        used: NDArray[np.int64],
+        sent: SentCode,
+        own: OwnCode,
+        forks: Sequence[int] = (),
     ) -> None:
-        """forks: ids of the stacks at which processes were forked."""
-        self._heap, self._sent = heap, sent
+        """own: tells the lines of the log apart; forks: ids of the stacks at which processes were forked."""
+        self._heap, self._sent, self._own = heap, sent, own
         self._cut = [_CutStacks((heap.frames(identity) or ([], False))[0]) for identity in forks]
         self._used = used.tolist()
         self._at = numbers.of(used.astype(np.uint32))
@@ -152,7 +139,7 @@ class Stacks:
         self._texts: dict[int, str] = {}
         self._codes: dict[int, _Code] = {}
         sites: dict[str, int] = {}
-        self._submitting_frames: dict[int, list[Frame]] = {}
+        self._submitters: dict[int, list[Frame]] = {}
         found = [self._site(identity, sites) for identity in self._used]
         sites_found, submitted, in_import, imported = zip(*found, strict=True) if found else ([], [], [], [])
         self.site = self._table(sites_found)
@@ -247,12 +234,11 @@ class Stacks:
         self, frames: list[Frame], submitters: list[int], fork: list[Frame], sites: dict[str, int]
     ) -> tuple[int, bool]:
         """(site, submitted) of a stack.  fork: the stack at which the process was forked."""
-        line, submitted = self._own_frame(frames), False
-        if line is None:
-            line = next(filter(None, (self._submitting_frame(one, fork) for one in submitters)), None)
-            submitted = line is not None
-        if line is None:
-            line = self._librarys_frame(frames)
+        own = self._by_kind(frames)
+        submitting = [self._submitting_frames(one, fork) for one in submitters]
+        ways = [(by_kind.get(kind), by_kind is not own) for kind in _PROGRAMS for by_kind in (own, *submitting)]
+        ways += [(own.get(kind), False) for kind in _OTHERS]
+        line, submitted = next((way for way in ways if way[0] is not None), (None, False))
         site = "" if line is None else self._frame(*line)
         if not site or (site not in sites and not self._heap.room_for("sites", len(site))):
             return -1, False
@@ -265,31 +251,31 @@ class Stacks:
             shared += 1
         return frames[: len(frames) - shared]
 
-    def _own_frame(self, frames: list[Frame]) -> Frame | None:
-        """The innermost frame of the program's own code."""
+    def _by_kind(self, frames: list[Frame]) -> dict[int, Frame]:
+        """The innermost frame of each kind, up to the first that comes before all others."""
+        found: dict[int, Frame] = {}
         for at, frame in enumerate(frames):
             code = self._code(frame[0])
-            if not code.library and not (code.file == "<string>" and at and self._starts(frames[at - 1])):
-                return frame
-        return None
-
-    def _librarys_frame(self, frames: list[Frame]) -> Frame | None:
-        """The innermost frame of an installed package, else of the standard library; not of pyio_trace."""
-        codes = ((frame, self._code(frame[0])) for frame in frames)
-        others = [(frame, code) for frame, code in codes if not code.pyio_trace]
-        return next((frame for frame, code in others if code.installed), others[0][0] if others else None)
+            kind = code.kind
+            if code.file == COMMANDS_FILE:
+                starts = at > 0 and self._starts(frames[at - 1])
+                kind = OURS if starts else self._own.kind(code.file, code.function, at == len(frames) - 1)
+            found.setdefault(kind, frame)
+            if kind == _PROGRAMS[0]:
+                break
+        return found
 
     def _starts(self, frame: Frame) -> bool:
         """Whether multiprocessing's code for a new interpreter runs there."""
         code = self._code(frame[0])
         return code.function in _STARTERS and _STARTER.search(code.file) is not None
 
-    def _submitting_frame(self, submitter: int, fork: list[Frame]) -> Frame | None:
-        """The innermost frame of the program's own code in a stack that submitted work."""
-        if submitter not in self._submitting_frames:
+    def _submitting_frames(self, submitter: int, fork: list[Frame]) -> dict[int, Frame]:
+        """The innermost frame of each kind in a stack that submitted work."""
+        if submitter not in self._submitters:
             found = self._heap.frames(submitter)
-            self._submitting_frames[submitter] = [] if found is None else found[0]
-        return self._own_frame(self._own_part(self._submitting_frames[submitter], fork))
+            self._submitters[submitter] = [] if found is None else found[0]
+        return self._by_kind(self._own_part(self._submitters[submitter], fork))
 
     def _folded(self, identity: int, folded: dict[str, int], most: int | None = None) -> int:
         """The index of the text of one stack's innermost frames in folded; most: how many, None: all."""
@@ -321,9 +307,10 @@ class Stacks:
             file, function = ("?", "?") if found is None else (self._text(found[0]), self._text(found[1]))
             origin = self._sent.file_of(identity, function) if file == DYNAMIC else 0
             file = self._text(origin) if origin else file
+            kind = self._own.kind(file, function)
             self._codes[identity] = _Code(
-                file, function, in_library(file), _INSTALLED.search(file) is not None, in_pyio_trace(file),
-                in_import_machinery(file), begins_import(file, function), is_foreign(file),
+                file, function, kind, in_import_machinery(file), begins_import(file, function),
+                _is_foreign(file, kind <= COMMAND),
             )  # fmt: skip
         return self._codes[identity]
 

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from pyio_trace import events
 from pyio_trace.join.base.arrow_arrays import codes, of_numbers
+from pyio_trace.join.processes.started_packages import own_code_of
 from pyio_trace.join.references.call_stacks import is_in_import
 
 if TYPE_CHECKING:
@@ -42,4 +43,5 @@ class EarlierImports:
     def _by_stack(self) -> NDArray[np.bool_]:
         """By index of the stack, the last for none."""
         stacks = self._source.values("call_stack").to_pylist()
-        return np.array([*map(is_in_import, stacks), False])
+        own = own_code_of(self._source.processes())
+        return np.array([*(is_in_import(stack, own) for stack in stacks), False])

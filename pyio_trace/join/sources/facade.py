@@ -15,6 +15,7 @@ from pyio_trace.join.base import used_values
 from pyio_trace.join.processes.mapped_files import mappings_table
 from pyio_trace.join.processes.op_counters import counters_table
 from pyio_trace.join.processes.process_table import table_of
+from pyio_trace.join.processes.started_packages import own_code_of
 from pyio_trace.join.sources.filtered_source import Choice, FilteredSource
 from pyio_trace.join.sources.source import Source
 
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     import pandas as pd
     import polars as pl
     import pyarrow as pa
+
+    from pyio_trace.join.references.own_code import OwnCode
 
 
 class Log:
@@ -125,6 +128,7 @@ class Log:
         cpu_user, cpu_system (ns of processor time while traced), imports,
         import_time (ns), script_begin (ns since the epoch), import_packages and
         import_package_times (the packages that took longest, ns in each),
+        program_packages (installed packages that are its program, because they were started),
         watch_time (ns that watching added to calls of libraries); see
         pyio_trace.join.processes.process_table.Process.
 
@@ -133,6 +137,10 @@ class Log:
         did not trace itself and whose end was not seen either.
         """
         return table_of(self._source.processes())
+
+    def own_code(self) -> OwnCode:
+        """What tells the program's own lines from those of libraries."""
+        return own_code_of(self._source.processes())
 
     def mappings(self) -> pa.Table:
         """I/O through file mappings, estimated: one row for the mappings of a process that are alike.  Columns: see

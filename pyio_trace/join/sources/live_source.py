@@ -20,6 +20,7 @@ from pyio_trace.join.processes.process_table import Process, is_this_boot, read_
 from pyio_trace.join.processes.raw_syscalls import loaded, that_make_calls
 from pyio_trace.join.processes.run_info import read_info
 from pyio_trace.join.processes.start_lines import add_lines
+from pyio_trace.join.processes.started_packages import own_code_of
 from pyio_trace.join.processes.unseen_renames import find_renames
 from pyio_trace.join.processes.usage import usage_of
 from pyio_trace.join.processes.writers import writers
@@ -45,7 +46,8 @@ class LiveSource:
         self._log = LiveLog(path, opened)
         self._heap = Heap(self._log)
         self._table = read_processes(self._log, self._heap)
-        self._tables = LogTables(self._log, self._heap, [process.global_rank for process in self._table])
+        own = own_code_of([vars(process) for process in self._table])
+        self._tables = LogTables(self._log, self._heap, [process.global_rank for process in self._table], own)
         self._is_this_boot = is_this_boot(self._log.header)
 
     @property
@@ -116,7 +118,7 @@ class LiveSource:
     @cached_property
     def _process_rows(self) -> list[dict[str, Any]]:
         processes = self._processes
-        add_lines(processes, self._log, self._heap, self._tables.words)
+        add_lines(processes, self._log, self._heap, self._tables.words, self._tables.own)
         rows = [dict(vars(process)) for process in processes]
         add_names(rows)
         return rows

@@ -36,6 +36,7 @@ _PROCESS = [field.name for field in fields(Process)]
 _ADDED = {
     "end_by", "process_kind", "process_name", "global_rank", "local_rank", "world_size", "cpu_user", "cpu_system",
     "imports", "import_time", "script_begin", "import_packages", "import_package_times", "watch_time",
+    "program_packages",
 }  # fmt: skip
 #: Lists that belong together.
 _PACKAGES = ("import_packages", "import_package_times")
@@ -136,7 +137,9 @@ def _sound_info(info: dict[str, Any], depth: int = 0) -> bool:
 def _sound_processes(table: pa.Table) -> bool:
     rows = table.num_rows
     parents = [parent for parent in table["parent"].to_pylist() if parent is not None]
-    lists = (table[name].combine_chunks().values for name in ("argv", "blind", *_PACKAGES))  # flatten() imports much
+    lists = (
+        table[name].combine_chunks().values for name in ("argv", "blind", "program_packages", *_PACKAGES)
+    )  # flatten() imports much
     packages = zip(*(table[name].to_pylist() for name in _PACKAGES), strict=True)
     return (
         all(table[name].null_count == 0 for name in _KNOWN)

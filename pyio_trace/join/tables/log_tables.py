@@ -33,6 +33,7 @@ from pyio_trace.join.references.call_stacks import Stacks
 from pyio_trace.join.references.commands import Commands
 from pyio_trace.join.references.file_table import Files
 from pyio_trace.join.references.log_parts import LogParts
+from pyio_trace.join.references.own_code import OwnCode
 from pyio_trace.join.references.sent_code import SentCode
 from pyio_trace.join.tables.detail_column import Details, outputs_of
 from pyio_trace.join.tables.first_pass import FirstPass
@@ -66,9 +67,9 @@ class OpNames:
 class LogTables:
     """The tables of one live log."""
 
-    def __init__(self, log: LiveLog, heap: Heap, ranks: Sequence[int | None] = ()) -> None:
-        """ranks: by process."""
-        self.log, self.heap = log, heap
+    def __init__(self, log: LiveLog, heap: Heap, ranks: Sequence[int | None] = (), own: OwnCode | None = None) -> None:
+        """ranks: by process; own: tells the lines of the log apart."""
+        self.log, self.heap, self.own = log, heap, own or OwnCode()
         self.clock = log.clock
         self.words = Vocabulary(log.op_rows)
         self._dictionaries: dict[str, pa.Array] = {}
@@ -124,7 +125,9 @@ class LogTables:
 
     @cached_property
     def stacks(self) -> Stacks:
-        return Stacks(self.heap, self.numbers, self.scan.stacks, SentCode(self.log, self.heap), self._forks[0])
+        return Stacks(
+            self.heap, self.numbers, self.scan.stacks, SentCode(self.log, self.heap), self.own, self._forks[0]
+        )
 
     @cached_property
     def _forks(self) -> tuple[list[int], NDArray[np.int8]]:
