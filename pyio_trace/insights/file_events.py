@@ -160,7 +160,7 @@ class EventsOfFiles:
 
     columns: ClassVar[tuple[str, ...]] = tuple(dict.fromkeys((
         *MEANING, "time", "duration", "process", "tid", "file", "to_file", "path", "site", "op", "errno", "command",
-        "detail", "file_kind", "file_offset", "bytes_moved",
+        "detail", "file_kind", "file_offset", "bytes_moved", "in_flight",
     )))  # fmt: skip
 
     def partial(self, batch: pa.RecordBatch) -> Part:
