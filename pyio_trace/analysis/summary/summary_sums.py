@@ -33,6 +33,7 @@ from pyio_trace.analysis.sums.dense_sums import NCLASSES, NLAYERS, NROLES, WRITE
 from pyio_trace.analysis.sums.size_histogram import AccessSizes
 from pyio_trace.enums import Role
 from pyio_trace.light_dataclass import dataclass
+from pyio_trace.log import runs
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -206,8 +207,7 @@ class Sums:
     def _names(self, file: Ints, rows: Rows) -> None:
         """Keeps the latest name of each file.  Rows are in the order of threads, not of time."""
         self._make_room_for_names()
-        first = np.append(True, (file[1:] != file[:-1]) | (rows.path[1:] != rows.path[:-1]))  # of equal neighbours
-        at = np.flatnonzero(first)
+        at = runs.starts(file, rows.path)
         end = np.maximum.reduceat(rows.time + rows.duration, at)
         self._name(file.take(at), rows.path.take(at), end)
 
