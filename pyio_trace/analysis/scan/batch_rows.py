@@ -11,7 +11,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from pyio_trace.analysis.scan.columns import Columns
-from pyio_trace.analysis.scan.decoding import ends_of
+from pyio_trace.analysis.scan.decoding import ends_of, since
 from pyio_trace.enums import CLASSES, Layer, OpClass
 from pyio_trace.join.base.arrow_arrays import codes, numbers
 from pyio_trace.light_dataclass import dataclass
@@ -168,7 +168,7 @@ class RowReader:
         if batch.column("process").null_count:
             process[process < 0] = self.processes - 1
         rows = Rows(
-            id=numbers(batch.column("id")), time=columns.time - self.start, duration=columns.duration,
+            id=numbers(batch.column("id")), time=since(columns.time, self.start), duration=columns.duration,
             in_flight=columns.truths("in_flight"), layer=columns.layer, kind=columns.kind, role=columns.role,
             op=codes(batch.column("op")), process=process, path=codes(batch.column("path")),
             file=columns.file, offset=columns.offset, moved=columns.moved, errno=numbers(batch.column("errno")),

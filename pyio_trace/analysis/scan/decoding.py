@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
-#: ns since 1970, bytes from the start of a file: the largest that are believed.
+#: The largest that are believed: ns since 1970; bytes from the start of a file, ns since the start of a run.
 LATEST, FARTHEST = 1 << 62, 1 << 61
 #: The largest sum of the amounts of one batch: 4 years of calls, 128 PiB.
 _MOST = 1 << 57
@@ -129,6 +129,11 @@ def is_outer(batch: pa.RecordBatch) -> Bools:
     outer: Bools = LEAVES.take(role) & (request == 0)
     outer |= (role == Role.REQUEST) & (request == numbers(batch.column("id")))
     return outer
+
+
+def since(times: Ints, start: int) -> Ints:
+    """Times of the epoch as ns since the start of a run, of which any two have a difference."""
+    return np.clip(times, start - FARTHEST, start + FARTHEST) - start
 
 
 def addable(values: Ints) -> Ints:

@@ -43,7 +43,6 @@ if TYPE_CHECKING:
 Ints = NDArray[np.int64]
 
 IN_FLIGHT_SHOWN = 20
-_FARTHEST = 1 << 62  # no file has bytes beyond
 _KINDS = NLAYERS * NCLASSES
 
 
@@ -274,8 +273,8 @@ def _add_ranges(ranges: ByteRanges, file: Ints, offset: Ints, moved: Ints) -> No
     """Adds the bytes that calls moved, where their file and offset are known."""
     if not len(moved):
         return
-    if int(offset.min()) < 0 or int(file.min()) == 0 or int(moved.min()) == 0 or int(offset.max()) > _FARTHEST:
-        known = np.flatnonzero((offset >= 0) & (offset <= _FARTHEST) & (file > 0) & (moved > 0))
+    if int(offset.min()) < 0 or int(file.min()) == 0 or int(moved.min()) == 0:
+        known = np.flatnonzero((offset >= 0) & (file > 0) & (moved > 0))
         offset, file, moved = offset.take(known), file.take(known), moved.take(known)
     ranges.add(file, offset, offset + moved)
 

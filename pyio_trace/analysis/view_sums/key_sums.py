@@ -18,6 +18,7 @@ from pyio_trace.analysis.calls import file_names
 from pyio_trace.analysis.calls.file_names import FileNames
 from pyio_trace.analysis.scan import columns as meaning
 from pyio_trace.analysis.scan.columns import Columns
+from pyio_trace.analysis.scan.decoding import since
 from pyio_trace.analysis.sums.grouped_sums import GroupedSums
 from pyio_trace.enums import OpClass, Role
 from pyio_trace.join.processes.process_names import Row, label
@@ -238,7 +239,7 @@ def tabled(shown: Sequence[str | None], sums: dict[str, Ints], start: int, top: 
     np.minimum.at(whole["first_ns"], at, sums["first_ns"])
     np.maximum.at(whole["last_ns"], at, sums["last_ns"])
     for name in ("first_ns", "last_ns"):
-        whole[name] = np.clip(whole[name], start - (1 << 61), start + (1 << 61)) - start
+        whole[name] = since(whole[name], start)
     keys = list(place)
     order = sorted(range(len(keys)), key=lambda one: (-int(whole["time_ns"][one]), keys[one]))
     chosen = {name: values[order[:top]].tolist() for name, values in whole.items()}
