@@ -26,6 +26,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pyio_trace.analysis import reducers as found_here
+from pyio_trace.analysis.scan.decoding import Decoder
 from pyio_trace.analysis.scan.prefetch import BackgroundCalls, read_ahead
 from pyio_trace.analysis.scan.running import Reducer, Running, columns_of
 
@@ -56,10 +57,10 @@ def scan(
         from pyio_trace.analysis.scan.parallel_scan import scan_with
 
         return scan_with(workers, log, reducers, progress)
-    columns = columns_of(reducers)
+    decoder = Decoder.of(log, columns_of(reducers))
     running = Running(reducers)
     with BackgroundCalls.lanes(len(reducers)) as lanes:
-        for batch in read_ahead(log.batches(columns) if batches is None else batches):
+        for batch in read_ahead(map(decoder, log.batches(decoder.needed) if batches is None else batches)):
             running.add(batch, lanes)
             if progress is not None:
                 progress(batch.num_rows)

@@ -22,6 +22,7 @@ from pyio_trace.analysis.scan.columns import MEANING, Columns
 from pyio_trace.analysis.sums.packed_keys import packing_of
 from pyio_trace.enums import Layer, OpClass
 from pyio_trace.light_dataclass import dataclass
+from pyio_trace.log import runs
 
 if TYPE_CHECKING:
     from pyio_trace.join.sources.facade import Log
@@ -136,11 +137,7 @@ def _order(*keys: Ints) -> Ints:
 
 def _changes(columns: Events, *keys: str) -> NDArray[np.bool_]:
     """Which rows differ from the one before in any of these columns."""
-    found = np.zeros(len(columns[keys[0]]), np.bool_)
-    found[:1] = True
-    for key in keys:
-        found[1:] |= columns[key][1:] != columns[key][:-1]
-    return found
+    return runs.begins(*(columns[key] for key in keys))
 
 
 @dataclass(frozen=True)
@@ -160,7 +157,7 @@ class EventsOfFiles:
 
     columns: ClassVar[tuple[str, ...]] = tuple(dict.fromkeys((
         *MEANING, "time", "duration", "process", "tid", "file", "to_file", "path", "site", "op", "errno", "command",
-        "detail", "file_kind", "file_offset", "bytes_moved",
+        "detail", "file_kind", "file_offset", "bytes_moved", "in_flight",
     )))  # fmt: skip
 
     def partial(self, batch: pa.RecordBatch) -> Part:

@@ -73,9 +73,7 @@ def _motif(first: float, second: float, last: float) -> str | None:
 class CallTimes:
     """The reducer.  It counts what LineCalls calls outermost: no time twice, and no imports."""
 
-    columns: ClassVar[tuple[str, ...]] = (
-        "id", "request_id", "time", "duration", "layer", "op_role", "site", "calls", "imported",
-    )  # fmt: skip
+    columns: ClassVar[tuple[str, ...]] = ("time", "duration", "outer", "site", "calls", "imported")
 
     def partial(self, batch: pa.RecordBatch) -> TimeBins:
         part, columns = _empty(), Columns(batch)

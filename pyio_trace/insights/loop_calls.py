@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import field
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from pyio_trace.analysis.calls import sum_details
-from pyio_trace.analysis.scan.batch_rows import addable, places
+from pyio_trace.analysis.scan.columns import Columns
 from pyio_trace.analysis.sums.grouped_sums import GroupedSums
 from pyio_trace.analysis.view_sums.call_table import CallTable
-from pyio_trace.enums import ROLES, Role
+from pyio_trace.enums import Role
 from pyio_trace.insights.event_loops import Beneath, StackKinds, beneath
-from pyio_trace.join.base.arrow_arrays import codes, numbers, texts_at
+from pyio_trace.join.base.arrow_arrays import codes, texts_at
 from pyio_trace.light_dataclass import dataclass
 
 if TYPE_CHECKING:
@@ -28,7 +28,6 @@ _VALUES = {
 }  # fmt: skip
 #: Different sums that are kept.  Beyond, those of the fewest calls are added up without their paths.
 MOST = 1 << 18
-_LATEST = 1 << 62
 
 
 @dataclass(frozen=True)
@@ -51,36 +50,30 @@ class LoopCalls:
     these at a time, so their times add up to how long the loop stood still."""
 
     columns: ClassVar[tuple[str, ...]] = (
-        "id", "time", "duration", "op_role", "process", "tid", "path", "bytes_moved", "site", "call_stack", "calls",
-        "request_id", "detail",
+        "time", "duration", "op_role", "process", "tid", "path", "bytes_moved", "site", "call_stack", "calls", "outer",
+        "detail",
     )  # fmt: skip
 
     kinds: StackKinds = field(default_factory=StackKinds, compare=False, repr=False)
 
     def partial(self, batch: pa.RecordBatch) -> GroupedSums:
-        sums = _sums()
-        role, request = places(batch, "op_role", ROLES), numbers(batch["request_id"])
-        called = np.isin(role, (Role.IO, Role.SYNC, Role.LOCK))  # within requests, they only tell how long one took
-        outer = np.where(role == Role.REQUEST, request == numbers(batch["id"]), called & (request == 0))
-        at = np.flatnonzero((called | outer) & (codes(batch["site"]) >= 0))
-        stack = codes(batch["call_stack"])[at].astype(np.int64)
+        sums, columns = _sums(), Columns(batch)
+        called = np.isin(columns.role, (Role.IO, Role.SYNC, Role.LOCK))  # within requests: how long one took, no more
+        at = np.flatnonzero((called | columns.outer) & (columns.codes("site") >= 0))
+        stack = columns.codes("call_stack")[at]
         chosen = self.kinds.beneath(batch["call_stack"].dictionary, stack)
         at, stack = at[chosen], stack[chosen]
-        time, counts = np.clip(numbers(batch["time"])[at], -_LATEST, _LATEST), outer[at]
-        duration = addable(numbers(batch["duration"])[at])
-        calls = addable(numbers(batch["calls"]).astype(np.int64)[at])
+        counts = columns.outer[at]
+        time, duration, calls = (one[at] for one in (columns.time, columns.duration, columns.calls))
         longest, span = _of_sums(batch, at, calls)
-        columns = {
-            "process": numbers(batch["process"], -1)[at], "tid": numbers(batch["tid"])[at], "call_stack": stack,
-            "site": codes(batch["site"])[at], "path": codes(batch["path"])[at],
-            "calls": calls * counts, "time": duration * counts,
-            "moved": addable(numbers(batch["bytes_moved"])[at]) * counts,
-            # Of like calls in one row, one took at least the mean.
-            "longest": np.maximum(longest, duration // np.maximum(calls, 1)),
-            "longer": counts & (calls > 1) & (longest == 0),
-            "first": time, "last": np.minimum(time, _LATEST - (1 << 57)) + np.maximum(duration, span),
+        found: dict[str, NDArray[Any]] = {
+            "process": columns.numbers("process", -1)[at], "tid": columns.numbers("tid")[at], "call_stack": stack,
+            "site": columns.codes("site")[at], "path": columns.codes("path")[at],
+            "calls": calls * counts, "time": duration * counts, "moved": columns.moved[at] * counts,
+            "longest": np.maximum(longest, duration // calls),  # of like calls in one row, one took at least the mean
+            "longer": counts & (calls > 1) & (longest == 0), "first": time, "last": time + np.maximum(duration, span),
         }  # fmt: skip
-        sums.add({name: column.astype(np.int64) for name, column in columns.items()})
+        sums.add(found)
         return sums
 
     def combine(self, part: GroupedSums, later: GroupedSums) -> GroupedSums:

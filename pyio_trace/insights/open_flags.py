@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 import pyarrow as pa
 
-from pyio_trace.analysis.scan.batch_rows import places
+from pyio_trace.analysis.scan.columns import Columns
 from pyio_trace.analysis.sums.grouped_sums import GroupedSums
-from pyio_trace.enums import CLASSES, OpClass
-from pyio_trace.join.base.arrow_arrays import codes, numbers, truths
+from pyio_trace.enums import OpClass
 from pyio_trace.light_dataclass import dataclass
 
 if TYPE_CHECKING:
@@ -43,15 +42,17 @@ class OpenFlags:
 
     def partial(self, batch: pa.RecordBatch) -> GroupedSums:
         sums = GroupedSums(_KEYS, {"count": "sum"}, _MOST)
-        words = batch["command"].dictionary.to_pylist()
-        wanted = np.array([*(bool(_flags(word)) for word in words), False])  # the last one is that of -1, none
-        chosen = (places(batch, "op_class", CLASSES) == OpClass.OPEN) & wanted[codes(batch["command"])]
-        at = np.flatnonzero(chosen & (numbers(batch["errno"]) == 0) & ~truths(batch["imported"]))
+        columns = Columns(batch)
+        # The last one is that of -1, none.
+        wanted = np.array([*(bool(_flags(word)) for word in columns.words("command")), False])
+        command = columns.codes("command")
+        chosen = (columns.kind == OpClass.OPEN) & wanted[command]
+        at = np.flatnonzero(chosen & (columns.numbers("errno") == 0) & ~columns.imported)
         values = {
-            "process": numbers(batch["process"], -1), "path": codes(batch["path"]), "site": codes(batch["site"]),
-            "command": codes(batch["command"]), "count": np.ones(batch.num_rows, np.int64),
+            "process": columns.numbers("process", -1), "path": columns.codes("path"), "site": columns.codes("site"),
+            "command": command, "count": np.ones(len(columns), np.int64),
         }  # fmt: skip
-        sums.add({name: column[at].astype(np.int64) for name, column in values.items()})
+        sums.add({name: column[at] for name, column in values.items()})
         return sums
 
     def combine(self, part: GroupedSums, later: GroupedSums) -> GroupedSums:

@@ -129,7 +129,7 @@ class WritesByRange:
 
     columns: ClassVar[tuple[str, ...]] = tuple(dict.fromkeys((
         *MEANING, "time", "duration", "process", "file", "path", "site", "op", "errno", "command", "file_kind",
-        "file_offset", "bytes_moved",
+        "file_offset", "bytes_moved", "in_flight",
     )))  # fmt: skip
 
     def partial(self, batch: pa.RecordBatch) -> Part:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from pyio_trace.insights.file_events import Event, Events, FileEvents
 from pyio_trace.light_dataclass import dataclass
+from pyio_trace.log import runs
 from pyio_trace.log.sorting import distinct
 
 Ints = NDArray[np.int64]
@@ -50,13 +51,12 @@ def overwritten(found: FileEvents, path_of: PathOf) -> list[Saved]:
     if not len(events["file"]):
         return []
     file, kind = events["file"], events["kind"]
-    runs = np.flatnonzero(np.isin(kind, _RUNS))
-    points = np.concatenate([np.flatnonzero(kind <= Event.REMOVED), runs, runs])
-    time = np.concatenate([events["first"][points[: len(points) - len(runs)]], events["last"][runs]])
+    several = np.flatnonzero(np.isin(kind, _RUNS))
+    points = np.concatenate([np.flatnonzero(kind <= Event.REMOVED), several, several])
+    time = np.concatenate([events["first"][points[: len(points) - len(several)]], events["last"][several]])
     points = points[np.lexsort((time, events["path"][points], file[points]))]
     file, path, kind = file[points], events["path"][points], kind[points]
-    starts = np.ones(len(points), np.bool_)
-    starts[1:] = (file[1:] != file[:-1]) | (path[1:] != path[:-1])
+    starts = runs.begins(file, path)
     emptied = kind == Event.EMPTIED
     emptied[1:] &= ~emptied[:-1] | starts[1:]  # the first of several in a row
     life = np.cumsum(

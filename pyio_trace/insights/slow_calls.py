@@ -13,10 +13,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from pyio_trace.analysis.scan.batch_rows import places
-from pyio_trace.enums import CLASSES, LAYERS, ROLES, Layer, OpClass, Role
-from pyio_trace.join.base.arrow_arrays import codes, numbers, truths
-from pyio_trace.join.base.roles import LEAVES
+from pyio_trace.analysis.scan.columns import MEANING, Columns
+from pyio_trace.enums import Layer, OpClass
 from pyio_trace.light_dataclass import dataclass
 
 if TYPE_CHECKING:
@@ -28,7 +26,6 @@ SHORTEST = 20_000
 #: Calls that are kept.
 _MOST = 1 << 20
 _NAMES = ("process", "tid", "path", "site", "kind", "time", "duration", "outer", "moves")
-_LATEST = 1 << 61
 
 
 @dataclass
@@ -48,30 +45,21 @@ class SlowCalls:
     that succeeded), of single calls on lines, in the order of ids; the first million of them.
     """
 
-    columns: ClassVar[tuple[str, ...]] = (
-        "id", "time", "duration", "layer", "op_class", "op_role", "process", "tid", "path", "site", "request_id",
-        "errno", "imported", "calls",
-    )  # fmt: skip
+    columns: ClassVar[tuple[str, ...]] = (*MEANING, "time", "duration", "process", "tid", "path", "site", "errno")
 
     def partial(self, batch: pa.RecordBatch) -> Part:
-        duration, layer = numbers(batch["duration"]), places(batch, "layer", LAYERS)
-        slow = (duration >= SHORTEST) & (layer != Layer.USER) & (numbers(batch["calls"]) == 1)
-        at = np.flatnonzero(slow & (codes(batch["site"]) >= 0) & ~truths(batch["imported"]))
-        role, kind = places(batch, "op_role", ROLES)[at], places(batch, "op_class", CLASSES)[at]
-        request = numbers(batch["request_id"])[at]
-        outer = np.where(role == Role.REQUEST, request == numbers(batch["id"])[at], LEAVES.take(role) & (request == 0))
-        moves = np.isin(kind, (OpClass.READ, OpClass.WRITE)) & (layer[at] >= Layer.STDIO)
-        moves &= numbers(batch["errno"])[at] == 0
-        kept = np.flatnonzero(outer | moves)[:_MOST]
-        at = at[kept]
+        columns = Columns(batch)
+        duration, layer, kind, site = columns.duration, columns.layer, columns.kind, columns.codes("site")
+        slow = (duration >= SHORTEST) & (layer != Layer.USER) & (columns.calls == 1)
+        moves = np.isin(kind, (OpClass.READ, OpClass.WRITE)) & (layer >= Layer.STDIO) & (columns.numbers("errno") == 0)
+        at = np.flatnonzero(slow & (site >= 0) & ~columns.imported & (columns.outer | moves))[:_MOST]
         values: dict[str, NDArray[Any]] = {
-            "process": numbers(batch["process"], -1)[at], "tid": numbers(batch["tid"])[at],
-            "path": codes(batch["path"])[at], "site": codes(batch["site"])[at], "kind": kind[kept],
-            "time": np.clip(numbers(batch["time"])[at], 0, _LATEST), "duration": np.clip(duration[at], 0, _LATEST >> 4),
-            "outer": outer[kept], "moves": moves[kept],
+            "process": columns.numbers("process", -1), "tid": columns.numbers("tid"), "path": columns.codes("path"),
+            "site": site, "kind": kind, "time": columns.time, "duration": duration, "outer": columns.outer,
+            "moves": moves,
         }  # fmt: skip
-        columns = {name: column.astype(np.int64) for name, column in values.items()}
-        return Part([columns] if len(at) else [], len(at))
+        chosen = {name: column[at].astype(np.int64) for name, column in values.items()}
+        return Part([chosen] if len(at) else [], len(at))
 
     def combine(self, part: Part, later: Part) -> Part:
         for columns in later.columns:

@@ -10,6 +10,7 @@ import pytest
 from pyio_trace.analysis.calls.call_order import PendingCalls
 from pyio_trace.analysis.reducer import scan
 from pyio_trace.analysis.reducers.accesses import Access, Accesses, AccessesByLine
+from pyio_trace.analysis.scan.decoding import decoded
 from pyio_trace.analysis.view_sums import access_sums
 from tests.support.programs import Outcome, Runner, succeeded
 
@@ -93,7 +94,7 @@ def test_order_does_not_depend_on_how_many_calls_wait(program: Runner, monkeypat
     monkeypatch.setattr(PendingCalls, "CHUNK", 1)
     reducer = AccessesByLine()
     # WHEN small batches are combined THEN the result is the same
-    parts = [reducer.partial(batch) for batch in outcome.log.batches(reducer.columns, rows=16)]
+    parts = [reducer.partial(batch) for batch in decoded(outcome.log, reducer.columns, rows=16)]
     assert len(parts) > 5
     assert reducer.finish(reduce(reducer.combine, parts), outcome.log) == whole
 

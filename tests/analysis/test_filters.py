@@ -66,7 +66,8 @@ def test_the_longest_come_first_and_those_in_flight_before_them(log: Log) -> Non
 
 def test_a_least_duration_includes_itself_and_what_is_in_flight(log: Log) -> None:
     assert chosen(log, least=20) == [None, 30, 20]
-    assert chosen(log, least=31) == [None]
+    assert chosen(log, least=31) == chosen(log, least=6_600) == [None]
+    assert chosen(log, least=6_601) == []  # as its process ended 6,600 ns after its begin
 
 
 def test_times_since_the_start_of_the_run(log: Log) -> None:

@@ -9,6 +9,7 @@ import pytest
 from pyio_trace.analysis.calls.call_order import PendingCalls
 from pyio_trace.analysis.reducer import scan
 from pyio_trace.analysis.reducers.metadata import Metadata, MetadataByPath, MetadataCalls
+from pyio_trace.analysis.scan.decoding import decoded
 from pyio_trace.analysis.view_sums import metadata_sums
 from tests.support.programs import Outcome, Runner, succeeded
 
@@ -121,6 +122,6 @@ def test_order_does_not_depend_on_how_many_calls_wait(program: Runner, monkeypat
     monkeypatch.setattr(metadata_sums, "PENDING", 10)
     monkeypatch.setattr(PendingCalls, "CHUNK", 1)
     reducer = MetadataByPath()
-    parts = [reducer.partial(batch) for batch in outcome.log.batches(reducer.columns, rows=8)]
+    parts = [reducer.partial(batch) for batch in decoded(outcome.log, reducer.columns, rows=8)]
     assert len(parts) > 5
     assert reducer.finish(reduce(reducer.combine, parts), outcome.log) == whole

@@ -18,6 +18,7 @@ from pyio_trace.analysis.calls.call_order import PendingCalls
 from pyio_trace.analysis.reducer import found, scan
 from pyio_trace.analysis.reducers.accesses import AccessesByLine
 from pyio_trace.analysis.scan import parallel_scan
+from pyio_trace.analysis.scan.decoding import decoded
 from pyio_trace.analysis.scan.filters import Filter, restrict
 from pyio_trace.analysis.scan.parallel_scan import Address, Task, run_task, scan_with
 from pyio_trace.analysis.scan.workers import Workers, dask_cluster, local_processes
@@ -193,7 +194,7 @@ def test_parts_are_small_when_sent(logs: dict[str, Path], monkeypatch: pytest.Mo
         sizes = []
         for groups in (2, log.divisions()[0]):
             part: Any = None
-            for batch in log.batches(reducer.columns, within=(0, groups)):
+            for batch in decoded(log, reducer.columns, within=(0, groups)):
                 one: Any = reducer.partial(batch)
                 part = one if part is None else reducer.combine(part, one)
             sizes.append(len(pickle.dumps(part)))

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from pyio_trace.analysis.calls import sum_details
-from pyio_trace.analysis.scan.batch_rows import FileNumbers, addable
+from pyio_trace.analysis.scan.batch_rows import FileNumbers
+from pyio_trace.analysis.scan.decoding import addable
 from pyio_trace.analysis.scan.prefetch import BackgroundCalls, read_ahead
 from pyio_trace.analysis.summary import cost
 from pyio_trace.analysis.sums.byte_ranges import ByteRanges

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 from pyio_trace.analysis.reducer import Reducer, found, scan
+from pyio_trace.analysis.scan.decoding import DERIVED, decoded
 from pyio_trace.events import ALL_COLUMNS
 from pyio_trace.join.pack.packer import pack
 from pyio_trace.join.sources.facade import Log
@@ -54,7 +55,7 @@ def packed_log(busy: Outcome) -> Log:
 
 
 def parts_of(log: Log, reducer: Reducer[Any, Any], rows: int) -> list[Any]:
-    return [reducer.partial(batch) for batch in log.batches(reducer.columns, rows)]
+    return [reducer.partial(batch) for batch in decoded(log, reducer.columns, rows)]
 
 
 def as_tree(reducer: Reducer[Any, Any], parts: list[Any]) -> Any:
@@ -67,7 +68,7 @@ def as_tree(reducer: Reducer[Any, Any], parts: list[Any]) -> Any:
 
 @pytest.mark.parametrize("name", REDUCERS)
 def test_a_reducer_declares_known_columns(name: str) -> None:
-    assert set(found()[name].columns) <= set(ALL_COLUMNS)
+    assert set(found()[name].columns) <= {*ALL_COLUMNS, *DERIVED}
 
 
 @pytest.mark.parametrize("name", REDUCERS)

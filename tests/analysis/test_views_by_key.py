@@ -117,7 +117,7 @@ def test_worked_out_on_paper(tmp_path: Path) -> None:
     assert row.time_ns == 104_000
     assert row.io_ns == 1_000 + 6_000 + 5_000 + 20_000 + 2_000 + 9_000 + 15_000 + 1_000
     assert (row.requests, row.asked_read_bytes) == (1_001, 30_100)
-    assert (row.opens, row.reads, row.writes, row.errors, row.waits) == (1, 5, 1, 1, 1)
+    assert (row.opens, row.reads, row.writes, row.errors, row.waits) == (1, 6, 1, 1, 1)  # the wait is a read
     assert (row.read_bytes, row.written_bytes) == (8_192 + 8_192 + 30_000 + 500 + 4_096, 1_000)
 
 

@@ -16,7 +16,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import pyio_trace
-from pyio_trace.analysis.scan.batch_rows import FileNumbers, addable
+from pyio_trace.analysis.scan.batch_rows import FileNumbers
+from pyio_trace.analysis.scan.decoding import addable
 from pyio_trace.analysis.summary.summarize import summarize
 from pyio_trace.analysis.sums.byte_ranges import ByteRanges
 from pyio_trace.analysis.sums.dense_sums import DenseSums

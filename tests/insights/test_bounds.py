@@ -11,6 +11,7 @@ from pyio_trace.analysis.reducer import scan
 from pyio_trace.analysis.reducers import library_calls, line_calls
 from pyio_trace.analysis.reducers.library_calls import LibraryCalls
 from pyio_trace.analysis.reducers.line_calls import LineCalls
+from pyio_trace.analysis.scan.decoding import decoded
 from pyio_trace.cli.main import main
 from pyio_trace.insights import insights, registry
 from pyio_trace.insights.settings import Settings
@@ -81,7 +82,7 @@ def test_calls_beneath_file_objects_need_no_memory(program: Runner) -> None:
     # GIVEN a run that only uses Python's file objects, which are no calls of libraries
     log = succeeded(program.traced(LINES)).log
     reducer = LibraryCalls()
-    (batch,) = log.batches(reducer.columns)
+    (batch,) = decoded(log, reducer.columns)
     # THEN nothing is kept of the calls beneath them
     beneath = reducer.partial(batch).beneath.columns()
     assert sum(request is not None for request in batch["request_id"].to_pylist()) > 1000
@@ -96,7 +97,7 @@ def test_calls_of_libraries_beyond_those_kept_are_counted(tmp_path: Path, monkey
         thread.record("SPAN_APP", begin=2_000 + 100 * number, aux=writer.string("pandas.read_csv"), offset=0)
     monkeypatch.setattr(library_calls, "_MOST", 2)
     log, reducer = open_log(writer.save(tmp_path / "run.pyio")), LibraryCalls()
-    first, second = map(reducer.partial, log.batches(reducer.columns, 3))
+    first, second = map(reducer.partial, decoded(log, reducer.columns, 3))
     # WHEN they are combined THEN two are kept, and the result says how many are missing
     found = reducer.finish(reducer.combine(first, second), log)
     assert (len(found), found.dropped) == (2, 4)

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from pyio_trace.analysis.reducer import scan
+from pyio_trace.analysis.scan.decoding import Decoder
 from pyio_trace.insights import file_events
 from pyio_trace.insights.file_events import FILE_EVENTS, Event, Events, FileEvents, Part, merged
 from pyio_trace.insights.saves import overwritten, replaced
@@ -189,7 +190,7 @@ for one in threads: one.join()
 def test_a_log_in_batches_of_any_size(program: Runner) -> None:
     # GIVEN a log of three threads WHEN it comes in batches of different sizes
     log = succeeded(program.traced(PROGRAM)).log
-    columns = list(FILE_EVENTS.columns)
+    columns = Decoder.of(log, FILE_EVENTS.columns).needed
     found = [scan(log, [FILE_EVENTS], batches=log.batches(columns, rows))[0] for rows in (1, 7, 100, 1 << 20)]
     # THEN the events are the same, and have what each thread did
     for one in found[1:]:

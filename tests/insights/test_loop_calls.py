@@ -10,6 +10,7 @@ import pytest
 
 import pyio_trace
 from pyio_trace.analysis.reducer import scan
+from pyio_trace.analysis.scan.decoding import decoded
 from pyio_trace.insights import insights, loop_calls, registry
 from pyio_trace.insights.finding import Finding
 from pyio_trace.insights.loop_calls import LOOPS, LoopCalls, LoopTable
@@ -65,7 +66,7 @@ LINES = ("/a/p.py:5:one", "/a/p.py:6:two")
 @pytest.mark.parametrize("rows", [1, 2, 5, 100])
 def test_batches_of_any_size_give_the_same(tmp_path: Path, rows: int) -> None:
     log = written(tmp_path)
-    parts = [pickle.loads(pickle.dumps(LOOPS)).partial(batch) for batch in log.batches(LOOPS.columns, rows)]
+    parts = [pickle.loads(pickle.dumps(LOOPS)).partial(batch) for batch in decoded(log, LOOPS.columns, rows)]
     # WHEN parts are sent and combined, neighbours first
     while len(parts) > 1:
         pairs = [parts[n : n + 2] for n in range(0, len(parts), 2)]

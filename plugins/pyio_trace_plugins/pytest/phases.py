@@ -16,9 +16,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from pyio_trace.analysis.scan.batch_rows import addable, places
-from pyio_trace.enums import CLASSES, LAYERS, Layer, OpClass
-from pyio_trace.join.base.arrow_arrays import codes, numbers, present, truths
+from pyio_trace.analysis.scan.columns import Columns
+from pyio_trace.analysis.scan.decoding import decoded
+from pyio_trace.enums import Layer, OpClass
+from pyio_trace.join.base.arrow_arrays import codes, numbers, present
 
 if TYPE_CHECKING:
     from pyio_trace.join.sources.facade import Log
@@ -82,14 +83,14 @@ def sums_of(log: Log, phases: Sequence[Phase], shared: bool) -> list[Sums]:
     width = len(log.dictionary("site")) + 1
     sums = _Grouped(len(log.dictionary("path")), width)
     copied: list[tuple[Ints, Ints, Ints]] = []
-    for batch in log.batches(_COLUMNS):
+    for batch in decoded(log, _COLUMNS):
         rows = np.flatnonzero(_chosen(batch, outside))
         phase = times.phase_of(numbers(batch.column("time"))[rows], numbers(batch.column("process"), -1)[rows])
         rows, phase = rows[phase >= 0], phase[phase >= 0]
         site = codes(batch.column("site"))[rows]
         counts = _counts(batch, rows)
         sums.add(phase, codes(batch.column("path"))[rows], site, counts)
-        copies = np.flatnonzero(places(batch, "op_class", CLASSES)[rows] == OpClass.COPY)
+        copies = np.flatnonzero(Columns(batch).kind[rows] == OpClass.COPY)
         if len(copies):
             place = np.stack([phase[copies], site[copies], numbers(batch.column("to_file"))[rows[copies]]])
             copied.append((place, counts[copies, _READS], counts[copies, _BYTES_READ]))
@@ -178,10 +179,10 @@ def _fallbacks(processes: list[dict[str, Any]], root: int, begin: Ints, end: Int
 
 
 def _chosen(batch: pa.RecordBatch, outside: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    layer, kind = places(batch, "layer", LAYERS), places(batch, "op_class", CLASSES)
-    chosen = np.isin(layer, _LAYERS) & np.isin(kind, _CLASSES) & ~truths(batch.column("imported"))
-    chosen &= codes(batch.column("path")) >= 0
-    result: NDArray[np.bool_] = chosen & ~outside[codes(batch.column("call_stack"))]
+    columns = Columns(batch)
+    chosen = np.isin(columns.layer, _LAYERS) & np.isin(columns.kind, _CLASSES) & ~columns.imported
+    chosen &= columns.codes("path") >= 0
+    result: NDArray[np.bool_] = chosen & ~outside[columns.codes("call_stack")]
     return result
 
 
@@ -223,15 +224,15 @@ _OPENS, _READS, _WRITES, _METADATA, _BYTES_READ, _BYTES_WRITTEN, _TIME = range(l
 
 def _counts(batch: pa.RecordBatch, rows: Ints) -> Ints:
     """One row of Counts for each row.  A copy counts as a read here."""
-    kind = places(batch, "op_class", CLASSES)[rows]
-    calls, moved = numbers(batch.column("calls"))[rows], addable(numbers(batch.column("bytes_moved"))[rows])
+    columns = Columns(batch)
+    kind, calls, moved = (one[rows] for one in (columns.kind, columns.calls, columns.moved))
     reads, writes = np.isin(kind, (OpClass.READ, OpClass.COPY)), kind == OpClass.WRITE
     counts = np.zeros((len(rows), len(Counts._fields)), np.int64)
     kinds = {_OPENS: kind == OpClass.OPEN, _READS: reads, _WRITES: writes, _METADATA: kind == OpClass.META}
     for column, mask in kinds.items():
         counts[:, column] = calls * mask
     counts[:, _BYTES_READ], counts[:, _BYTES_WRITTEN] = moved * reads, moved * writes
-    counts[:, _TIME] = addable(numbers(batch.column("duration"))[rows])
+    counts[:, _TIME] = columns.duration[rows]
     return counts
 
 

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from pyio_trace.analysis.calls.darshan_calls import FIRST_STREAM_CALL, META_TIME, TIMER, Call
 from pyio_trace.light_dataclass import dataclass
+from pyio_trace.log import runs
 
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
@@ -144,10 +145,7 @@ class CallOrder(Generic[C]):
 
     def __init__(self, calls: C) -> None:
         self.calls = calls.take(np.lexsort((calls.begin, calls.end, calls.file, calls.process)))
-        same = np.ones(len(calls), np.bool_)
-        for values in (self.calls.process, self.calls.file):
-            same[1:] &= values[1:] == values[:-1]
-        self._key = np.cumsum(~same)
+        self._key = np.cumsum(runs.begins(self.calls.process, self.calls.file)) - 1
         kind = self.calls.kind
         #: Differs between calls between which the file was opened or closed.
         self._life = np.cumsum((kind == Call.OPEN) | (kind == Call.CLOSE))
@@ -186,8 +184,7 @@ class CallOrder(Generic[C]):
         there is one before since the file was opened or closed)."""
         at = np.flatnonzero((self.calls.kind == kind) & (self.calls.offset >= 0))
         key, life, offset = self._key[at], self._life[at], self.calls.offset[at]
-        follows = np.zeros(len(at), np.bool_)
-        follows[1:] = (key[1:] == key[:-1]) & (life[1:] == life[:-1])
+        follows = ~runs.begins(key, life)
         gap = np.zeros(len(at), np.int64)
         gap[1:] = offset[1:] - (offset + self.calls.size[at])[:-1]
         new = np.flatnonzero(~self.calls.done[at])
@@ -197,9 +194,7 @@ class CallOrder(Generic[C]):
         """(places of the calls of a kind that have one before them, ns between the begins of both)."""
         at = np.flatnonzero(self.calls.kind == kind)
         key, begin = self._key[at], self.calls.begin[at]
-        follows = np.zeros(len(at), np.bool_)
-        follows[1:] = key[1:] == key[:-1]
-        follows &= ~self.calls.done[at]
+        follows = ~runs.begins(key) & ~self.calls.done[at]
         return at[follows], np.diff(begin, prepend=begin[:1])[follows]
 
     def directly_after(self, kind: int, before: int) -> Ints:
@@ -225,8 +220,7 @@ class CallOrder(Generic[C]):
         calls = self.calls
         sort = self._key * 64 + calls.kind * 2 + (calls.offset >= 0)
         order = np.argsort(sort, kind="stable")
-        last = np.ones(len(order), np.bool_)
-        last[:-1] = sort[order][1:] != sort[order][:-1]
+        last = np.append(runs.begins(sort[order])[1:], True)
         kept = calls.take(np.sort(order[last]))
         kept.done = np.ones(len(kept), np.bool_)
         return kept

@@ -162,7 +162,7 @@ def _by_pattern(runs: Sequence[RunSums], folders: Sequence[str | None]) -> list[
     found = []
     for run, of_run in zip(runs, names, strict=True):
         labels, keys = _labels(run.groups.path, {path: alike[name] for path, name in of_run.items()})
-        found.append(dict(zip(keys, counts_by(run.groups, labels, len(keys)), strict=True)))
+        found.append(dict(zip(keys, counts_by(run.groups, labels, len(keys), of_files=True), strict=True)))
     return [
         FileChange(pattern, found[0].get(pattern, NOTHING), found[1].get(pattern, NOTHING))
         for pattern in dict.fromkeys([*found[0], *found[1]])

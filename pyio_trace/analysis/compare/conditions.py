@@ -117,4 +117,4 @@ def _value(run: RunSums, figure: str, pattern: str) -> int:
     matches = path_matcher(pattern)
     chosen = np.array([*(bool(path) and matches(path) for path in run.paths), False], np.bool_)
     labels = np.where(chosen[run.groups.path], 0, -1)
-    return int(getattr(counts_by(run.groups, labels, 1)[0], figure))
+    return int(getattr(counts_by(run.groups, labels, 1, of_files=True)[0], figure))

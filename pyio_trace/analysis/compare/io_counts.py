@@ -48,8 +48,11 @@ SIZES = ("bytes_read", "bytes_written")
 NOTHING = Counts()
 
 
-def counts_by(groups: Groups, labels: Ints, size: int) -> list[Counts]:
-    """The figures of the groups with each label, from 0 to size - 1; groups with a negative label are left out."""
+def counts_by(groups: Groups, labels: Ints, size: int, of_files: bool = False) -> list[Counts]:
+    """The figures of the groups with each label, from 0 to size - 1; groups with a negative label are left out.
+
+    of_files: labels are files, so that a copy counts for two.
+    """
     keep = np.flatnonzero(labels >= 0)
     labels = labels[keep]
     kind, calls, moved = groups.kind[keep], groups.calls[keep], groups.moved[keep]
@@ -62,19 +65,20 @@ def counts_by(groups: Groups, labels: Ints, size: int) -> list[Counts]:
     def total(values: Ints, mask: NDArray[np.bool_]) -> Ints:
         return totals(np.where(mask, values, 0), labels, size)
 
-    copies = kind == OpClass.COPY
+    copies, copied_to = kind == OpClass.COPY, kind == COPIED_TO
+    once = np.ones(len(labels), np.bool_) if of_files else ~copied_to
     columns = {
         "opens": total(calls, role == OPENS),
         "reads": total(calls, role == READS),
-        "writes": total(calls, role == WRITES),
+        "writes": total(calls, (role == WRITES) | (moving & copied_to)),
         "metadata": total(calls, role == OTHERS),
-        "calls": total(calls, moving),
-        "requests": total(groups.outermost[keep], ~moving),
+        "calls": total(calls, moving & once),
+        "requests": total(groups.outermost[keep], ~moving & once),
         "bytes_read": total(moved, moving & ((kind == READ) | copies)),
-        "bytes_written": total(moved, moving & ((kind == WRITE) | (kind == COPIED_TO))),
-        "errors": total(groups.errors[keep], moving),
+        "bytes_written": total(moved, moving & ((kind == WRITE) | copied_to)),
+        "errors": total(groups.errors[keep], moving & once),
         "files": _files(groups.file[keep], labels, moving, size),
-        "time": total(groups.outer_time[keep], np.ones(len(labels), np.bool_)),
+        "time": total(groups.outer_time[keep], once),
     }
     return [Counts(*(int(columns[name][one]) for name in FIGURES)) for one in range(size)]
 

@@ -58,7 +58,7 @@ class Sizes:
 class SizesOfAccesses:
     """The reducer."""
 
-    columns: ClassVar[tuple[str, ...]] = (*MEANING, "duration", "bytes_moved", "errno", "in_transfer")
+    columns: ClassVar[tuple[str, ...]] = (*MEANING, "duration", "bytes_moved", "errno", "in_transfer", "in_flight")
 
     def __init__(self, imports: bool = False) -> None:
         """imports: also what Python's imports read."""

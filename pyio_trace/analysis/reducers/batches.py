@@ -80,7 +80,7 @@ class Batches:
 class BatchesOfLoaders:
     """The reducer."""
 
-    columns: ClassVar[tuple[str, ...]] = (*MEANING, "time", "duration", "op", "process", "detail", "cpu_time")
+    columns: ClassVar[tuple[str, ...]] = (*MEANING, "id", "time", "duration", "op", "process", "detail", "cpu_time")
 
     def __init__(self, top: int = TOP) -> None:
         """top: rows of the result."""

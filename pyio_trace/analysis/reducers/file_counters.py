@@ -13,12 +13,11 @@ from pyio_trace.analysis.calls import sum_details
 from pyio_trace.analysis.calls.call_order import CallOrder, Calls, PendingCalls
 from pyio_trace.analysis.calls.darshan_calls import BIN_LIMITS, ONE_BYTE, Call, kinds
 from pyio_trace.analysis.calls.details import of_rows
-from pyio_trace.analysis.scan.batch_rows import addable, places
+from pyio_trace.analysis.scan.columns import Columns
 from pyio_trace.analysis.sums.grouped_sums import GroupedSums
 from pyio_trace.analysis.sums.size_histogram import BINS
 from pyio_trace.analysis.view_sums.counters_table import Counters, counters_of
-from pyio_trace.enums import LAYERS
-from pyio_trace.join.base.arrow_arrays import codes, numbers, of_numbers, present, truths
+from pyio_trace.join.base.arrow_arrays import codes, of_numbers, present
 from pyio_trace.light_dataclass import dataclass
 
 if TYPE_CHECKING:
@@ -26,9 +25,6 @@ if TYPE_CHECKING:
 
 Ints = NDArray[np.int64]
 _KEYS = ("process", "file", "kind")
-_LATEST = 1 << 62  # ns since 1970; with _LONGEST, sums fit into 64 bits whatever a damaged log says
-_LONGEST = 1 << 60
-_FARTHEST = 1 << 61  # bytes
 #: Distinct sizes, or strides, that are kept; beyond, the rarest are dropped.
 _MANY = 1 << 21
 #: Calls that are kept for their order; beyond, those before the newest batch are counted.
@@ -67,7 +63,7 @@ class FileCounters:
 
     columns: ClassVar[tuple[str, ...]] = (
         "time", "duration", "layer", "op", "process", "path", "file", "file_offset", "bytes_moved", "errno", "calls",
-        "imported", "detail",
+        "imported", "detail", "in_flight",
     )  # fmt: skip
 
     ordered: ClassVar[bool] = True  # parts of many batches would have as many calls whose order is not looked at
@@ -77,36 +73,27 @@ class FileCounters:
 
     def partial(self, batch: pa.RecordBatch) -> Part:
         part = Part()
-        kind = kinds(places(batch, "layer", LAYERS), codes(batch["op"]), batch["op"].dictionary.to_pylist())
-        moved, file = numbers(batch["bytes_moved"]), batch["file"]
-        counted = (
-            (kind >= 0) & ((numbers(batch["errno"]) == 0) | (moved > 0)) & present(batch["duration"]) & present(file)
-        )
+        columns = Columns(batch)
+        kind = kinds(columns.layer, codes(batch["op"]), columns.words("op"))
+        moved = columns.moved
+        counted = (kind >= 0) & ((columns.numbers("errno") == 0) | (moved > 0)) & columns.ended
+        counted &= present(batch["file"])
         if not self.imports:
-            counted &= ~truths(batch["imported"])
+            counted &= ~columns.imported
         stream = (kind == Call.STREAM_READ) | (kind == Call.STREAM_WRITE)
         counted &= ~stream | (moved > 0)
         at = np.flatnonzero(counted)
         if not len(at):
             return part
         rows = batch.take(of_numbers(at))
+        columns = Columns(rows)
         calls = Calls(
-            process=numbers(rows["process"], -1).astype(np.int64),
-            file=numbers(rows["file"]),
-            kind=kind[at],
-            begin=np.clip(numbers(rows["time"]), -_LATEST, _LATEST),
-            end=np.clip(numbers(rows["duration"]), 0, _LONGEST),
-            offset=np.clip(numbers(rows["file_offset"], -1), -1, _FARTHEST),
-            size=addable(moved[at]),
-            done=np.zeros(len(at), np.bool_),
-        )
-        calls.end += calls.begin
-        number = np.maximum(numbers(rows["calls"]).astype(np.int64), 1)
-        ops = rows["op"].dictionary.to_pylist()
-        one_byte = np.isin(codes(rows["op"]), [code for code, op in enumerate(ops) if op in ONE_BYTE])
-        number = np.where(one_byte, np.minimum(number, np.maximum(calls.size, 1)), number)
-        path = codes(rows["path"])
-        part.names.add({"file": calls.file, "path": path, "last": calls.end})
+            process=columns.numbers("process", -1), file=columns.file, kind=kind[at], begin=columns.time,
+            end=columns.end, offset=columns.offset, size=columns.moved, done=np.zeros(len(at), np.bool_),
+        )  # fmt: skip
+        one_byte = columns.of_words("op", ONE_BYTE)
+        number = np.where(one_byte, np.minimum(columns.calls, np.maximum(calls.size, 1)), columns.calls)
+        part.names.add({"file": calls.file, "path": columns.codes("path"), "last": calls.end})
         alone = (number == 1) & ~self._is_sum(calls, rows)
         self._add_single(part, calls.take(np.flatnonzero(alone)))
         self._add_sums(part, calls, number, rows, np.flatnonzero(~alone))

@@ -15,11 +15,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from pyio_trace.analysis.scan.batch_rows import addable, places
+from pyio_trace.analysis.scan.columns import MEANING, Columns
 from pyio_trace.analysis.sums.grouped_sums import GroupedSums
-from pyio_trace.enums import CLASSES, FILE_OBJECTS, LAYERS, ROLES, Layer, OpClass, Role
-from pyio_trace.join.base.arrow_arrays import codes, numbers, truths
-from pyio_trace.join.base.roles import LEAVES
+from pyio_trace.enums import FILE_OBJECTS, Layer, OpClass, Role
 from pyio_trace.light_dataclass import dataclass
 from pyio_trace.log.sorting import find
 
@@ -32,7 +30,6 @@ Ints = NDArray[np.int64]
 
 #: Calls that are kept; `dropped` counts the others.
 _MOST = 1 << 21
-_LONGEST, _FARTHEST = 1 << 58, 1 << 62  # ns
 _FILE_OBJECTS = ("open", *FILE_OBJECTS)
 _KEPT_ROLES = (Role.WAIT, Role.CONTAINER, Role.STARTING)
 #: Of a call: what is kept of its row.
@@ -107,52 +104,46 @@ class LibraryCalls:
     """The reducer."""
 
     columns: ClassVar[tuple[str, ...]] = (
-        "id", "time", "duration", "layer", "op", "op_class", "process", "tid", "path", "bytes_moved", "site", "calls",
-        "detail", "op_role", "request_id", "task_id", "cpu_time", "imported",
+        *MEANING, "id", "time", "duration", "op", "process", "tid", "path", "bytes_moved", "site", "detail",
+        "request_id", "task_id", "cpu_time",
     )  # fmt: skip
 
     def partial(self, batch: pa.RecordBatch) -> Part:
-        part = Part()
-        ids, request, task = numbers(batch["id"]), numbers(batch["request_id"]), numbers(batch["task_id"])
-        role, layer = places(batch, "op_role", ROLES), places(batch, "layer", LAYERS)
-        imported = truths(batch["imported"])
-        ops = batch["op"].dictionary.to_pylist()
-        files = np.array([*(op.startswith(_FILE_OBJECTS) for op in ops), False])[codes(batch["op"])]
-        outer = (role == Role.REQUEST) & (request == ids)
-        alone = (role == Role.SYNC) & (request == 0)
-        kept = (outer & ~(files & (layer == Layer.APP))) | alone | np.isin(role, _KEPT_ROLES)
-        self._keep(part, batch, np.flatnonzero(kept & ~imported), role)
-        leaf = LEAVES.take(role) & (layer >= Layer.STDIO)
-        beneath = np.flatnonzero(leaf & (request > 0) & ~imported)
+        part, columns = Part(), Columns(batch)
+        ids, request, task = columns.numbers("id"), columns.numbers("request_id"), columns.numbers("task_id")
+        role, leaf = columns.role, columns.leaf
+        files = np.array([*(op.startswith(_FILE_OBJECTS) for op in columns.words("op")), False])[columns.codes("op")]
+        outer = columns.outer & (role == Role.REQUEST)
+        alone = columns.outer & (role == Role.SYNC)
+        kept = (outer & ~(files & (columns.layer == Layer.APP))) | alone | np.isin(role, _KEPT_ROLES)
+        self._keep(part, columns, np.flatnonzero(kept & ~columns.imported))
+        beneath = np.flatnonzero(leaf & (request > 0) & ~columns.imported)
         # Most calls beneath a file object's call are in the same batch as it.  Their sums would be dropped in finish().
         _, of_file = find(np.sort(ids[outer & ~kept]), request[beneath])
-        self._beneath(part, batch, beneath[~of_file], role, request)
-        in_tasks = (task > 0) & ~imported & (outer | leaf)
-        self._lines(part, batch, np.flatnonzero(in_tasks), leaf, outer | (request == 0))
+        self._beneath(part, columns, beneath[~of_file])
+        in_tasks = (task > 0) & ~columns.imported & (outer | leaf)
+        self._lines(part, columns, np.flatnonzero(in_tasks), outer | (request == 0))
         return part
 
-    def _keep(self, part: Part, batch: pa.RecordBatch, at: Ints, role: Any) -> None:
+    def _keep(self, part: Part, columns: Columns, at: Ints) -> None:
         part.dropped = max(len(at) - _MOST, 0)
         at = at[:_MOST]
         part.kept = len(at)
         if len(at):
-            values = {
-                "id": numbers(batch["id"]), "op": codes(batch["op"]), "process": numbers(batch["process"], -1),
-                "tid": numbers(batch["tid"]), "time": np.clip(numbers(batch["time"]), -_FARTHEST, _FARTHEST),
-                "duration": np.clip(numbers(batch["duration"]), 0, _LONGEST),
-                "cpu": np.clip(numbers(batch["cpu_time"], -1), -1, _LONGEST),
-                "asked": np.clip(numbers(batch["bytes_moved"], -1), -1, _FARTHEST), "site": codes(batch["site"]),
-                "path": codes(batch["path"]), "task": numbers(batch["task_id"]), "detail": codes(batch["detail"]),
-                "role": role,
+            numbers, codes = columns.numbers, columns.codes
+            values: dict[str, NDArray[Any]] = {
+                "id": numbers("id"), "op": codes("op"), "process": numbers("process", -1), "tid": numbers("tid"),
+                "time": columns.time, "duration": columns.duration, "cpu": numbers("cpu_time", -1),
+                "asked": numbers("bytes_moved", -1), "site": codes("site"), "path": codes("path"),
+                "task": numbers("task_id"), "detail": codes("detail"), "role": columns.role,
             }  # fmt: skip
             part.calls.append({name: values[name].take(at).astype(np.int64) for name in _OWN})
 
-    def _beneath(self, part: Part, batch: pa.RecordBatch, at: Ints, role: Any, request: Ints) -> None:
+    def _beneath(self, part: Part, columns: Columns, at: Ints) -> None:
         if not len(at):
             return
-        kind, role = places(batch, "op_class", CLASSES)[at], role[at]
-        duration, moved = addable(numbers(batch["duration"])[at]), addable(numbers(batch["bytes_moved"])[at])
-        count = numbers(batch["calls"])[at].astype(np.int64)
+        kind, role, request = columns.kind[at], columns.role[at], columns.numbers("request_id")
+        duration, moved, count = columns.duration[at], columns.moved[at], columns.calls[at]
         sync = (role == Role.SYNC) | (role == Role.LOCK)
         reads, writes, opens = ((kind == one) & ~sync for one in (OpClass.READ, OpClass.WRITE, OpClass.OPEN))
         part.beneath.add(
@@ -163,15 +154,15 @@ class LibraryCalls:
             }
         )  # fmt: skip
 
-    def _lines(self, part: Part, batch: pa.RecordBatch, at: Ints, leaf: Any, outer: Any) -> None:
+    def _lines(self, part: Part, columns: Columns, at: Ints, outer: NDArray[np.bool_]) -> None:
         if not len(at):
             return
-        duration = addable(numbers(batch["duration"])[at])
+        duration = columns.duration[at]
         part.lines.add(
             {
-                "task": numbers(batch["task_id"])[at], "site": codes(batch["site"])[at].astype(np.int64),
-                "op": np.where(outer[at], codes(batch["op"])[at], -1).astype(np.int64), "time": duration * outer[at],
-                "io_ns": duration * leaf[at], "count": numbers(batch["calls"])[at] * outer[at],
+                "task": columns.numbers("task_id")[at], "site": columns.codes("site")[at],
+                "op": np.where(outer[at], columns.codes("op")[at], -1), "time": duration * outer[at],
+                "io_ns": duration * columns.leaf[at], "count": columns.calls[at] * outer[at],
             }
         )  # fmt: skip
 

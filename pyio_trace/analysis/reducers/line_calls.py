@@ -8,12 +8,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from pyio_trace.analysis.scan.batch_rows import addable, places
+from pyio_trace.analysis.scan.columns import MEANING, Columns
 from pyio_trace.analysis.sums.grouped_sums import GroupedSums
 from pyio_trace.analysis.view_sums.call_table import CallTable
-from pyio_trace.enums import CLASSES, LAYERS, ROLES, Layer, OpClass, Role
-from pyio_trace.join.base.arrow_arrays import codes, numbers, truths
-from pyio_trace.join.base.roles import LEAVES
+from pyio_trace.enums import CLASSES, LAYERS, ROLES, Layer, OpClass
 from pyio_trace.light_dataclass import dataclass
 
 if TYPE_CHECKING:
@@ -21,7 +19,6 @@ if TYPE_CHECKING:
 
 Ints = NDArray[np.int64]
 _VALUES = {"calls": "sum", "time": "sum", "moved": "sum", "outer": "sum", "first": "min", "last": "max"}
-_LATEST = 1 << 62
 #: A key that stands for an error number beyond those of any system.
 _ERRNO_MOST = 1 << 12
 #: Keys of few values, and how many each has: they are summed as one, "what", which takes less time and memory.
@@ -44,34 +41,29 @@ class LineCalls:
     """
 
     columns: ClassVar[tuple[str, ...]] = (
-        "id", "request_id", "time", "duration", "layer", "op", "op_class", "op_role", "process", "path",
-        "bytes_moved", "errno", "site", "calls", "imported", "in_import",
+        *MEANING, "id", "request_id", "time", "duration", "op", "process", "path", "bytes_moved", "errno", "site",
+        "in_import",
     )  # fmt: skip
 
     def partial(self, batch: pa.RecordBatch) -> GroupedSums:
-        sums = _sums()
-        layer, kind = places(batch, "layer", LAYERS), places(batch, "op_class", CLASSES)
-        at = np.flatnonzero((layer != Layer.USER) & (kind != OpClass.PROCESS))
+        sums, columns = _sums(), Columns(batch)
+        at = np.flatnonzero((columns.layer != Layer.USER) & (columns.kind != OpClass.PROCESS))
         if not len(at):
             return sums
-        role = places(batch, "op_role", ROLES)[at]
-        ids, request = numbers(batch["id"])[at], numbers(batch["request_id"])[at]
-        time = np.clip(numbers(batch["time"])[at], -_LATEST, _LATEST)
-        duration = addable(numbers(batch["duration"])[at])
-        outer = np.where(role == Role.REQUEST, request == ids, LEAVES.take(role) & (request == 0))
-        columns: dict[str, NDArray[Any]] = {
-            "process": numbers(batch["process"], -1)[at],
-            "site": codes(batch["site"])[at], "path": codes(batch["path"])[at], "op": codes(batch["op"])[at],
+        ids, request = columns.numbers("id")[at], columns.numbers("request_id")[at]
+        duration = columns.duration[at]
+        found: dict[str, NDArray[Any]] = {
+            "process": columns.numbers("process", -1)[at],
+            "site": columns.codes("site")[at], "path": columns.codes("path")[at], "op": columns.codes("op")[at],
             "what": _packed(
-                layer=layer[at], kind=kind[at], role=role, errno=np.clip(numbers(batch["errno"])[at], 0, _ERRNO_MOST),
-                inside=(request != 0) & (request != ids),
-                imported=(truths(batch["imported"]) | truths(batch["in_import"]))[at],
+                layer=columns.layer[at], kind=columns.kind[at], role=columns.role[at],
+                errno=np.clip(columns.numbers("errno")[at], 0, _ERRNO_MOST), inside=(request != 0) & (request != ids),
+                imported=(columns.imported | columns.truths("in_import"))[at],
             ),
-            "calls": addable(numbers(batch["calls"]).astype(np.int64)[at]), "time": duration,
-            "moved": addable(numbers(batch["bytes_moved"])[at]), "outer": np.where(outer, duration, 0),
-            "first": time, "last": np.minimum(time, _LATEST - (1 << 57)) + duration,
+            "calls": columns.calls[at], "time": duration, "moved": columns.moved[at],
+            "outer": duration * columns.outer[at], "first": columns.time[at], "last": columns.end[at],
         }  # fmt: skip
-        sums.add({name: values.astype(np.int64) for name, values in columns.items()})
+        sums.add(found)
         return sums
 
     def combine(self, part: GroupedSums, later: GroupedSums) -> GroupedSums:

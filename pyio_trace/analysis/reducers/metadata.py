@@ -16,6 +16,7 @@ from pyio_trace.analysis.sums.ranked import most_common
 from pyio_trace.analysis.view_sums.key_sums import TOP
 from pyio_trace.analysis.view_sums.metadata_sums import COLUMNS, KEYS, KINDS, Ints, MetadataSums, quartiles
 from pyio_trace.light_dataclass import dataclass
+from pyio_trace.log import runs
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -215,9 +216,7 @@ def _only(kind: Any, row: dict[str, Any]) -> dict[str, Any]:
 def _places(found: dict[str, Ints]) -> dict[tuple[int, ...], tuple[int, int]]:
     """Key -> the first of its intervals and the one after the last, in sorted columns."""
     number = len(found["bin"])
-    new = np.ones(number, np.bool_)
-    new[1:] = np.logical_or.reduce([found[key][1:] != found[key][:-1] for key in KEYS])
-    first = np.flatnonzero(new)
+    first = runs.starts(*(found[key] for key in KEYS))
     keys = zip(*(found[key][first].tolist() for key in KEYS), strict=True)
     after = np.append(first[1:], number)[: len(first)]
     return dict(zip(keys, zip(first.tolist(), after.tolist(), strict=True), strict=True))

@@ -115,6 +115,8 @@ class ReuseOfBytes:
         dict.fromkeys(
             (
                 *MEANING,
+                "id",
+                "in_flight",
                 *NAME_COLUMNS,
                 "bytes_moved",
                 "file_offset",

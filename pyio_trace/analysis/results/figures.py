@@ -200,10 +200,10 @@ class InFlight:
 
 @dataclass(frozen=True)
 class Process:
-    """One process.  read, written: bytes moved by calls of POSIX and C streams; calls: at all layers; site: the line
-    of Python that started it; wall_is: "" (exact), "at most" or "at least" (its end was not seen); kind, name: what a
-    person calls it; rank: in its parallel job, None: it is in none; storage_read: bytes that the kernel fetched from
-    storage for it, None: not known."""
+    """One process. read, written: bytes moved by calls of POSIX and C streams, copies included; calls: at all layers;
+    site: the line of Python that started it; wall_is: "" (exact), "at most" or "at least" (its end was not seen);
+    kind, name: what a person calls it; rank: in its parallel job, None: it is in none; storage_read: bytes that the
+    kernel fetched from storage for it, None: not known."""
 
     index: int
     pid: int

@@ -4,27 +4,26 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from pyio_trace.enums import CLASSES, LAYERS, ROLES, Layer, OpClass, Role
-from pyio_trace.join.base.arrow_arrays import codes, numbers, present, truths
-from pyio_trace.join.base.roles import LEAVES
+from pyio_trace.analysis.scan.columns import Columns
+from pyio_trace.analysis.scan.decoding import ends_of, since
+from pyio_trace.enums import CLASSES, Layer, OpClass
+from pyio_trace.join.base.arrow_arrays import codes, numbers
 from pyio_trace.light_dataclass import dataclass
 
 if TYPE_CHECKING:
     from pyio_trace.join.sources.facade import Log
 
-#: The columns of words that become numbers, in this order.
-_WORDS = {"layer": LAYERS, "op_class": CLASSES, "op_role": ROLES}
-#: Columns of Log.batches() that RowReader needs.
+#: Columns of a decoded batch that RowReader needs.
 COLUMNS: tuple[str, ...] = (
     "id", "time", "duration", "layer", "op", "op_class", "process", "path", "file", "file_offset", "bytes_moved",
     "errno", "site", "calls", "imported", "submitted", "op_role", "request_id", "task_id", "in_transfer",
-    "to_file", "to_file_offset",
+    "to_file", "to_file_offset", "in_flight", "outer",
 )  # fmt: skip
 
 STDIO, POSIX, USER_LAYER = Layer.STDIO, Layer.POSIX, Layer.USER
@@ -38,15 +37,14 @@ READ, WRITE, COPY, OPEN, PROCESS = OpClass.READ, OpClass.WRITE, OpClass.COPY, Op
 class Rows:
     """Operations, one element each.  Nulls of the log become the values given here.
 
-    time: ns since the start of the run.  duration: ns; where in_flight, until
-    the end of the process.  layer, kind: indexes into enums.LAYERS and CLASSES
+    time: ns since the start of the run.  duration: ns.  in_flight, outer: see
+    decoding.  layer, kind: indexes into enums.LAYERS and CLASSES
     (int8, as they are compared most); role: number of enums.Role, likewise.  op,
     path, site: dictionary codes, -1 none.  process: index; operations without one
     have the last.  file: its identity, 0 none.  offset: -1 none.  moved: bytes,
     0 none.  count: calls.  request, task: ids of the outermost request and the
     innermost container around the operation in its process, 0 none; a request is
-    around itself.  in_transfer: a request around it moves bytes.  outer: it
-    counts as I/O of its process, and nothing around it does.  submitted: site is
+    around itself.  in_transfer: a request around it moves bytes.  submitted: site is
     the line that submitted the work.  to_file, to_offset: of a copy, where it
     wrote, as file and offset.
     """
@@ -91,9 +89,9 @@ class Rows:
         return self._some(np.flatnonzero(mask))
 
     def written_by_copies(self) -> Rows | None:
-        """The copies among the rows, as writes of the files that they wrote, whose names are not known; None: there
-        are none."""
-        at = np.flatnonzero(self.to_file)
+        """The copies among the rows, as writes of the files that they wrote, whose names are not known, and which are
+        none where they wrote to a socket; None: there are no copies."""
+        at = np.flatnonzero(self.kind == COPY)
         if not len(at):
             return None
         rows = self._some(at)
@@ -148,108 +146,41 @@ class FileNumbers:
 
 
 class RowReader:
-    """Turns the batches of one log into Rows.  Small when pickled."""
+    """Turns the decoded batches of one log into Rows.  Small when pickled."""
 
-    def __init__(self, start: int, process_ends: NDArray[np.int64]) -> None:
-        """start: of the run, epoch ns; process_ends: ns since then at which each process was last alive."""
+    def __init__(self, start: int, ends: NDArray[np.int64]) -> None:
+        """start: of the run, epoch ns; ends: see decoding.ends_of()."""
         self.start = start
-        self._ends = np.append(process_ends, process_ends.max(initial=0))
-        self._numbers: dict[str, NDArray[np.int8]] = {}  # by column of words: the number of each dictionary entry
+        #: How many processes there are, with one for operations whose process is not known.
+        self.processes = len(ends)
+        #: ns since the start that no time should exceed.  Only a bound on damaged times, so it is generous.
+        self.limit = max(int(ends.max()) - start, 0) + (1 << 50)
 
     @classmethod
     def of(cls, log: Log) -> RowReader:
         """The reader of an open log."""
-        info = log.info()
-        start = int(info["start"])
-        # When the reader found a process gone says nothing about how long its last operations took.
-        seen = [one["end"] if one["end_by"] != "reader" else None for one in log.processes().to_pylist()]
-        last_known = max([end for end in seen if end is not None] + [info["end"] or start, start])
-        return cls(start, np.array([int64((end or last_known) - start) for end in seen], np.int64))
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_numbers": {}}
-
-    @property
-    def processes(self) -> int:
-        """How many processes there are, with one for operations whose process is not known."""
-        return len(self._ends)
-
-    @property
-    def limit(self) -> int:
-        """ns since the start that no time should exceed.  Only a bound on damaged times, so it is generous."""
-        return max(int(self._ends.max()), 0) + (1 << 50)
+        return cls(int(log.info()["start"]), ends_of(log))
 
     def read(self, batch: pa.RecordBatch) -> tuple[Rows, NDArray[np.bool_] | None]:
         """The batch's operations, and a mask of those that imports made (None: there are none)."""
-        if not self._numbers:
-            self._numbers = {name: _by_name(batch.column(name), words) for name, words in _WORDS.items()}
-        time = _within(numbers(batch.column("time")) - self.start)
-        process = numbers(batch.column("process"), -1).astype(np.int64)
+        columns = Columns(batch)
+        process = columns.numbers("process", -1)
         if batch.column("process").null_count:
-            process[process < 0] = len(self._ends) - 1
-        duration, in_flight = self._durations(batch.column("duration"), time, process)
-        layer, kind, role = (own.take(codes(batch.column(name))) for name, own in self._numbers.items())
-        ids, request = numbers(batch.column("id")), numbers(batch.column("request_id"))
-        outer = np.where(role == Role.REQUEST, request == ids, LEAVES.take(role) & (request == 0))
+            process[process < 0] = self.processes - 1
         rows = Rows(
-            id=ids, time=time, duration=duration, in_flight=in_flight, layer=layer, kind=kind, role=role,
+            id=numbers(batch.column("id")), time=since(columns.time, self.start), duration=columns.duration,
+            in_flight=columns.truths("in_flight"), layer=columns.layer, kind=columns.kind, role=columns.role,
             op=codes(batch.column("op")), process=process, path=codes(batch.column("path")),
-            file=numbers(batch.column("file")), offset=numbers(batch.column("file_offset"), -1),
-            moved=addable(numbers(batch.column("bytes_moved"))), errno=numbers(batch.column("errno")),
-            site=codes(batch.column("site")),
-            count=numbers(batch.column("calls")), request=request, task=numbers(batch.column("task_id")),
-            in_transfer=truths(batch.column("in_transfer")), outer=outer,
-            submitted=truths(batch.column("submitted")), to_file=numbers(batch.column("to_file")),
-            to_offset=numbers(batch.column("to_file_offset"), -1),
+            file=columns.file, offset=columns.offset, moved=columns.moved, errno=numbers(batch.column("errno")),
+            site=codes(batch.column("site")), count=numbers(batch.column("calls")),
+            request=numbers(batch.column("request_id")), task=numbers(batch.column("task_id")),
+            in_transfer=columns.truths("in_transfer"), outer=columns.outer, submitted=columns.truths("submitted"),
+            to_file=numbers(batch.column("to_file")), to_offset=numbers(batch.column("to_file_offset"), -1),
         )  # fmt: skip
         imported = batch.column("imported")
-        return rows, truths(imported) if imported.true_count else None
-
-    def _durations(
-        self, column: pa.Array, time: NDArray[np.int64], process: NDArray[np.int64]
-    ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-        in_flight = np.zeros(len(column), np.bool_)
-        duration = numbers(column)
-        if column.null_count:
-            in_flight = ~present(column)
-            until = np.maximum(self._ends[process] - time, 0)
-            duration = np.where(in_flight, until, duration)
-        return addable(duration), in_flight
-
-
-#: The longest time since the start of a run, ns: 73 years.
-_FARTHEST = 1 << 61
-#: The largest sum of the times or sizes of one batch: 4 years of calls, 128 PiB.
-_MOST = 1 << 57
-
-
-def _within(times: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Times cut so that a duration can be added to them."""
-    if len(times) and (int(times.min()) < -_FARTHEST or int(times.max()) > _FARTHEST):
-        return np.clip(times, -_FARTHEST, _FARTHEST)
-    return times
-
-
-def addable(values: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Values cut so that their sum fits.  A damaged value must not make other sums negative."""
-    if not len(values):
-        return values
-    least, most = int(values.min()), int(values.max())
-    if least >= 0 and (most <= _MOST // len(values) or float(values.sum(dtype=np.float64)) <= _MOST):
-        return values
-    return np.clip(values, 0, _MOST // len(values))
+        return rows, columns.imported if imported.true_count else None
 
 
 def int64(number: int) -> int:
     """The nearest integer that fits into 64 bits."""
     return min(max(number, -(1 << 63)), (1 << 63) - 1)
-
-
-def places(batch: pa.RecordBatch, column: str, names: tuple[str, ...]) -> NDArray[np.int8]:
-    """By row of a dictionary column: which of the names; a null, any."""
-    return _by_name(batch.column(column), names).take(codes(batch.column(column)))
-
-
-def _by_name(column: pa.DictionaryArray, names: tuple[str, ...]) -> NDArray[np.int8]:
-    """From a dictionary's codes to indexes into names."""
-    return np.array([names.index(one) for one in column.dictionary.to_pylist()], np.int8)

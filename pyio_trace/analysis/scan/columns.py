@@ -1,4 +1,4 @@
-"""A batch's columns as numpy arrays for reducers: nulls are numbers, and no damaged value makes a sum too large.
+"""A decoded batch's columns as numpy arrays for reducers, in which nulls are numbers too.
 
 Each array is made when it is first asked for, so a reducer pays for the columns it uses.
 """
@@ -12,18 +12,15 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from pyio_trace.analysis.scan.batch_rows import COPY, READ, WRITE, addable, places
-from pyio_trace.enums import CLASSES, LAYERS, ROLES, Layer, Role
-from pyio_trace.join.base.arrow_arrays import codes, numbers, present, truths
+from pyio_trace.enums import CLASSES, LAYERS, ROLES, Layer, OpClass
+from pyio_trace.join.base.arrow_arrays import codes, numbers, truths
 from pyio_trace.join.base.roles import LEAVES
 
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
 #: The columns that say which operations count, and as what.
-MEANING = ("id", "layer", "op_class", "op_role", "request_id", "imported", "calls")
-#: ns since 1970, ns, bytes: the largest that are believed.
-LATEST, LONGEST, FARTHEST = 1 << 62, 1 << 57, 1 << 61
+MEANING = ("layer", "op_class", "op_role", "outer", "imported", "calls")
 
 
 class Columns:
@@ -57,6 +54,11 @@ class Columns:
         found: list[str] = self._batch.column(name).dictionary.to_pylist()
         return found
 
+    def places(self, name: str, words: tuple[str, ...]) -> NDArray[np.int8]:
+        """Of a column that has few words, which of these each row has; a null, any."""
+        known = np.array([words.index(one) for one in self.words(name)], np.int8)
+        return known.take(codes(self._batch.column(name)))
+
     def of_words(self, name: str, chosen: Iterable[str]) -> Bools:
         """Rows whose word is one of these; only for columns with few words."""
         wanted = set(chosen)
@@ -69,17 +71,17 @@ class Columns:
     @cached_property
     def layer(self) -> NDArray[np.int8]:
         """Index into enums.LAYERS."""
-        return places(self._batch, "layer", LAYERS)
+        return self.places("layer", LAYERS)
 
     @cached_property
     def kind(self) -> NDArray[np.int8]:
         """Class, as index into enums.CLASSES."""
-        return places(self._batch, "op_class", CLASSES)
+        return self.places("op_class", CLASSES)
 
     @cached_property
     def role(self) -> NDArray[np.int8]:
         """Number of enums.Role."""
-        return places(self._batch, "op_role", ROLES)
+        return self.places("op_role", ROLES)
 
     @cached_property
     def imported(self) -> Bools:
@@ -93,30 +95,40 @@ class Columns:
         return found
 
     @cached_property
-    def outer(self) -> Bools:
-        """What counts as I/O of its process: outermost requests, and calls that are in no request."""
-        request = self.numbers("request_id")
-        alone = LEAVES.take(self.role) & (request == 0)
-        found: Bools = np.where(self.role == Role.REQUEST, request == self.numbers("id"), alone)
+    def called(self) -> Bools:
+        """Calls of POSIX and of C streams, also those that wait for another process or hand data to it."""
+        found: Bools = (self.layer >= Layer.STDIO) & (self.kind != OpClass.PROCESS)
         return found
 
     @cached_property
+    def outer(self) -> Bools:
+        """What counts as I/O of its process: outermost requests, and calls that are in no request."""
+        return self.truths("outer")
+
+    @cached_property
+    def moves(self) -> tuple[Bools, Bools]:
+        """(reads, writes) of all that is `called`."""
+        copies = self.kind == OpClass.COPY
+        reads, writes = (self.called & ((self.kind == one) | copies) for one in (OpClass.READ, OpClass.WRITE))
+        return reads, writes
+
+    @cached_property
     def transfers(self) -> tuple[Bools, Bools]:
-        """(reads, writes) of POSIX and C streams: calls that move bytes.  A copy is both."""
-        copies = self.kind == COPY
-        return self.leaf & ((self.kind == READ) | copies), self.leaf & ((self.kind == WRITE) | copies)
+        """(reads, writes) of files.  A copy is both."""
+        reads, writes = self.moves
+        return self.leaf & reads, self.leaf & writes
 
     # ---- amounts
 
     @cached_property
     def time(self) -> Ints:
-        """Begin, ns since the epoch; of a damaged log, between that and LATEST, so that a difference fits."""
-        return np.clip(self.numbers("time"), 0, LATEST)
+        """Begin, ns since the epoch."""
+        return self.numbers("time")
 
     @cached_property
     def duration(self) -> Ints:
-        """ns; 0 where the call never returned."""
-        return addable(np.clip(self.numbers("duration"), 0, LONGEST))
+        """ns; where the call never returned, until its process ended."""
+        return self.numbers("duration")
 
     @cached_property
     def end(self) -> Ints:
@@ -126,22 +138,22 @@ class Columns:
     @cached_property
     def ended(self) -> Bools:
         """Calls that returned."""
-        return present(self._batch.column("duration"))
+        return self.truths("in_flight", negated=True)
 
     @cached_property
     def moved(self) -> Ints:
         """Bytes moved; 0 where none."""
-        return addable(self.numbers("bytes_moved"))
+        return self.numbers("bytes_moved")
 
     @cached_property
     def calls(self) -> Ints:
         """How many calls the row stands for, at least 1."""
-        return np.maximum(self.numbers("calls"), 1)
+        return self.numbers("calls")
 
     @cached_property
     def offset(self) -> Ints:
         """Bytes from the start of the file; -1: none, or not known."""
-        return np.clip(self.numbers("file_offset", -1), -1, FARTHEST)
+        return self.numbers("file_offset", -1)
 
     @cached_property
     def file(self) -> Ints:

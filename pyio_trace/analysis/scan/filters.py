@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from fnmatch import fnmatchcase
-from functools import partial
+from functools import cached_property, partial
 from operator import eq
 from typing import TYPE_CHECKING, Any
 
@@ -19,12 +19,14 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from pyio_trace.analysis.scan.batch_rows import int64
+from pyio_trace.analysis.scan.decoding import LASTED, ends_of, lasted
 from pyio_trace.enums import LAYERS
 from pyio_trace.errors import ConfigError
 from pyio_trace.globs import path_matcher
 from pyio_trace.join.base.arrow_arrays import codes, numbers, present
 from pyio_trace.join.sources.filtered_source import Choice
 from pyio_trace.light_dataclass import dataclass
+from pyio_trace.log.sorting import distinct
 from pyio_trace.values import did_you_mean, parse_path_pattern
 
 if TYPE_CHECKING:
@@ -32,7 +34,6 @@ if TYPE_CHECKING:
 
 Mask = NDArray[np.bool_]
 Process = dict[str, Any]
-_LONGEST = np.iinfo(np.int64).max
 
 
 @dataclass(frozen=True)
@@ -88,7 +89,10 @@ def restrict_unchecked(log: Log, chosen: Filter, read: Callable[[int], None] | N
     """restrict() for one of several logs, of which check() has seen all."""
     if not chosen and read is None:
         return log
+    sides = ChosenFiles(log, chosen.paths) if chosen.paths else None
     conditions = _conditions(log, chosen)
+    if sides is not None:
+        conditions.append((tuple(sides.columns), lambda batch: sides.read(batch) | sides.written(batch)))
     columns = dict.fromkeys(name for names, _ in conditions for name in names)
 
     def mask(batch: pa.RecordBatch) -> Mask | None:
@@ -98,7 +102,7 @@ def restrict_unchecked(log: Log, chosen: Filter, read: Callable[[int], None] | N
     processes = None
     if chosen.processes or chosen.ranks:
         processes = _chosen_processes(log.processes().to_pylist(), chosen)
-    return log.only(Choice(tuple(columns), mask, chosen.text, processes, read, chosen))
+    return log.only(Choice(tuple(columns), mask, chosen.text, processes, read, chosen, sides))
 
 
 def check(logs: Sequence[Log], chosen: Filter) -> None:
@@ -139,7 +143,6 @@ def _conditions(log: Log, chosen: Filter) -> list[Condition]:
     tests: dict[str, list[Test]] = {
         "layer": [partial(eq, word) for word in chosen.layers],
         "op": [partial(_fits, pattern=word) for word in chosen.ops],
-        "path": [_path_test(pattern, log) for pattern in chosen.paths],
         "site": [line_matcher(pattern) for pattern in chosen.lines],
     }
     found += [_by_text(log, column, own) for column, own in tests.items() if own]
@@ -148,9 +151,9 @@ def _conditions(log: Log, chosen: Filter) -> list[Condition]:
         found.append((("process",), lambda batch: np.isin(numbers(batch.column("process"), -1), processes)))
     if chosen.since is not None or chosen.until is not None:
         found.append(_by_time(log, chosen.since, chosen.until))
-    if chosen.min_duration:  # an operation that never returned counts as long
-        least = chosen.min_duration
-        found.append((("duration",), lambda batch: numbers(batch.column("duration"), _LONGEST) >= least))
+    if chosen.min_duration:
+        least, ends = chosen.min_duration, ends_of(log)
+        found.append((LASTED, lambda batch: lasted(batch, ends) >= least))
     if chosen.errors:
         found.append((("errno",), lambda batch: numbers(batch.column("errno")) != 0))
     return found
@@ -162,7 +165,7 @@ Test = Callable[[str], bool]
 def _by_text(log: Log, column: str, tests: Sequence[Test]) -> Condition:
     """Rows whose text passes one of the tests; each distinct text is tried once, and null passes none."""
     texts = log.dictionary(column).to_pylist()
-    passed = np.array([*(text is not None and any(test(text) for test in tests) for text in texts), False], np.bool_)
+    passed = _passed(texts, tests)
 
     def mask(batch: pa.RecordBatch) -> Mask:
         result: Mask = passed[codes(batch.column(column))]
@@ -171,12 +174,43 @@ def _by_text(log: Log, column: str, tests: Sequence[Test]) -> Condition:
     return (column,), mask
 
 
+def _passed(texts: Sequence[str | None], tests: Sequence[Test]) -> Mask:
+    """Which texts pass one of the tests; the last element is for null."""
+    return np.array([*(text is not None and any(test(text) for test in tests) for text in texts), False], np.bool_)
+
+
+class ChosenFiles:
+    """The files of some paths.  See filtered_source.Sides."""
+
+    columns: Sequence[str] = ("path", "to_file")
+
+    def __init__(self, log: Log, patterns: Sequence[str]) -> None:
+        self._log = log
+        self._passed = _passed(log.dictionary("path").to_pylist(), [_path_test(pattern, log) for pattern in patterns])
+
+    def read(self, batch: pa.RecordBatch) -> Mask:
+        result: Mask = self._passed[codes(batch.column("path"))]
+        return result
+
+    def written(self, batch: pa.RecordBatch) -> Mask:
+        column = batch.column("to_file")
+        if column.null_count == len(column):
+            return np.zeros(len(column), np.bool_)
+        return present(column) & np.isin(numbers(column), self._files)
+
+    @cached_property
+    def _files(self) -> NDArray[np.int64]:
+        """The identities of the files: a copy does not name the one that it writes.  Only a log with copies is read
+        for this."""
+        found: set[int] = set()
+        for batch in self._log.batches(("file", "path")):
+            found.update(distinct(numbers(batch.column("file"))[self.read(batch)]).tolist())
+        return np.array(sorted(found - {0}), np.int64)
+
+
 def _by_time(log: Log, since: int | None, until: int | None) -> Condition:
-    """Operations under way at `since` or later, and begun before `until`.  One that never returned was under way until
-    its process ended."""
-    start = int(log.info()["start"])
-    ends = [_LONGEST if one["end"] is None else int64(one["end"]) for one in log.processes().to_pylist()]
-    process_ends = np.array([*ends, _LONGEST], np.int64)  # the last: of no known process
+    """Operations under way at `since` or later, and begun before `until`."""
+    start, ends = int(log.info()["start"]), ends_of(log)
 
     def mask(batch: pa.RecordBatch) -> Mask:
         time = numbers(batch.column("time"))
@@ -184,13 +218,10 @@ def _by_time(log: Log, since: int | None, until: int | None) -> Condition:
         if until is not None:
             result &= time < int64(start + until)
         if since is not None:
-            durations, process = batch.column("duration"), numbers(batch.column("process"), -1)
-            process = np.where((process >= 0) & (process < len(ends)), process, len(ends))
-            end = np.where(present(durations), time + numbers(durations), process_ends[process])
-            result &= end >= int64(start + since)
+            result &= time + lasted(batch, ends) >= int64(start + since)
         return result
 
-    return ("time", "duration", "process"), mask
+    return LASTED, mask
 
 
 def _fits(text: str, pattern: str) -> bool:

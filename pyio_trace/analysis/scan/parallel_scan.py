@@ -18,6 +18,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Future, wait
 from typing import TYPE_CHECKING, Any
 
+from pyio_trace.analysis.scan.decoding import decoded
 from pyio_trace.analysis.scan.filters import Filter, restrict_unchecked
 from pyio_trace.analysis.scan.running import Reducer, Running, columns_of
 from pyio_trace.errors import ConfigError, LogError, PyioTraceError
@@ -207,7 +208,7 @@ def run_task(task: Task, before: list[Any] | None = None) -> list[Any]:
     log = _open(task.address)
     reducers = [one.of_a_part() if hasattr(one, "of_a_part") else one for one in task.reducers]
     running = Running(reducers, before)
-    for batch in log.batches(columns_of(task.reducers), within=task.divisions):
+    for batch in decoded(log, columns_of(task.reducers), within=task.divisions):
         running.add(batch, [_at_once])
     return running.parts
 

@@ -18,7 +18,7 @@ class Reducer(Protocol[Part, Result_co]):
     """A view of a log.  Its methods keep no state between calls, so that parts can be made anywhere.  It and its parts
     can be pickled; parts are small: they grow with what they count, not with the rows."""
 
-    #: The columns of Log.batches() that partial() reads.
+    #: The columns that partial() reads: of Log.batches(), or of decoding.DERIVED.
     columns: ClassVar[tuple[str, ...]]
 
     def partial(self, batch: pa.RecordBatch) -> Part:

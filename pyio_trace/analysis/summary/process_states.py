@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from pyio_trace.analysis.calls import lifetimes
 from pyio_trace.analysis.results.overview_figures import Split
 from pyio_trace.analysis.scan.batch_rows import Rows, int64
+from pyio_trace.analysis.scan.decoding import FARTHEST
 from pyio_trace.analysis.sums.intervals import BusyTime, merge
 from pyio_trace.enums import ROLES, THREAD_TASK, Layer, Role
 from pyio_trace.join.processes.process_names import is_helper
@@ -46,7 +47,6 @@ _OUTSIDE = ("rest", "task", "starting", "waiting", "library")
 _MOST_SUMMED = 1 << 20
 _NEVER = np.iinfo(np.int64).max
 _UNKNOWN = -1
-_FARTHEST = 1 << 61  # as RowReader cuts times
 
 _STATE = np.full(len(ROLES), -1, np.int64)
 for _role, _name in (
@@ -120,9 +120,9 @@ class ProcessStates:
         """wall: ns that no time exceeds."""
         size = len(origins.begins)
         self._origins = origins
-        self._begins = np.clip(origins.begins, -_FARTHEST, _FARTHEST)
+        self._begins = np.clip(origins.begins, -FARTHEST, FARTHEST)
         #: When the own code of each process began: as the log says, else its first own call.
-        self._first = np.where(origins.scripts == _UNKNOWN, _NEVER, np.clip(origins.scripts, self._begins, _FARTHEST))
+        self._first = np.where(origins.scripts == _UNKNOWN, _NEVER, np.clip(origins.scripts, self._begins, FARTHEST))
         self._first_task = np.full(size, _NEVER, np.int64)
         self._own_in_imports = np.zeros(size, np.int64)  # ns of calls in the bodies of own modules
         self._time = StackedTime(len(STACK), size, wall)
@@ -228,7 +228,7 @@ class ProcessStates:
         unions, _ = self._time.finish()
         io, sync = (times.finish()[0] for times in self._threads.values())
         first = np.where(workers, np.maximum(self._first, self._first_task), self._first)
-        began = np.minimum(first, _FARTHEST) - self._begins
+        began = np.minimum(first, FARTHEST) - self._begins
         started = np.where(first == _NEVER, walls, np.clip(began, 0, walls))
         early = np.where(self._origins.early | workers, started, 0)
         importing = self._origins.imports - self._own_in_imports - np.minimum(early, self._origins.imports)

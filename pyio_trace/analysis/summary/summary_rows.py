@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 
 from pyio_trace.analysis.calls.start_up import body_sites, lines_that
 from pyio_trace.analysis.scan import batch_rows
-from pyio_trace.analysis.scan.batch_rows import RowReader, Rows, places
+from pyio_trace.analysis.scan.batch_rows import RowReader, Rows
+from pyio_trace.analysis.scan.columns import Columns
 from pyio_trace.enums import LINKS, Role
 from pyio_trace.join.base.arrow_arrays import numbers, present, truths
 from pyio_trace.light_dataclass import dataclass
@@ -117,7 +118,7 @@ class SummaryReader:
         )
         thread = numbers(batch.column("tid")).astype(np.int64)
         main = (thread == numbers(batch.column("pid"))) | (thread == 0)
-        link = np.where(present(batch.column("parent")), places(batch, "link", LINKS), -1).astype(np.int64)
+        link = np.where(present(batch.column("parent")), Columns(batch).places("link", LINKS), -1).astype(np.int64)
         who = Actors(importing, self._in_body.take(rows.site), own, idle, main, self._loads.take(rows.process))
         return SummaryRows(rows, imported, who, thread, link, self._op_names, len(sites))
 

@@ -33,6 +33,7 @@ from pyio_trace.analysis.sums.dense_sums import NCLASSES, NLAYERS, NROLES, WRITE
 from pyio_trace.analysis.sums.size_histogram import AccessSizes
 from pyio_trace.enums import Role
 from pyio_trace.light_dataclass import dataclass
+from pyio_trace.log import runs
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -42,7 +43,6 @@ if TYPE_CHECKING:
 Ints = NDArray[np.int64]
 
 IN_FLIGHT_SHOWN = 20
-_FARTHEST = 1 << 62  # no file has bytes beyond
 _KINDS = NLAYERS * NCLASSES
 
 
@@ -206,8 +206,7 @@ class Sums:
     def _names(self, file: Ints, rows: Rows) -> None:
         """Keeps the latest name of each file.  Rows are in the order of threads, not of time."""
         self._make_room_for_names()
-        first = np.append(True, (file[1:] != file[:-1]) | (rows.path[1:] != rows.path[:-1]))  # of equal neighbours
-        at = np.flatnonzero(first)
+        at = runs.starts(file, rows.path)
         end = np.maximum.reduceat(rows.time + rows.duration, at)
         self._name(file.take(at), rows.path.take(at), end)
 
@@ -274,8 +273,8 @@ def _add_ranges(ranges: ByteRanges, file: Ints, offset: Ints, moved: Ints) -> No
     """Adds the bytes that calls moved, where their file and offset are known."""
     if not len(moved):
         return
-    if int(offset.min()) < 0 or int(file.min()) == 0 or int(moved.min()) == 0 or int(offset.max()) > _FARTHEST:
-        known = np.flatnonzero((offset >= 0) & (offset <= _FARTHEST) & (file > 0) & (moved > 0))
+    if int(offset.min()) < 0 or int(file.min()) == 0 or int(moved.min()) == 0:
+        known = np.flatnonzero((offset >= 0) & (file > 0) & (moved > 0))
         offset, file, moved = offset.take(known), file.take(known), moved.take(known)
     ranges.add(file, offset, offset + moved)
 

@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pyio_trace.log import runs
+
 Ints = NDArray[np.int64]
 
 _MOST_SUM = 1 << 62
@@ -61,7 +63,7 @@ class KeyedSums:
 
 def _neighbours_added_up(keys: Ints, count: Ints, time: Ints) -> tuple[Ints, Ints, Ints]:
     """The same sums, with one element for equal neighbours, of which most rows have some."""
-    first = np.flatnonzero(np.append(True, keys[1:] != keys[:-1]))
+    first = runs.starts(keys)
     if len(first) == len(keys):
         return keys, count, time
     return keys.take(first), _sums(count, first), _sums(time, first)
@@ -73,7 +75,7 @@ def _added_up(keys: Ints, count: Ints, time: Ints) -> tuple[Ints, Ints, Ints]:
         return keys, count, time
     order = np.argsort(keys)
     ordered = keys.take(order)
-    first = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1]))
+    first = runs.starts(ordered)
     return ordered.take(first), _sums(count.take(order), first), _sums(time.take(order), first)
 
 

@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from pyio_trace.analysis.sums.intervals import merge
 from pyio_trace.analysis.sums.packed_keys import packing_of
+from pyio_trace.log import runs
 
 Ints = NDArray[np.int64]
 #: A group and a place in it, as one number, stay below it.
@@ -19,11 +20,7 @@ def group_numbers(columns: tuple[Ints, ...]) -> tuple[Ints, Ints]:
     if packing is not None:
         columns = (packing.pack(columns),)
     order = np.lexsort(tuple(reversed(columns))) if len(columns) > 1 else np.argsort(columns[0], kind="stable")
-    new = np.ones(len(order), np.bool_)
-    new[1:] = False
-    for column in columns:
-        ordered = column[order]
-        new[1:] |= ordered[1:] != ordered[:-1]
+    new = runs.begins(*(column[order] for column in columns))
     number = np.empty(len(order), np.int64)
     number[order] = np.cumsum(new) - 1
     return number, order[new]

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from pyio_trace.analysis.sums.packed_keys import packing_of
 from pyio_trace.join.base.arrow_arrays import numbers, of_numbers
+from pyio_trace.log import runs
 
 #: What a value that is not given becomes, by the way in which it is summed: it changes nothing.
 _NEUTRAL = {"sum": 0, "min": (1 << 63) - 1, "max": -(1 << 63)}
@@ -134,11 +135,7 @@ class GroupedSums:
         columns = {name: _array(table[name]) for name in table.column_names}
         order = _order([columns[key] for key in by])
         columns = {name: values.take(order) for name, values in columns.items()}
-        first = np.zeros(len(order), np.bool_)
-        first[0] = True
-        for key in by:
-            first[1:] |= columns[key][1:] != columns[key][:-1]
-        at = np.flatnonzero(first)
+        at = runs.starts(*(columns[key] for key in by))
         sums = [of_numbers(columns[key].take(at)) for key in by]
         sums += [of_numbers(_HOW[how].reduceat(columns[name], at)) for name, how in self._values.items()]
         return pa.Table.from_arrays(sums, table.column_names)

@@ -7,6 +7,8 @@ from collections import defaultdict
 import numpy as np
 from numpy.typing import NDArray
 
+from pyio_trace.log import runs
+
 Ints = NDArray[np.int64]
 
 
@@ -17,9 +19,7 @@ def most_common(
     if not len(values):
         return {}
     order = np.lexsort((-values, -counts, *reversed(keys)))
-    first = np.ones(len(order), np.bool_)
-    first[1:] = np.logical_or.reduce([key[order][1:] != key[order][:-1] for key in keys])
-    begins = np.flatnonzero(first)
+    begins = runs.starts(*(key[order] for key in keys))
     rank = np.arange(len(order)) - np.repeat(begins, np.diff(begins, append=len(order)))
     chosen = order[rank < most]
     found: dict[tuple[int, ...], list[tuple[int, int]]] = defaultdict(list)

@@ -18,7 +18,7 @@ from pyio_trace.analysis.calls import renamings
 from pyio_trace.analysis.calls.renamed_files import paths_of, present_names
 from pyio_trace.analysis.calls.renamings import Renamings
 from pyio_trace.analysis.reducer import scan
-from pyio_trace.analysis.scan.batch_rows import COLUMNS, MOVING, PROCESS, USER_LAYER, RowReader, Rows
+from pyio_trace.analysis.scan.batch_rows import COLUMNS, COPY, MOVING, PROCESS, USER_LAYER, RowReader, Rows
 from pyio_trace.analysis.scan.columns import Columns
 from pyio_trace.analysis.sums.dense_sums import OPENS, OTHERS, READS, WRITES, roles
 from pyio_trace.analysis.sums.grouped_sums import GroupedSums
@@ -114,6 +114,9 @@ class ByStack:
         keep = rows.outer if imported is None or self.imports else rows.outer & ~imported
         stack = codes(batch.column("call_stack"))
         _add(sums, rows, keep, {"call_stack": stack, "site": rows.site, "role": roles(rows.kind)})
+        at = np.flatnonzero(keep & (rows.kind == COPY))  # what they read is in the rows themselves
+        written = {"call_stack": stack[at], "site": rows.site[at], "role": np.full(len(at), WRITES)}
+        sums.add(written | {"moved": rows.moved[at]})
         return sums
 
     def combine(self, part: GroupedSums, later: GroupedSums) -> GroupedSums:

@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 
 Ints = NDArray[np.int64]
 
-#: Index of the side of a copy that writes, in Groups.kind; the classes of operations are below it.
+#: Index of the side of a copy that writes, in Groups.kind; the classes of operations are below it.  Its calls and times
+#: are those of the other side once more.
 COPIED_TO = 100
 _KEYS = ("path", "file", "site", "op", "layer", "kind")
 _SUMS = ("calls", "outermost", "time", "outer_time", "moved", "errors")
@@ -171,9 +172,7 @@ def _columns(rows: Rows) -> dict[str, Ints]:
 
 def _written(copies: Rows) -> dict[str, Ints]:
     """What copies wrote: in another file than the one that their rows name."""
-    size = len(copies)
-    none = dict.fromkeys(_SUMS, np.zeros(size, np.int64))
-    return _columns(copies) | none | {"moved": copies.moved, "kind": np.full(size, COPIED_TO)}
+    return _columns(copies) | {"kind": np.full(len(copies), COPIED_TO)}
 
 
 def _groups(columns: dict[str, Ints]) -> Groups:

@@ -24,7 +24,19 @@ from pyio_trace.light_dataclass import dataclass
 Ints = NDArray[np.int64]
 
 COLUMNS = tuple(
-    dict.fromkeys((*MEANING, *NAME_COLUMNS, "bytes_moved", "process", "file_offset", "errno", "site", "detail"))
+    dict.fromkeys(
+        (
+            *MEANING,
+            *NAME_COLUMNS,
+            "bytes_moved",
+            "process",
+            "file_offset",
+            "errno",
+            "site",
+            "detail",
+            "in_flight",
+        )
+    )
 )
 KEYS = ("file", "site", "write")
 #: Sums by file, line and direction; distinct sizes and strides of them.  Beyond, the rarest are dropped.

@@ -14,6 +14,7 @@ from pyio_trace.enums import Layer, OpClass
 from pyio_trace.join.base.arrow_arrays import texts_at
 from pyio_trace.join.references.own_code import OwnCode
 from pyio_trace.light_dataclass import dataclass
+from pyio_trace.log import runs
 from pyio_trace.log.sorting import Places, distinct
 
 Ints = NDArray[np.int64]
@@ -226,11 +227,7 @@ class CallTable:
         """(an order in which rows with equal keys follow each other, where in it each run of them begins)"""
         columns = [self.columns[key] for key in keys]
         order = np.lexsort(columns[::-1])
-        first = np.zeros(len(order), np.bool_)
-        first[:1] = True
-        for column in columns:
-            first[1:] |= column[order][1:] != column[order][:-1]
-        return order, np.flatnonzero(first)
+        return order, runs.starts(*(column[order] for column in columns))
 
     # ---- what codes stand for
 

@@ -15,6 +15,7 @@ from pyio_trace.analysis.scan.batch_rows import int64
 from pyio_trace.analysis.sums.grouped_sums import GroupedSums
 from pyio_trace.join.base.arrow_arrays import of_numbers
 from pyio_trace.light_dataclass import dataclass
+from pyio_trace.log import runs
 
 if TYPE_CHECKING:
     from pyio_trace.join.sources.facade import Log
@@ -64,8 +65,7 @@ class _Records:
         self.calls = sums["calls"].columns(*self._without)
         self._sums = sums
         keys = self._keys(self.calls)
-        first = np.ones(len(keys), np.bool_)
-        first[1:] = (keys[1:] != keys[:-1]).any(axis=1)
+        first = runs.begins(*keys.T)
         self.at = np.cumsum(first) - 1 if len(keys) else np.empty(0, np.int64)
         self.keys = keys[first]
 

@@ -18,6 +18,7 @@ from pyio_trace.analysis.calls import file_names
 from pyio_trace.analysis.calls.file_names import FileNames
 from pyio_trace.analysis.scan import columns as meaning
 from pyio_trace.analysis.scan.columns import Columns
+from pyio_trace.analysis.scan.decoding import since
 from pyio_trace.analysis.sums.grouped_sums import GroupedSums
 from pyio_trace.enums import OpClass, Role
 from pyio_trace.join.processes.process_names import Row, label
@@ -49,9 +50,9 @@ class Sums:
     in none, summed over all threads.  io_ns, sync_ns: of that, calls of POSIX
     and C streams on files, and calls that sync or lock, whatever is around
     them.  wait_ns: of waits for other threads and processes.  requests: outermost
-    ones.  calls: of POSIX and C streams on files; opens, reads, writes, metadata
-    (with closes and seeks) and syncs are among them, a copy is a read and a
-    write.  read_bytes, written_bytes: moved by calls.
+    ones.  calls: of POSIX and C streams; opens, reads, writes, metadata (with
+    closes and seeks) and syncs are among them, a copy is a read and a write, and
+    counts for both of its files.  read_bytes, written_bytes: moved by calls.
     asked_read_bytes, asked_written_bytes: of outermost requests that move bytes.
     errors: calls that failed.  first_ns, last_ns: begin of the first and end of
     the last, since the start of the run.
@@ -151,18 +152,16 @@ class ByKey(ABC):
         part = self._empty()
         columns = Columns(batch)
         waits = columns.role == Role.WAIT
-        counted = (columns.outer | columns.leaf | waits) & self.chosen(columns)
+        counted = columns.outer | columns.called | waits
         if not self.imports:
             counted &= ~columns.imported
-        at = np.flatnonzero(counted)
-        if not len(at):
-            return part
-        keys = {name: values[at] for name, values in self.keys(columns).items()}
-        measures = self._measures(columns, waits)
-        part.sums.add(keys | {name: values[at] for name, values in measures.items()})
+        at = np.flatnonzero(counted & self.chosen(columns))
+        if len(at):
+            keys, measures = self.keys(columns), self._measures(columns, waits)
+            part.sums.add({name: values[at] for name, values in (keys | measures).items()})
         if self.of_files:
             part.names.add(columns, at)
-            self._add_copies(part, columns, at, measures["written_bytes"])
+            self._add_copies(part, columns, counted)
         return part
 
     def combine(self, part: Part, later: Part) -> Part:
@@ -184,14 +183,15 @@ class ByKey(ABC):
 
     def _measures(self, columns: Columns, waits: Bools) -> dict[str, Ints]:
         calls, duration, kind, role = columns.calls, columns.duration, columns.kind, columns.role
-        leaf = columns.leaf
-        reads, writes = columns.transfers
+        leaf, called = columns.leaf, columns.called
+        reads, writes = columns.moves
         sync = leaf & ((role == Role.SYNC) | (role == Role.LOCK))
         asks = (role == Role.REQUEST) & columns.outer & columns.truths("in_transfer", negated=True)
         counts = {
-            "requests": (role == Role.REQUEST) & columns.outer, "calls": leaf, "opens": leaf & (kind == OpClass.OPEN),
-            "reads": reads, "writes": writes, "metadata": leaf & np.isin(kind, _METADATA), "syncs": sync,
-            "waits": waits, "errors": leaf & (columns.numbers("errno") != 0),
+            "requests": (role == Role.REQUEST) & columns.outer, "calls": called,
+            "opens": called & (kind == OpClass.OPEN), "reads": reads, "writes": writes,
+            "metadata": called & np.isin(kind, _METADATA), "syncs": sync,
+            "waits": waits, "errors": called & (columns.numbers("errno") != 0),
         }  # fmt: skip
         times = {"time_ns": columns.outer, "io_ns": leaf & (role == Role.IO), "sync_ns": sync, "wait_ns": waits}
         sizes = {
@@ -203,17 +203,26 @@ class ByKey(ABC):
         found |= {name: columns.moved * mask for name, mask in sizes.items()}
         return found | {"first_ns": columns.time, "last_ns": columns.end}
 
-    def _add_copies(self, part: Part, columns: Columns, at: Ints, written: Ints) -> None:
-        """Moves what copies wrote from the file that they read to the one that they wrote."""
-        to = columns.numbers("to_file")[at]
-        copies = at[to != 0]
+    def _add_copies(self, part: Part, columns: Columns, counted: Bools) -> None:
+        """Copies as writes of the files that they wrote, where these are known.  So far, those that they read have the
+        writes."""
+        copies = np.flatnonzero(counted & columns.moves[1] & (columns.kind == OpClass.COPY))
         if not len(copies):
             return
-        keys = {name: values[copies] for name, values in self.keys(columns).items()}
-        moved, one, when = written[copies], columns.calls[copies], {"first_ns": columns.time[copies]}
-        part.sums.add(keys | when | {"written_bytes": -moved, "writes": -one, "last_ns": columns.end[copies]})
-        keys["file"] = to[to != 0]
-        part.sums.add(keys | when | {"written_bytes": moved, "writes": one, "last_ns": columns.end[copies]})
+        keys = self.keys(columns) | {"first_ns": columns.time, "last_ns": columns.end}
+        written = {"written_bytes": columns.moved, "writes": columns.calls}
+        at = copies[self.chosen(columns)[copies]]
+        part.sums.add({name: values[at] for name, values in keys.items()} | _negated(written, at))
+        to = columns.numbers("to_file")
+        at = copies[to[copies] != 0]
+        errors = columns.calls * (columns.numbers("errno") != 0)
+        more = {"calls": columns.calls, "errors": errors, "time_ns": columns.duration * columns.outer}
+        more |= keys | written | {"io_ns": columns.duration * (columns.role == Role.IO), "file": to}
+        part.sums.add({name: values[at] for name, values in more.items()})
+
+
+def _negated(columns: dict[str, Ints], at: Ints) -> dict[str, Ints]:
+    return {name: -values[at] for name, values in columns.items()}
 
 
 def tabled(shown: Sequence[str | None], sums: dict[str, Ints], start: int, top: int, dropped: int = 0) -> SumsTable:
@@ -230,7 +239,7 @@ def tabled(shown: Sequence[str | None], sums: dict[str, Ints], start: int, top: 
     np.minimum.at(whole["first_ns"], at, sums["first_ns"])
     np.maximum.at(whole["last_ns"], at, sums["last_ns"])
     for name in ("first_ns", "last_ns"):
-        whole[name] = np.clip(whole[name], start - (1 << 61), start + (1 << 61)) - start
+        whole[name] = since(whole[name], start)
     keys = list(place)
     order = sorted(range(len(keys)), key=lambda one: (-int(whole["time_ns"][one]), keys[one]))
     chosen = {name: values[order[:top]].tolist() for name, values in whole.items()}

@@ -17,7 +17,8 @@ from pyio_trace.light_dataclass import dataclass
 Ints = NDArray[np.int64]
 
 COLUMNS = (
-    *MEANING, "time", "duration", "op", "process", "tid", "site", "task_id", "bytes_moved", "detail", "cpu_time",
+    *MEANING, "id", "time", "duration", "op", "process", "tid", "site", "task_id", "bytes_moved", "detail", "cpu_time",
+    "in_flight",
 )  # fmt: skip
 #: A span that annotates a task and never encloses anything.
 _STATES = "task states"

@@ -18,6 +18,7 @@ from pyio_trace.insights.access_lines import ACCESSES, empty_calls
 from pyio_trace.insights.finding import Confidence, Evidence, Finding, Remedy
 from pyio_trace.insights.rule import Limit, Rule
 from pyio_trace.insights.slow_calls import SLOW, Ints
+from pyio_trace.log import runs
 from pyio_trace.log.sorting import distinct
 from pyio_trace.units import number, seconds
 
@@ -61,11 +62,7 @@ def _first_calls(run: Observed) -> dict[str, Ints]:
     table = run.calls.where(own=True, layer=(Layer.POSIX, Layer.STDIO), kind=(OpClass.READ, OpClass.WRITE), errno=0)
     columns = table.columns
     order = np.lexsort([columns["first"], *(columns[name] for name in _KEYS)])
-    new = np.zeros(len(order), np.bool_)
-    new[:1] = True
-    for name in _KEYS:
-        new[1:] |= columns[name][order][1:] != columns[name][order][:-1]
-    starts = np.flatnonzero(new)
+    starts = runs.starts(*(columns[name][order] for name in _KEYS))
     found = {name: columns[name][order[starts]] for name in (*_KEYS, "first")}
     for name, source in (("calls", "calls"), ("whole", "time")):
         values = columns[source][order]

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pyio_trace.analysis.calls.details import parse
+from pyio_trace.analysis.scan.decoding import decoded
 from pyio_trace.analysis.view_sums.loader_calls import OPS, hosts
 from pyio_trace.globs import stars_only
 from pyio_trace.insights.finding import Finding
@@ -196,7 +197,7 @@ def rows_of(log: Log, findings: Sequence[tuple[Finding, str]]) -> list[Rows]:
     Raises what reading the log raises.
     """
     wanted = [_Wanted(finding, rows, log) for finding, rows in findings]
-    for batch in log.batches(COLUMNS) if wanted else ():
+    for batch in decoded(log, COLUMNS) if wanted else ():
         for one in wanted:
             one.add(batch)
     return [one.rows(log) for one in wanted]

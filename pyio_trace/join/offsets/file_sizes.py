@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from pyio_trace.join.base.records import LAST_TICK, UNKNOWN, WideValues, begin_ticks, ids_in
 from pyio_trace.join.offsets.positions import WRITES, AllPositionEvents, of_streams
 from pyio_trace.join.references.log_parts import LogParts
-from pyio_trace.log import layout
+from pyio_trace.log import layout, runs
 from pyio_trace.log.blocks import BLOCK_ROWS, Block
 from pyio_trace.log.layout import Trait
 from pyio_trace.log.sorting import distinct
@@ -237,8 +237,7 @@ def _cumulative_sizes(events: _SizeEvents, losses: Ints) -> tuple[Ints, Ints]:
     """
     file, ticks, effect, value = events.file, events.ticks, events.effect, events.value
     sets = (effect == _SET) | (effect == _LOSE)
-    first = np.ones(len(file), np.bool_)
-    first[1:] = file[1:] != file[:-1]
+    first = runs.begins(file)
     segment = np.cumsum(first | sets) - 1
     begins = np.flatnonzero(first | sets)
     known = (effect[begins] == _SET)[segment]

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pyio_trace.join.base.records import LAST_TICK, UNKNOWN, WideValues
-from pyio_trace.log import layout
+from pyio_trace.log import layout, runs
 from pyio_trace.log.blocks import Block
 from pyio_trace.log.heap import HeapSlots, ObjectNumbers
 from pyio_trace.log.layout import Trait
@@ -338,8 +338,7 @@ def positions(
     moved = value * ~sets
     before = np.cumsum(moved)
     before -= moved
-    first = np.ones(len(root), np.bool_)
-    first[1:] = root[1:] != root[:-1]
+    first = runs.begins(root)
     begins = np.flatnonzero(first | sets)
     base = np.where(sets[begins], value[begins], start[root[begins]])
     known = base != UNKNOWN

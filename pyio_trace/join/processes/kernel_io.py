@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pyio_trace.join.base.vocabulary import Vocabulary
-from pyio_trace.log import layout
+from pyio_trace.log import layout, runs
 from pyio_trace.log.blocks import Block
 from pyio_trace.log.layout import Trait
 from pyio_trace.log.live import LiveLog
@@ -74,7 +74,7 @@ def bytes_in(block: Block, words: Vocabulary) -> tuple[list[ProcessBytes], list[
     moved = result.astype(np.int64)
     if block.sums is not None:
         moved = np.minimum(block.sums["moved"], np.uint64(1 << 61)).astype(np.int64)
-    starts = np.append(0, np.flatnonzero(block.process[1:] != block.process[:-1]) + 1)
+    starts = runs.starts(block.process)
     read = np.add.reduceat(moved * (counted & (direction & Trait.READS != 0)), starts)
     written = np.add.reduceat(moved * (counted & (direction & Trait.WRITES != 0)), starts)
     found = zip(block.process[starts].tolist(), read.tolist(), written.tolist(), strict=True)

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from pyio_trace.enums import Layer
 from pyio_trace.join.base.records import begin_ticks
 from pyio_trace.join.base.vocabulary import Vocabulary
-from pyio_trace.log import layout
+from pyio_trace.log import layout, runs
 from pyio_trace.log.blocks import Block
 from pyio_trace.log.layout import Trait
 from pyio_trace.log.sorting import distinct, find
@@ -174,7 +174,7 @@ def generations(file: Ints, path: Ints, ticks: Ints, made: NDArray[np.bool_], ch
     before, after = before[pairs], after[pairs]
     begins[after] = _name_lost(path[before], ticks[before], ticks[after], changed)
     number = np.cumsum(begins)
-    first = np.flatnonzero(np.append(True, file[1:] != file[:-1]))
+    first = runs.starts(file)
     number -= np.repeat(number[first], np.diff(np.append(first, len(file))))
     result = np.empty(len(order), np.int64)
     result[order] = number

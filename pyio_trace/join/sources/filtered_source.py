@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,7 +36,7 @@ class Choice:
     the indexes of the only processes that can have chosen rows, None: any;
     read: called with the number of rows of each batch that was read; made_from:
     what another process can make the same choice from, where it was made from
-    such a thing.
+    such a thing; sides: which side of a copy was chosen, where that matters.
     """
 
     columns: Sequence[str]
@@ -45,6 +45,20 @@ class Choice:
     processes: Sequence[int] | None = None
     read: Callable[[int], None] | None = None
     made_from: object = None
+    sides: Sides | None = None
+
+
+class Sides(Protocol):
+    """Which files are chosen, of those that operations work on: a copy is chosen for either of its two."""
+
+    #: The columns that a batch must have.
+    columns: Sequence[str]
+
+    def read(self, batch: pa.RecordBatch) -> NDArray[np.bool_]:
+        """Rows whose file is chosen, of a copy the one that it reads."""
+
+    def written(self, batch: pa.RecordBatch) -> NDArray[np.bool_]:
+        """Copies that write a chosen file."""
 
 
 #: The columns that say which spans are around an operation.
