@@ -387,7 +387,7 @@ class OperationColumns:
         index = self._tables.details.index_of(self._block, self._tables.words, self._tables.numbers)
         if self._tables.ambiguous_details is not None:
             index = self._tables.ambiguous_details.put(self._block.ids, index)
-        return of_codes(index, self._tables.dictionary("detail"))
+        return self._tables.as_details(index)
 
 
 #: column name -> the method that makes it
