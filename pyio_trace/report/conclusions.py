@@ -10,6 +10,8 @@ from pyio_trace.errors import printable
 from pyio_trace.report.wording import short_line, waited_for
 from pyio_trace.units import counted, number, percent, seconds
 
+#: Calls that may wait for locks of files.
+_LOCKING = ("flock", "lockf", "fcntl")
 #: The least share of the wall time that is worth a sentence.
 _WORTH = 0.05
 _MOST = 3
@@ -84,11 +86,11 @@ def _waits(overview: Overview) -> list[tuple[int, str]]:
 
 
 def _work(overview: Overview, wall: int) -> list[tuple[int, str]]:
-    """I/O, sync and libraries, over all processes."""
+    """I/O, syncs, locks and libraries, over all processes."""
     kinds = overview.kinds[:1] if any(one.workers for one in overview.loaders) else overview.kinds
     splits = [kind.split for kind in kinds]  # what workers of a loader do is hidden, as far as it is not waited for
     found = []
-    inputs, sync = sum(one.io_ns for one in splits), sum(one.sync_ns for one in splits)
+    inputs = sum(one.io_ns for one in splits)
     library = sum(one.library_ns for one in splits)
     requests = [line for line in overview.lines if line.kind == "request"]
     top = max(requests, key=lambda line: line.time_ns - line.leaf_ns, default=None)
@@ -100,13 +102,21 @@ def _work(overview: Overview, wall: int) -> list[tuple[int, str]]:
     slow = overview.storage.slow
     if slow.time_ns:
         found.append((slow.time_ns, f"{counted(slow.calls, 'read')} went to storage: {seconds(slow.time_ns)}."))
-    others = sum(one.beside_sync_ns for one in splits)
-    if others > sync:
-        main = f", {seconds(sync)} in the main one" if sync else ""
-        found.append((others, f"Syncs and locks took {seconds(others)} in other threads{main}."))
-    elif sync:
-        found.append((sync, f"Waiting for storage (fsync) and for locks took {seconds(sync)}."))
-    return found
+    sync = sum(one.sync_ns for one in splits), sum(one.beside_sync_ns for one in splits)
+    found += _one_or_others("Waiting for storage (fsync)", "Syncs", *sync)
+    locks = [line for line in overview.lines if line.op in _LOCKING]
+    line = max(locks, key=lambda line: line.time_ns, default=None)
+    place = f", {'most ' if len(locks) > 1 else ''}at {short_line(line.line)}" if line is not None else ""
+    lock = sum(one.lock_ns for one in splits), sum(one.beside_lock_ns for one in splits)
+    return [*found, *_one_or_others("Waiting for locks", "Locks", *lock, place)]
+
+
+def _one_or_others(wait: str, calls: str, main: int, others: int, place: str = "") -> list[tuple[int, str]]:
+    """Time in calls of the threads that decide, or of others if that is more: the program may wait for them."""
+    if others > main:
+        more = place or (f", {seconds(main)} in the main one" if main else "")
+        return [(others, f"{calls} took {seconds(others)} in other threads{more}.")]
+    return [(main, f"{wait} took {seconds(main)}{place}.")] if main else []
 
 
 def _share(part: int, wall: int, kinds: list[KindTime]) -> str:
@@ -153,7 +163,7 @@ def _no_limits(overview: Overview, wall: int, more: bool) -> list[str]:
         return [
             f"{number(ready)} of {number(batches)} batches were ready when asked for: fetching is not the bottleneck."
         ]
-    inputs = sum(kind.split.io_ns + kind.split.sync_ns for kind in overview.kinds)
+    inputs = sum(kind.split.io_ns + kind.split.sync_ns + kind.split.lock_ns for kind in overview.kinds)
     if inputs < _WORTH * wall:
         beside = _beside(overview.kinds)
         share = beside or f"{seconds(inputs)}, {percent(inputs / wall)} of the run"

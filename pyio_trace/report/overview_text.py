@@ -144,7 +144,8 @@ def _states(kind: KindTime) -> str:
     if split.io_ns and "io" not in (state for _, state in shown):
         shown = [*shown[: _STATES - 1], (split.io_ns, "io")]
     texts = [f"{LOOKS[state][0]} {seconds(time)}" for time, state in shown]
-    for time, name in sorted([(split.beside_sync_ns, "sync"), (split.beside_ns, "I/O")]):
+    beside = (split.beside_lock_ns, "locks"), (split.beside_sync_ns, "sync"), (split.beside_ns, "I/O")
+    for time, name in sorted(beside):
         if time >= _LEAST_STATE * split.wall_ns and time:
             texts.insert(0, f"{name} in other threads {seconds(time)}")
     if split.cpu_ns is not None:

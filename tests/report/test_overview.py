@@ -278,7 +278,7 @@ def test_syncs_of_threads_come_first(main: int, text: str) -> None:
         sync_ns=main * MS, other_ns=3200 * MS, wall_ns=3200 * MS, beside_ns=600 * MS, beside_sync_ns=2480 * MS
     )
     lines = screen(given=overview(kinds=[KindTime("serve.py", 1, split)], loaders=[], lines=[]))
-    assert lines[1] == f"Syncs and locks took 2.48 s in other threads{text}"
+    assert lines[1] == f"Syncs took 2.48 s in other threads{text}"
     assert any("sync in other threads 2.48 s, I/O in other threads 600 ms" in line for line in lines)
 
 

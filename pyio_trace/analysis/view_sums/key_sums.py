@@ -46,9 +46,9 @@ class Sums:
     """What the operations of one key did.
 
     key: what they have in common.  time_ns: of outermost requests and of calls
-    in none, summed over all threads.  io_ns, sync_ns: of that, calls of POSIX
-    and C streams on files, and calls that sync or lock, whatever is around
-    them.  wait_ns: of waits for other threads and processes.  requests: outermost
+    in none, summed over all threads.  io_ns, sync_ns, lock_ns: of that, calls of
+    POSIX and C streams on files, those that sync, and those that lock, whatever
+    is around them.  wait_ns: of waits for other threads and processes.  requests: outermost
     ones.  calls: of POSIX and C streams on files; opens, reads, writes, metadata
     (with closes and seeks) and syncs are among them, a copy is a read and a
     write.  read_bytes, written_bytes: moved by calls.
@@ -63,6 +63,7 @@ class Sums:
     time_ns: int
     io_ns: int
     sync_ns: int
+    lock_ns: int
     wait_ns: int
     requests: int
     calls: int
@@ -186,7 +187,7 @@ class ByKey(ABC):
         calls, duration, kind, role = columns.calls, columns.duration, columns.kind, columns.role
         leaf = columns.leaf
         reads, writes = columns.transfers
-        sync = leaf & ((role == Role.SYNC) | (role == Role.LOCK))
+        sync = leaf & (role == Role.SYNC)
         asks = (role == Role.REQUEST) & columns.outer & columns.truths("in_transfer", negated=True)
         counts = {
             "requests": (role == Role.REQUEST) & columns.outer, "calls": leaf, "opens": leaf & (kind == OpClass.OPEN),
@@ -194,6 +195,7 @@ class ByKey(ABC):
             "waits": waits, "errors": leaf & (columns.numbers("errno") != 0),
         }  # fmt: skip
         times = {"time_ns": columns.outer, "io_ns": leaf & (role == Role.IO), "sync_ns": sync, "wait_ns": waits}
+        times["lock_ns"] = leaf & (role == Role.LOCK)
         sizes = {
             "read_bytes": reads, "written_bytes": writes, "asked_read_bytes": asks & (kind == OpClass.READ),
             "asked_written_bytes": asks & (kind == OpClass.WRITE),
