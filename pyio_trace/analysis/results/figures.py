@@ -43,7 +43,7 @@ class Run:
 @dataclass(frozen=True)
 class Time:
     """I/O compared with elapsed time.  busy: ns in which a process had an operation open, summed over processes; wall:
-    how long the processes lived, likewise summed (wall_is: "at most", "at least" or "about" if the end of some was not
+    how long the processes lived, likewise summed (wall_is: "at least" if the end of some was not
     seen); share: busy / wall."""
 
     busy: int

@@ -44,6 +44,8 @@ def role_of(layer: int, klass: int, kind: int, name: str) -> int:
 def lock_commands(op: NDArray[np.uint8], command: NDArray[np.uint32], fcntl: int) -> NDArray[np.int64]:
     """Which rows are of fcntl() and take or release a lock."""
     rows = np.flatnonzero(op == fcntl)
+    if not len(rows):  # numpy imports much for nothing
+        return rows
     return rows[np.isin(command[rows], _LOCK_COMMANDS)]
 
 
