@@ -15,6 +15,8 @@ _LOCKING = ("flock", "lockf", "fcntl")
 #: The least share of the wall time that is worth a sentence.
 _WORTH = 0.05
 _MOST = 3
+#: A part of the calls, or of the time, this small may be missing.
+_PART = 100
 #: Characters of a sentence.
 _LONGEST = 80
 #: ns of imports that are worth a sentence.
@@ -26,7 +28,7 @@ _WORTH_NAMING = 0.1
 def conclusions(summary: Summary) -> list[str]:
     """Sentences of at most _LONGEST characters, the largest cost first."""
     overview, wall = summary.overview, summary.run.wall
-    if overview is None or not overview.kinds or wall <= 0:
+    if overview is None or not overview.kinds or wall <= 0 or is_part(summary):
         return []
     found = [*_loaders(overview.loaders, wall), *_waits(overview), *_work(overview, wall), *_metadata(overview)]
     found += _imports(overview, wall)
@@ -35,6 +37,13 @@ def conclusions(summary: Summary) -> list[str]:
     if len(sentences) < _MOST:
         sentences += _no_limits(overview, wall, bool(sentences))
     return sentences[:_MOST]
+
+
+def is_part(summary: Summary) -> bool:
+    """Whether so many calls were only counted that what is known of the others says little of the run."""
+    run, counted_only = summary.run, summary.unseen.counted.values()
+    calls, time = sum(one.calls for one in counted_only), sum(one.time for one in counted_only)
+    return not run.selection and (calls * _PART > run.calls or time * _PART > run.wall)
 
 
 def _loaders(epochs: list[LoaderEpoch], wall: int) -> list[tuple[int, str]]:

@@ -131,8 +131,9 @@ def test_metadata_by_folder() -> None:
 def test_what_is_unusual_comes_first() -> None:
     killed = figures.Process(0, 100, "n", ["python"], 1, 0, None, 0, 0, 0, "signal 9 (SIGKILL)")
     lines = screen(processes=[killed], in_flight_count=3, run={"ring_since": 1_001_000})
-    assert lines[1:4] == [
+    assert lines[1:5] == [
         "The ring has overwritten what began in the first 1 ms.",
+        "All figures are of the rest.",
         "1 process ended by signal 9 (SIGKILL).",
         "3 calls had not returned: pyio-trace summary --section in-flight",
     ]
