@@ -100,4 +100,5 @@ RULE = Rule(
     },
     needs=(METADATA,),
     topic="metadata",
+    each_call=True,
 )

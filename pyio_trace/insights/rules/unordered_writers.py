@@ -236,4 +236,5 @@ RULE = Rule(
     find,
     needs=(RANGE_WRITES, FILE_EVENTS),
     untried="the remedy makes results right, and saves no time",
+    each_call=True,
 )
