@@ -16,9 +16,9 @@ class Layer:
 
 
 class OpClass:
-    """enum pt_class.  INTERNAL operations never reach the table."""
+    """enum pt_class.  INTERNAL operations never reach the table, and no record has LOCK: the join gives it."""
 
-    META, READ, WRITE, SYNC, COPY, MAP, OPEN, CLOSE, SEEK, SPAN, INTERNAL, PROCESS = range(12)
+    META, READ, WRITE, SYNC, COPY, MAP, OPEN, CLOSE, SEEK, SPAN, INTERNAL, PROCESS, LOCK = range(13)
 
 
 class Link:

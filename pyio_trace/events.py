@@ -41,7 +41,7 @@ OPERATIONS: tuple[Column, ...] = (
     Column("duration", "int64", True, "ns; null: still in flight when its process ended"),
     Column("layer", "dictionary", False, ", ".join(LAYERS)),
     Column("op", "dictionary", False, "plain name of the call, without variants such as 64 and _chk"),
-    Column("op_class", "dictionary", False, "read, write, meta, open, close, seek, ..."),
+    Column("op_class", "dictionary", False, "read, write, meta, lock, open, close, seek, ..."),
     Column("host", "dictionary", False, "where it ran"),
     Column("pid", "int32", True, "process id; null: the process entry is missing"),
     Column("tid", "int32", True, "thread id; null: several threads, one after another"),

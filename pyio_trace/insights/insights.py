@@ -40,7 +40,8 @@ class Insights:
 
     suppressed: how many were left out by a setting or a comment; failed: rules
     that did not work, and why; weak: what weakens all findings; more: slug ->
-    how many further findings of the rule there are, with less time each.
+    how many further findings of the rule there are, with less time each; unanswered:
+    rules without a finding that a profile says nothing about (Rule.each_call).
     """
 
     findings: list[Finding]
@@ -48,6 +49,7 @@ class Insights:
     failed: dict[str, str] = field(default_factory=dict)
     weak: list[str] = field(default_factory=list)
     more: dict[str, int] = field(default_factory=dict)
+    unanswered: list[str] = field(default_factory=list)
 
 
 def columns(rules: Mapping[str, Rule]) -> tuple[str, ...]:
@@ -130,7 +132,10 @@ def _insights(observed: Observed, rules: Mapping[str, Rule], settings: Settings)
     listed, more = _first_of_each(sorted(wanted, key=order))
     times = observed.of(CallTimes())
     listed = [replace(finding, motif=times.motif(finding.sites)) for finding in listed]
-    return Insights(listed, len(found) - len(wanted), failed, weak, more)
+    seen = {finding.slug for finding in found}
+    profile = observed.summary.run.mode == "profile"
+    unanswered = [slug for slug, rule in rules.items() if profile and rule.each_call and slug not in seen]
+    return Insights(listed, len(found) - len(wanted), failed, weak, more, unanswered)
 
 
 def _first_of_each(found: list[Finding]) -> tuple[list[Finding], dict[str, int]]:

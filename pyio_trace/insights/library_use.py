@@ -35,13 +35,13 @@ _MOST_PARSED = 200_000
 
 @dataclass(frozen=True)
 class Group:
-    """Some calls of the list.  at: where they are in it."""
+    """Some calls of the list.  at: where their rows are in it, each of which may stand for several; len(): of calls."""
 
     calls: CallList
     at: Ints
 
     def __len__(self) -> int:
-        return len(self.at)
+        return self.total("calls")
 
     def column(self, name: str) -> Ints:
         """One column of CallList, for these calls."""

@@ -47,7 +47,9 @@ class Rule:
     its time at the same line; topic: which sentence about file systems its remedies get
     (file_systems.TOPICS), "": none; trial: how its remedy is tried, None: it is
     not; untried: why not; yields_to: slugs of more specific rules, to whose
-    findings it gives way as a general one does.
+    findings it gives way as a general one does; each_call: it asks for the order,
+    the moments or the details of single calls, which the sums of mode profile do not
+    have: without a finding, a profile says nothing about it.
     """
 
     group: str
@@ -59,6 +61,7 @@ class Rule:
     trial: Trial | None = None
     untried: str = "needs the program"
     yields_to: tuple[str, ...] = ()
+    each_call: bool = False
     #: Set by the registry: the rule's name, and the docstring of its module.
     slug: str = ""
     doc: str = ""

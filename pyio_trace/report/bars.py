@@ -9,6 +9,7 @@ from pyio_trace.light_dataclass import dataclass
 LOOKS: dict[str, tuple[str, str, str]] = {
     "io": ("I/O", "█", "#"),
     "sync": ("sync", "▓", "="),
+    "lock": ("locks", "▞", "&"),
     "library": ("library", "▒", "+"),
     "hand_over": ("hand-over", "▚", "%"),
     "waiting": ("waiting", "░", "-"),

@@ -10,9 +10,13 @@ from pyio_trace.errors import printable
 from pyio_trace.report.wording import short_line, waited_for
 from pyio_trace.units import counted, number, percent, seconds
 
+#: Calls that may wait for locks of files.
+_LOCKING = ("flock", "lockf", "fcntl")
 #: The least share of the wall time that is worth a sentence.
 _WORTH = 0.05
 _MOST = 3
+#: A part of the calls, or of the time, this small may be missing.
+_PART = 100
 #: Characters of a sentence.
 _LONGEST = 80
 #: ns of imports that are worth a sentence.
@@ -24,7 +28,7 @@ _WORTH_NAMING = 0.1
 def conclusions(summary: Summary) -> list[str]:
     """Sentences of at most _LONGEST characters, the largest cost first."""
     overview, wall = summary.overview, summary.run.wall
-    if overview is None or not overview.kinds or wall <= 0:
+    if overview is None or not overview.kinds or wall <= 0 or is_part(summary):
         return []
     found = [*_loaders(overview.loaders, wall), *_waits(overview), *_work(overview, wall), *_metadata(overview)]
     found += _imports(overview, wall)
@@ -34,6 +38,13 @@ def conclusions(summary: Summary) -> list[str]:
         missing = any(one.is_a_process for one in summary.weaknesses)
         sentences += _no_limits(overview, wall, bool(sentences) or missing, missing)
     return sentences[:_MOST]
+
+
+def is_part(summary: Summary) -> bool:
+    """Whether so many calls were only counted that what is known of the others says little of the run."""
+    run, counted_only = summary.run, summary.unseen.counted.values()
+    calls, time = sum(one.calls for one in counted_only), sum(one.time for one in counted_only)
+    return not run.selection and (calls * _PART > run.calls or time * _PART > run.wall)
 
 
 def _loaders(epochs: list[LoaderEpoch], wall: int) -> list[tuple[int, str]]:
@@ -85,11 +96,11 @@ def _waits(overview: Overview) -> list[tuple[int, str]]:
 
 
 def _work(overview: Overview, wall: int) -> list[tuple[int, str]]:
-    """I/O, sync and libraries, over all processes."""
+    """I/O, syncs, locks and libraries, over all processes."""
     kinds = overview.kinds[:1] if any(one.workers for one in overview.loaders) else overview.kinds
     splits = [kind.split for kind in kinds]  # what workers of a loader do is hidden, as far as it is not waited for
     found = []
-    inputs, sync = sum(one.io_ns for one in splits), sum(one.sync_ns for one in splits)
+    inputs = sum(one.io_ns for one in splits)
     library = sum(one.library_ns for one in splits)
     requests = [line for line in overview.lines if line.kind == "request"]
     top = max(requests, key=lambda line: line.time_ns - line.leaf_ns, default=None)
@@ -101,13 +112,21 @@ def _work(overview: Overview, wall: int) -> list[tuple[int, str]]:
     slow = overview.storage.slow
     if slow.time_ns:
         found.append((slow.time_ns, f"{counted(slow.calls, 'read')} went to storage: {seconds(slow.time_ns)}."))
-    others = sum(one.beside_sync_ns for one in splits)
-    if others > sync:
-        main = f", {seconds(sync)} in the main one" if sync else ""
-        found.append((others, f"Syncs and locks took {seconds(others)} in other threads{main}."))
-    elif sync:
-        found.append((sync, f"Waiting for storage (fsync) and for locks took {seconds(sync)}."))
-    return found
+    sync = sum(one.sync_ns for one in splits), sum(one.beside_sync_ns for one in splits)
+    found += _one_or_others("Waiting for storage (fsync)", "Syncs", *sync)
+    locks = [line for line in overview.lines if line.op in _LOCKING]
+    line = max(locks, key=lambda line: line.time_ns, default=None)
+    place = f", {'most ' if len(locks) > 1 else ''}at {short_line(line.line)}" if line is not None else ""
+    lock = sum(one.lock_ns for one in splits), sum(one.beside_lock_ns for one in splits)
+    return [*found, *_one_or_others("Waiting for locks", "Locks", *lock, place)]
+
+
+def _one_or_others(wait: str, calls: str, main: int, others: int, place: str = "") -> list[tuple[int, str]]:
+    """Time in calls of the threads that decide, or of others if that is more: the program may wait for them."""
+    if others > main:
+        more = place or (f", {seconds(main)} in the main one" if main else "")
+        return [(others, f"{calls} took {seconds(others)} in other threads{more}.")]
+    return [(main, f"{wait} took {seconds(main)}{place}.")] if main else []
 
 
 def _share(part: int, wall: int, kinds: list[KindTime]) -> str:
@@ -153,7 +172,7 @@ def _no_limits(overview: Overview, wall: int, more: bool, missing: bool) -> list
     if batches and ready * 10 >= batches * 9:
         asked = f"{number(ready)} of {number(batches)} batches were ready when asked for"
         return [f"{asked}." if missing else f"{asked}: fetching is not the bottleneck."]
-    inputs = sum(kind.split.io_ns + kind.split.sync_ns for kind in overview.kinds)
+    inputs = sum(kind.split.io_ns + kind.split.sync_ns + kind.split.lock_ns for kind in overview.kinds)
     if inputs < _WORTH * wall:
         beside = _beside(overview.kinds)
         share = beside or f"{seconds(inputs)}, {percent(inputs / wall)} of the run"

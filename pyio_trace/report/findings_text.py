@@ -46,6 +46,13 @@ def omissions(insights: Insights) -> Iterator[str]:
         yield f"{counted(more, 'further finding')} of {slug}, with less time each."
     for slug, why in insights.failed.items():
         yield f"The rule {slug} failed: {why}"
+    if insights.unanswered:
+        slugs = ", ".join(insights.unanswered)
+        yield f"Not looked for, as {_asks(len(insights.unanswered))} for each operation (mode trace): {slugs}."
+
+
+def _asks(rules: int) -> str:
+    return f"{counted(rules, 'rule')} {'asks' if rules == 1 else 'ask'}"
 
 
 def _finding(finding: Finding, rank: int, folder: str) -> Iterator[str]:
@@ -167,9 +174,11 @@ def _wrapped(text: str, indent: str) -> list[str]:
 def findings_section(insights: Insights, rows: int) -> list[str]:
     """The section FINDINGS of the summary: the first ones, a line each; empty if none is worth it."""
     shown = [one for one in insights.findings if _is_notable(one)][:rows]
-    if not shown:
-        return []
-    return ["FINDINGS  up to", *(_line(one) for one in shown)]
+    lines = ["FINDINGS  up to", *(_line(one) for one in shown)] if shown else []
+    if insights.unanswered:
+        asks = f"{_asks(len(insights.unanswered))} for each operation (mode trace): pyio-trace insights"
+        lines = [*(lines or ["FINDINGS"]), f"  {asks}"]
+    return lines
 
 
 def _begun_small(title: str) -> str:

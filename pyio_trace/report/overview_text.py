@@ -17,7 +17,7 @@ from pyio_trace.analysis.results.overview_figures import BASE, PER_BYTE, FileGro
 from pyio_trace.errors import printable
 from pyio_trace.join.references.own_code import library_of
 from pyio_trace.report.bars import LOOKS, Letters, bar, legend
-from pyio_trace.report.conclusions import conclusions
+from pyio_trace.report.conclusions import conclusions, is_part
 from pyio_trace.report.step_lines import step_lines
 from pyio_trace.report.wording import fitting, none_recorded, relative, short_line, waits
 from pyio_trace.units import counted, number, seconds, shortened, significant, size
@@ -83,7 +83,7 @@ def _run(summary: Summary) -> str:
     facts = f"{bound}{seconds(run.wall)}{' so far' if run.running else ''}, {processes}"
     if overview is not None and overview.cores:
         facts += f", {counted(overview.cores, 'core')}"
-    calls = counted(run.calls, "call")
+    calls = counted(_calls(summary), "call")
     room = WIDTH - len(_WHO) - len(facts) - len(calls) - 4
     command = " ".join(" ".join(words).split()) or "(command not known)"
     command = command if len(command) <= room else command[: room - 3] + "..."
@@ -101,6 +101,8 @@ def _state(summary: Summary) -> list[str]:
     if run.ring_since is not None:
         since = seconds(max(run.ring_since - run.start, 0))
         lines.append(f"The ring has overwritten what began in the first {since}.")
+        lines.append("All figures are of the rest.")
+    lines += _full(summary)
     # Pools end their workers by SIGTERM.
     ends = [one for at, one in enumerate(summary.processes) if not at or not one.ended.startswith("signal 15 ")]
     endings = Counter(one.ended for one in ends if one.ended.startswith(("signal", "lost")))
@@ -112,6 +114,25 @@ def _state(summary: Summary) -> list[str]:
         calls = counted(summary.in_flight_count, "call")
         lines.append(f"{calls} had not returned: pyio-trace summary --section in-flight")
     return lines
+
+
+def _full(summary: Summary) -> list[str]:
+    """What is left out of the sections, where the log had no room for all calls."""
+    counted_only = summary.unseen.counted
+    calls, time = (sum(getattr(one, what) for one in counted_only.values()) for what in ("calls", "time"))
+    if not calls or summary.run.selection:
+        return []
+    most = sorted(counted_only.items(), key=lambda one: -one[1].time)[:3]
+    return [
+        f"The log was full: {counted(calls, 'call')} have no row. They took {seconds(time)}:",
+        f"{', '.join(f'{name} {seconds(one.time)}' for name, one in most)}, and are among the bytes of DATA.",
+        "All other figures are of the part that was recorded.",
+    ]
+
+
+def _calls(summary: Summary) -> int:
+    """All calls: those with a row, and those that were only counted."""
+    return summary.run.calls + (0 if summary.run.selection else summary.unseen.counted_calls)
 
 
 def _time(overview: Overview, letters: Letters) -> list[str]:
@@ -146,7 +167,8 @@ def _states(kind: KindTime) -> str:
     if split.io_ns and "io" not in (state for _, state in shown):
         shown = [*shown[: _STATES - 1], (split.io_ns, "io")]
     texts = [f"{LOOKS[state][0]} {seconds(time)}" for time, state in shown]
-    for time, name in sorted([(split.beside_sync_ns, "sync"), (split.beside_ns, "I/O")]):
+    beside = (split.beside_lock_ns, "locks"), (split.beside_sync_ns, "sync"), (split.beside_ns, "I/O")
+    for time, name in sorted(beside):
         if time >= _LEAST_STATE * split.wall_ns and time:
             texts.insert(0, f"{name} in other threads {seconds(time)}")
     if split.cpu_ns is not None:
@@ -159,6 +181,12 @@ def _states(kind: KindTime) -> str:
 def _data(summary: Summary) -> list[str]:
     moved, overview = summary.bytes, summary.overview
     read, written = moved.posix_read + moved.stream_read, moved.posix_written + moved.stream_written
+    copied, whole = moved.copied, not is_part(summary)
+    if not summary.run.selection:
+        more = {kind: one.bytes for kind, one in summary.unseen.counted.items()}
+        read, written, copied = (
+            amount + more.get(kind, 0) for amount, kind in ((read, "read"), (written, "write"), (copied, "copy"))
+        )
     storage = overview.storage if overview is not None else None
     lines = []
     if read:
@@ -172,10 +200,10 @@ def _data(summary: Summary) -> list[str]:
             )
             text += _without_account(storage.processes)
         lines.append(f"  read    {size(read):>10}  {text}".rstrip())
-        if storage is not None and not little:
+        if storage is not None and not little and whole:
             lines += _slow(storage.slow)
         unplaced = read if overview is None else overview.read.unplaced
-        again = read >= _NOTABLE * moved.distinct_read and read - moved.distinct_read >= _LEAST_MORE
+        again = whole and read >= _NOTABLE * moved.distinct_read and read - moved.distinct_read >= _LEAST_MORE
         if moved.distinct_read and unplaced * 100 <= read and again:
             times = significant(read / moved.distinct_read)
             what = f"different bytes: each read {times} times"
@@ -183,14 +211,14 @@ def _data(summary: Summary) -> list[str]:
                 what = f"different bytes at most: each read at least {times} times"
             lines.append(f"          {size(moved.distinct_read):>10}  {what}")
         ratio = moved.read_amplification
-        if ratio is not None and ratio >= _NOTABLE and moved.below_read - moved.asked_read >= _LEAST_MORE:
+        if whole and ratio is not None and ratio >= _NOTABLE and moved.below_read - moved.asked_read >= _LEAST_MORE:
             lines.append(
                 f"          {size(moved.asked_read):>10}  asked for: {significant(ratio)} times as much was read"
             )
     if written:
         lines.append(f"  written {size(written):>10}  to the page cache")
-    if moved.copied:
-        lines.append(f"  copied  {size(moved.copied):>10}  inside the kernel")
+    if copied:
+        lines.append(f"  copied  {size(copied):>10}  inside the kernel")
     imports = summary.unseen.excluded.get("import", (0, 0))[1] + summary.imports.bytes
     if imports:
         spent = f", {seconds(summary.imports.time)}" if summary.imports.time else ""

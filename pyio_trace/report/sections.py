@@ -83,7 +83,7 @@ def _run(summary: figures.Summary) -> Iterator[Section]:
 
 
 #: How a share is bounded if the time that it is a share of is bounded in this way.
-_INVERSE = {"": "", "at most": "at least", "at least": "at most", "about": "about"}
+_INVERSE = {"": "", "at most": "at least", "at least": "at most"}
 _SIGNS = {"": "", "at most": "<=", "at least": ">="}
 
 

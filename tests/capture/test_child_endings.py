@@ -332,29 +332,25 @@ ORPHAN = """\
 """
 
 
-def test_a_killed_orphan_lived_until_its_log_is_read(program: Runner) -> None:
+def test_the_end_of_a_killed_orphan_is_not_known(program: Runner) -> None:
     # GIVEN a process that is killed after its parent has ended WHEN it is run traced
     words = [sys.executable, "-m", "pyio_trace", "-o", "run.parquet", program.write(ORPHAN)]
     outcome = succeeded(program.command(words, log="run.parquet"))
-    child, before = map(int, outcome.stdout.split())
-    entry = outcome.process(child)
-    # THEN its end is only noticed when the log is packed, and the summary says so
-    assert (entry["end_by"], entry["ended"]) == ("reader", "lost (killed or crashed; not seen)")
-    assert entry["end"] >= before - 1_000_000  # of the two clocks
-    assert "at most" in outcome.stderr
+    entry = outcome.process(int(outcome.stdout.split()[0]))
+    # THEN it has no end, whenever the log is packed
+    assert (entry["end"], entry["end_by"], entry["ended"]) == (None, None, "lost (killed or crashed; not seen)")
 
 
-def test_a_killed_run_lived_until_its_log_is_read(program: Runner) -> None:
+def test_a_killed_run_lived_until_the_last_that_was_seen(program: Runner) -> None:
     # GIVEN a program that is killed WHEN its log is read THEN the time it lived is a bound, and said to be
     outcome = program.traced(
         "import os, signal, time; print(time.time_ns(), flush=True); os.kill(os.getpid(), signal.SIGKILL)"
     )
     assert outcome.status == -signal.SIGKILL
     [entry] = outcome.processes
-    assert (entry["end_by"], entry["ended"]) == ("reader", "lost (killed or crashed; not seen)")
-    assert entry["end"] >= int(outcome.stdout)
+    assert (entry["end"], entry["end_by"], entry["ended"]) == (None, None, "lost (killed or crashed; not seen)")
     told = program.command([sys.executable, "-m", "pyio_trace", "summary", outcome.path]).stdout
-    assert "at most" in told.splitlines()[0]
+    assert "at least" in told.splitlines()[0]
 
 
 #: Children are killed right after the fork, before they get the only processor.  The last three are never waited for.

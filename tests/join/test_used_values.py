@@ -28,7 +28,7 @@ def assert_only_used(table: pa.Table) -> None:
         used = set(table[name].cast(pa.string()).drop_null().to_pylist())
         there = table[name].chunk(0).dictionary.to_pylist()
         assert set(there) == used, name
-        assert name == "detail" or len(there) == len(used), name
+        assert len(there) == len(used), name
 
 
 @pytest.fixture(params=["live", "packed", "folder"])

@@ -131,8 +131,9 @@ def test_metadata_by_folder() -> None:
 def test_what_is_unusual_comes_first() -> None:
     killed = figures.Process(0, 100, "n", ["python"], 1, 0, None, 0, 0, 0, "signal 9 (SIGKILL)")
     lines = screen(processes=[killed], in_flight_count=3, run={"ring_since": 1_001_000})
-    assert lines[1:4] == [
+    assert lines[1:5] == [
         "The ring has overwritten what began in the first 1 ms.",
+        "All figures are of the rest.",
         "1 process ended by signal 9 (SIGKILL).",
         "3 calls had not returned: pyio-trace summary --section in-flight",
     ]
@@ -295,7 +296,7 @@ def test_syncs_of_threads_come_first(main: int, text: str) -> None:
         sync_ns=main * MS, other_ns=3200 * MS, wall_ns=3200 * MS, beside_ns=600 * MS, beside_sync_ns=2480 * MS
     )
     lines = screen(given=overview(kinds=[KindTime("serve.py", 1, split)], loaders=[], lines=[]))
-    assert lines[1] == f"Syncs and locks took 2.48 s in other threads{text}"
+    assert lines[1] == f"Syncs took 2.48 s in other threads{text}"
     assert any("sync in other threads 2.48 s, I/O in other threads 600 ms" in line for line in lines)
 
 

@@ -50,10 +50,10 @@ def test_a_wall_time_that_is_a_bound(wall_is: str, wall: str, share: str) -> Non
 
 
 def test_several_processes_share_what_they_lived_together() -> None:
-    time = figures.Time(900_000_000, 3_600_000_000, 0.25, "about")
+    time = figures.Time(900_000_000, 3_600_000_000, 0.25, "at least")
     lines = section("pyio_trace", processes=[PROCESS, PROCESS], time=time)
     assert lines and lines[1] == (
-        "  2 s wall time, 900 ms in calls, about 25 % of the about 3.60 s that 2 processes lived"
+        "  2 s wall time, 900 ms in calls, at most 25 % of the at least 3.60 s that 2 processes lived"
     )
 
 

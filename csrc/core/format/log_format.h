@@ -114,7 +114,8 @@ enum pt_class {
     PT_SEEK = 8,
     PT_SPAN = 9,
     PT_INTERNAL = 10,
-    PT_PROCESS = 11
+    PT_PROCESS = 11,
+    PT_LOCK = 12 /* what takes or releases a lock; of fcntl(), the command says so, and records have META */
 };
 /* How a record uses desc, aux, offset, size and result. */
 enum pt_shape {

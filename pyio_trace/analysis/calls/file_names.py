@@ -8,10 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pyio_trace.analysis.calls import renamings
-from pyio_trace.analysis.calls.renamed_files import paths_of, present_names
+from pyio_trace.analysis.calls.renamed_files import present_names
 from pyio_trace.analysis.calls.renamings import Renamings
 from pyio_trace.analysis.scan.columns import Columns
 from pyio_trace.analysis.sums.grouped_sums import GroupedSums
+from pyio_trace.join.base.arrow_arrays import codes as code_numbers
 
 if TYPE_CHECKING:
     from pyio_trace.join.sources.facade import Log
@@ -56,8 +57,7 @@ class FileNames:
         found = known[place] == files if len(known) else np.zeros(len(files), np.bool_)
         codes = path[place] if len(known) else np.zeros(len(files), np.int64)
         codes = np.where(found, codes, -1)
-        distinct, place = np.unique(codes, return_inverse=True)
-        names = present_names(paths_of(distinct, log), log)[0].to_pylist()
+        names = present_names(files, codes, log)[0]
+        texts, place = names.dictionary.to_pylist(), code_numbers(names).tolist()  # many files may have one long name
         renamed = self._renamings.present(files, codes, log)
-        used = [UNKNOWN if names[at] is None else names[at] for at in place.ravel().tolist()]
-        return [renamed.get(at, name) for at, name in enumerate(used)]
+        return [renamed.get(at, texts[code] if code >= 0 else UNKNOWN) for at, code in enumerate(place)]

@@ -15,17 +15,23 @@ Row = dict[str, Any]
 
 
 def lifetimes(table: list[Row], last_operations: NDArray[np.int64], start: int) -> NDArray[np.int64]:
-    """ns that each process lived: until its end as it is known (wall_is), or its last operation.
+    """ns that each process lived: until its end as it is known (wall_is), or the last thing that was seen of it: an
+    operation, the begin of its own code, or of a child.
 
     last_operations: when the last operation of each process ended, ns since
     start (of the run, epoch ns).  The result is as long; elements beyond the
     table are 0.
     """
+    seen = [int(last) + start for last in last_operations]
+    for index, process in enumerate(table):
+        seen[index] = max(seen[index], process["script_begin"] or seen[index])
+        parent = process["parent"]
+        if parent is not None and table[parent]["host"] == process["host"]:
+            seen[parent] = max(seen[parent], process["begin"])
     walls = np.zeros(len(last_operations), np.int64)
     for index, process in enumerate(table):
         end = process["end"]
-        last = int(last_operations[index]) + start
-        walls[index] = int64(max((last if end is None else end) - process["begin"], 0))
+        walls[index] = int64(max((seen[index] if end is None else end) - process["begin"], 0))
     return walls
 
 
@@ -33,13 +39,12 @@ def wall_is(process: Row) -> str:
     """How a process's true lifetime relates to the one that is known: "at least", "at most" or "" (they are equal)."""
     if process["end"] is None:
         return "" if process["ended"] == RUNNING else "at least"
-    return "at most" if process["end_by"] in ("parent", "reader") else ""
+    return "at most" if process["end_by"] == "parent" else ""
 
 
 def sum_is(table: list[Row]) -> str:
-    """The same for the sum of all lifetimes, and "about" if it is more than one."""
-    words = {wall_is(process) for process in table if process["end_by"] != "parent"} - {""}
-    return "about" if len(words) > 1 else "".join(words)
+    """The same for the sum of all lifetimes.  An end that the parent waited for is close enough."""
+    return "at least" if any(wall_is(process) == "at least" for process in table) else ""
 
 
 def is_continuation(table: list[Row], child: Row) -> bool:

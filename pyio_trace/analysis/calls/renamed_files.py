@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from pyio_trace.join.base.arrow_arrays import codes, of_codes, of_texts
+from pyio_trace.join.base.arrow_arrays import of_codes, of_texts
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -15,19 +15,28 @@ if TYPE_CHECKING:
     from pyio_trace.join.sources.facade import Log
 
 
-def paths_of(paths: NDArray[np.int64], log: Log) -> pa.DictionaryArray:
-    """The paths of these codes, null for -1.  Each text is there once: many files may have one long name."""
-    return of_codes(paths, log.dictionary("path"))
+def present_names(
+    files: NDArray[np.int64], paths: NDArray[np.int64], log: Log
+) -> tuple[pa.DictionaryArray, pa.DictionaryArray]:
+    """(name of each file, the name it was written under if the first one is inferred).
 
-
-def present_names(paths: pa.DictionaryArray, log: Log) -> tuple[pa.DictionaryArray, pa.DictionaryArray]:
-    """(name of each file, its former name): files renamed by calls that bypassed the hooks have their present name."""
-    before = {one["to"]: one["path"] for one in log.renames()}
-    found = codes(paths)
-    if not before:
-        return paths, of_codes(np.full_like(found, -1), of_texts([]))
-    after = {path: to for to, path in before.items()}
-    names = [after.get(path, path) for path in paths.dictionary.to_pylist()]
-    renamed = np.array([*(name in before for name in names), False], np.bool_)
-    former = of_texts([before.get(name, "") for name in names])
-    return of_codes(found, of_texts(names)), of_codes(np.where(renamed[found], found, -1), former)
+    files: identities; paths: of each, the code of the name it was used under last, -1: none.  A temporary name may
+    have belonged to many files, so each is known by its identity.
+    """
+    texts = log.dictionary("path")
+    former = np.full(len(paths), -1, np.int64)
+    renames = log.renames()
+    if not renames:
+        return of_codes(paths, texts), of_codes(former, texts)
+    words = texts.to_pylist()
+    number = {text: code for code, text in enumerate(words)}
+    order = np.argsort(files, kind="stable")
+    ordered, now = files[order], paths.copy()
+    for one in renames:
+        rows = order[slice(*np.searchsorted(ordered, [one["file"], one["file"] + 1]))]
+        before = number.get(one["path"], -1)
+        rows = rows[(now[rows] == before) | (now[rows] == number.get(one["to"], -1))]
+        if len(rows) and before >= 0:
+            now[rows], former[rows] = number.setdefault(one["to"], len(number)), before
+    names = of_texts(list(number))
+    return of_codes(now, names), of_codes(former, names)

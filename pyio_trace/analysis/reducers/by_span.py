@@ -31,8 +31,8 @@ class SpanGroup:
     op: task, ray.task, DataLoader.fetch, or span for those that the program
     names.  count: containers; processes: in which they ran.  time_ns: their
     durations, longest_ns: of the longest.  cpu_ns: processor time of their threads, of
-    the measured ones (measured: how many).  calls, io_ns, sync_ns, read_bytes,
-    written_bytes: of POSIX and C streams in them, if no other container is closer;
+    the measured ones (measured: how many).  calls, io_ns, sync_ns, lock_ns,
+    read_bytes, written_bytes: of POSIX and C streams in them, if no other container is closer;
     requests, request_ns: of outermost requests there.
     """
 
@@ -49,6 +49,7 @@ class SpanGroup:
     calls: int
     io_ns: int
     sync_ns: int
+    lock_ns: int
     requests: int
     request_ns: int
     read_bytes: int
@@ -96,8 +97,8 @@ class BySpan:
         if any(outside.values()):
             kept.append(
                 SpanGroup(
-                    _NONE, "", 0, 0, 0, 0, 0, 0, outside["calls"], outside["io"], outside["sync"], outside["requests"],
-                    outside["request_time"], outside["read"], outside["written"],
+                    _NONE, "", 0, 0, 0, 0, 0, 0, outside["calls"], outside["io"], outside["sync"], outside["lock"],
+                    outside["requests"], outside["request_time"], outside["read"], outside["written"],
                 )
             )  # fmt: skip
         return Spans(kept, max(len(rows) - self.top, 0), part.dropped)
@@ -118,12 +119,12 @@ def _names(spans: dict[str, Ints], log: Log) -> list[tuple[str, str]]:
 
 def _group(op: str, name: str, mine: dict[str, Ints]) -> SpanGroup:
     measured = mine["cpu"] >= 0
-    total = {column: int(mine[column].sum()) for column in ("calls", "io", "sync", "requests", "read", "written")}
+    total = {name: int(mine[name].sum()) for name in ("calls", "io", "sync", "lock", "requests", "read", "written")}
     return SpanGroup(
         name=name, op=op, count=int(mine["count"].sum()), processes=len(distinct(mine["process"])),
         time_ns=int(mine["duration"].sum()), longest_ns=int(mine["duration"].max()),
         cpu_ns=int(mine["cpu"][measured].sum()), measured=int(mine["count"][measured].sum()), calls=total["calls"],
-        io_ns=total["io"], sync_ns=total["sync"], requests=total["requests"],
+        io_ns=total["io"], sync_ns=total["sync"], lock_ns=total["lock"], requests=total["requests"],
         request_ns=int(mine["request_time"].sum()), read_bytes=total["read"], written_bytes=total["written"],
     )  # fmt: skip
 

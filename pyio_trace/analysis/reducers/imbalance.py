@@ -29,7 +29,7 @@ class KindBalance:
     """Processes of one kind, in the whole run or in one phase.
 
     kind: such as "DataLoader workers", "ranks"; "all processes" are those of any
-    kind.  phase: what prevails in the phase (read, write, metadata, sync), None for
+    kind.  phase: what prevails in the phase (read, write, metadata, sync, lock), None for
     the run.  begin_ns, end_ns: of the phase or the run, since its start.
     processes: of this kind that did any I/O in the run, so one that rests in a
     phase counts there.  io_ns: in calls of POSIX and C streams on files, over all of them;

@@ -33,7 +33,8 @@ _MOST = 1 << 21
 _FILE_OBJECTS = ("open", *FILE_OBJECTS)
 _KEPT_ROLES = (Role.WAIT, Role.CONTAINER, Role.STARTING)
 #: Of a call: what is kept of its row.
-_OWN = ("id", "op", "process", "tid", "time", "duration", "cpu", "asked", "site", "path", "task", "detail", "role")
+_OWN = ("id", "op", "process", "tid", "time", "duration", "cpu", "asked", "site", "path", "task", "detail", "role",
+        "calls")  # fmt: skip
 #: Of the calls beneath it: ns in transfers and metadata, ns in syncs and locks, bytes, numbers of calls.
 _BENEATH = ("io_ns", "sync_ns", "read", "written", "reads", "writes", "opens", "others")
 _LINE = ("task", "site", "op")
@@ -54,13 +55,14 @@ class Part:
 
 
 class CallList:
-    """The calls, an element each, in the order of id.
+    """The rows of calls, an element each, in the order of id.
 
     op, site, path, detail: indexes into the lists ops, sites, paths, details, -1
     none; role: of enums.Role; process: index, -1 none; time: epoch ns; duration,
     cpu (of the thread, -1 not measured), io_ns, sync_ns: ns; asked, read, written:
     bytes (asked -1: none); reads, writes, opens, others: calls beneath; task: id
-    of the container around it in its process, 0 none.  A sync outside of any
+    of the container around it in its process, 0 none; calls: how many calls the row
+    stands for, several in mode profile.  A sync outside of any
     request is a call, too.  lines: time, io_ns and count of file objects' calls
     and system calls in tasks, by task, site and op.  dropped: calls beyond those
     kept.
@@ -135,7 +137,7 @@ class LibraryCalls:
                 "id": numbers("id"), "op": codes("op"), "process": numbers("process", -1), "tid": numbers("tid"),
                 "time": columns.time, "duration": columns.duration, "cpu": numbers("cpu_time", -1),
                 "asked": numbers("bytes_moved", -1), "site": codes("site"), "path": codes("path"),
-                "task": numbers("task_id"), "detail": codes("detail"), "role": columns.role,
+                "task": numbers("task_id"), "detail": codes("detail"), "role": columns.role, "calls": columns.calls,
             }  # fmt: skip
             part.calls.append({name: values[name].take(at).astype(np.int64) for name in _OWN})
 

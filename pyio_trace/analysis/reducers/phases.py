@@ -25,10 +25,10 @@ class Phase:
     """One phase.
 
     begin_ns, end_ns: since the start of the run, to the width of a bin.  kind:
-    what took most of its I/O time: read, write, metadata or sync.  gap_ns: without
+    what took most of its I/O time: read, write, metadata, sync or lock.  gap_ns: without
     I/O before it, since the phase before (of the first: since the run began).
     io_ns: in calls of POSIX and C streams on files, over all threads; read_ns,
-    write_ns, metadata_ns, sync_ns: of that.  calls, moved_bytes: of calls that
+    write_ns, metadata_ns, sync_ns, lock_ns: of that.  calls, moved_bytes: of calls that
     began in it.  processes: with I/O in it.  imbalance: the longest I/O time of a
     process over the mean of these processes.  slowest: the process that has it.
     """
@@ -45,6 +45,7 @@ class Phase:
     write_ns: int
     metadata_ns: int
     sync_ns: int
+    lock_ns: int
     calls: int
     moved_bytes: int
     processes: int

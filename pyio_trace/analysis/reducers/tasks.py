@@ -31,8 +31,8 @@ class Task:
     which it ran; thread: its number in the system.  line: that submitted it to a
     pool; None: not known.  begin_ns: since the start of the run.  time_ns: its
     duration; ended: whether it has one.  cpu_ns: processor time of its thread,
-    None: not known.  calls, io_ns, sync_ns, read_bytes, written_bytes: of POSIX and
-    C streams in it; request_ns: of its outermost requests.  failed: it raised.
+    None: not known.  calls, io_ns, sync_ns, lock_ns, read_bytes, written_bytes: of
+    POSIX and C streams in it; request_ns: of its outermost requests.  failed: it raised.
     """
 
     SHOWN: ClassVar[tuple[str, ...]] = ("name", "time_ns", "io_ns", "request_ns", "read_bytes", "written_bytes")
@@ -50,6 +50,7 @@ class Task:
     calls: int
     io_ns: int
     sync_ns: int
+    lock_ns: int
     request_ns: int
     read_bytes: int
     written_bytes: int
@@ -106,7 +107,7 @@ class TasksOfRun:
                     thread=one["thread"], line=lines[place] if op == THREAD_TASK else text(about, "submitted"),
                     begin_ns=one["time"] - start, time_ns=one["duration"], ended=bool(one["ended"]),
                     cpu_ns=one["cpu"] if one["cpu"] >= 0 else None, calls=one["calls"], io_ns=one["io"],
-                    sync_ns=one["sync"], request_ns=one["request_time"], read_bytes=one["read"],
+                    sync_ns=one["sync"], lock_ns=one["lock"], request_ns=one["request_time"], read_bytes=one["read"],
                     written_bytes=one["written"], failed="failed" in about or "raised" in about,
                 )
             )  # fmt: skip

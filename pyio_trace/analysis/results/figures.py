@@ -43,7 +43,7 @@ class Run:
 @dataclass(frozen=True)
 class Time:
     """I/O compared with elapsed time.  busy: ns in which a process had an operation open, summed over processes; wall:
-    how long the processes lived, likewise summed (wall_is: "at most", "at least" or "about" if the end of some was not
+    how long the processes lived, likewise summed (wall_is: "at least" if the end of some was not
     seen); share: busy / wall."""
 
     busy: int
@@ -236,17 +236,29 @@ class Mapped:
 
 
 @dataclass(frozen=True)
+class Counted:
+    """Calls that were counted only: their bytes and ns, added up over all threads."""
+
+    calls: int = 0
+    bytes: int = 0
+    time: int = 0
+
+
+@dataclass(frozen=True)
 class Unseen:
     """What the figures do not include.
 
     losses: as Log.losses(); excluded: kind of descriptor -> (calls, bytes) left out by choice; notes: on
-    single processes; mapped: the mapped files that were touched most.
+    single processes; mapped: the mapped files that were touched most; counted: op_class -> the calls of POSIX and C
+    streams that the log had no room for, exact; counted_calls: how many such calls there are on all layers.
     """
 
     losses: dict[str, Any]
     excluded: dict[str, tuple[int, int]]
     notes: list[str]
     mapped: list[Mapped] = field(default_factory=list)
+    counted: dict[str, Counted] = field(default_factory=dict)
+    counted_calls: int = 0
 
 
 @dataclass(frozen=True)

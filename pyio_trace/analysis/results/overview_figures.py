@@ -12,7 +12,7 @@ from typing import Any
 from pyio_trace.light_dataclass import dataclass
 
 #: The states that a process's wall time is split into, in the order of their bars.
-STATES = ("io", "sync", "library", "hand_over", "waiting", "task", "other", "starting", "idle")
+STATES = ("io", "sync", "lock", "library", "hand_over", "waiting", "task", "other", "starting", "idle")
 #: ns that a read of cached bytes takes at most: for the call, and for each byte.
 BASE, PER_BYTE = 20_000, 1
 
@@ -21,13 +21,14 @@ BASE, PER_BYTE = 20_000, 1
 class Split:
     """The wall time of one process, or of several added up.  The states are disjoint: their sum is wall_ns.
 
-    io_ns: in POSIX and stdio calls on files; sync_ns: in fsync and its family, and in locks; library_ns: in requests
-    (file objects, numpy, HDF5 ...) with none of these beneath; hand_over_ns: shared memory between processes, and
-    taking over batches that were ready; waiting_ns: for other threads and processes; starting_ns: until the first own
-    call, and starting workers; task_ns: own code in tasks and fetches; idle_ns: a worker outside any task, None for
-    programs of their own; other_ns: the rest, computing as a rule; beside_ns: I/O of further threads while the main
-    thread was in none; beside_sync_ns: the same for syncs and locks.  These two are no states of their own: the same
-    wall time is in the states above.  cpu_ns: user and system time, by the kernel's account.
+    io_ns: in POSIX and stdio calls on files; sync_ns: in fsync and its family; lock_ns: in locks of files; library_ns:
+    in requests (file objects, numpy, HDF5 ...) with none of these beneath; hand_over_ns: shared memory between
+    processes, and taking over batches that were ready; waiting_ns: for other threads and processes; starting_ns: until
+    the first own call, and starting workers; task_ns: own code in tasks and fetches; idle_ns: a worker outside any
+    task, None for programs of their own; other_ns: the rest, computing as a rule; beside_ns: I/O of further threads
+    while the main thread was in none; beside_sync_ns, beside_lock_ns: the same for syncs and locks.  These are no
+    states of their own: the same wall time is in the states above.  cpu_ns: user and system time, by the kernel's
+    account.
     """
 
     io_ns: int = 0
@@ -43,6 +44,8 @@ class Split:
     beside_ns: int = 0
     cpu_ns: int | None = None
     beside_sync_ns: int = 0
+    lock_ns: int = 0
+    beside_lock_ns: int = 0
 
     def state(self, name: str) -> int:
         """ns in one of STATES; 0 where it does not apply."""

@@ -81,7 +81,7 @@ def _is_sound(summary: Summary) -> bool:
         all(min(times) >= 0 and sum(times) == split.wall_ns for times, split in zip(states, splits, strict=True))
         and all([label for label, _ in sizes.bins] == labels for sizes in (summary.reads, summary.writes))
         and all(0 <= (value or 0) <= limit for loop in overview.loops for value, limit in _bounds(loop))
-        and summary.time.wall_is in (*_WALL_IS, "about")
+        and summary.time.wall_is in _WALL_IS
         and all(one.wall_is in _WALL_IS for one in summary.processes)
     )
 

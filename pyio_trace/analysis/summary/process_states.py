@@ -5,7 +5,7 @@ states hold at once (a system call inside a request, two threads), the first of
 STACK counts.  So a state's time is what its intervals add to the union of all
 states before it, and the sum can never exceed the wall time.
 
-The main thread decides, and threads that run tasks; I/O and syncs of further
+The main thread decides, and threads that run tasks; I/O, syncs and locks of further
 threads are summed separately, since the program may compute meanwhile.  Rows
 that stand for several calls have an amount of time and no interval: it is taken
 out of what is left over.
@@ -38,7 +38,7 @@ Mask = NDArray[np.bool_]
 
 #: The states that calls make, the first to count first.  "blocked", system calls that wait within a request, as opening
 #: a FIFO does, is a part of "waiting"; "importing" is one of "starting".
-STACK = ("io", "sync", "hand_over", "blocked", "library", "waiting", "importing", "starting", "task")
+STACK = ("io", "sync", "lock", "hand_over", "blocked", "library", "waiting", "importing", "starting", "task")
 _PART_OF = {"blocked": "waiting", "importing": "starting"}
 #: Where amounts without an interval come from: within a request, and elsewhere.
 _INSIDE = ("library", "task", "waiting", "rest", "starting")
@@ -50,7 +50,7 @@ _UNKNOWN = -1
 
 _STATE = np.full(len(ROLES), -1, np.int64)
 for _role, _name in (
-    (Role.IO, "io"), (Role.SYNC, "sync"), (Role.LOCK, "sync"), (Role.TRANSPORT, "hand_over"),
+    (Role.IO, "io"), (Role.SYNC, "sync"), (Role.LOCK, "lock"), (Role.TRANSPORT, "hand_over"),
     (Role.REQUEST, "library"), (Role.WAIT, "waiting"), (Role.STARTING, "starting"), (Role.CONTAINER, "task"),
 ):  # fmt: skip
     _STATE[_role] = STACK.index(_name)
@@ -127,7 +127,7 @@ class ProcessStates:
         self._own_in_imports = np.zeros(size, np.int64)  # ns of calls in the bodies of own modules
         self._time = StackedTime(len(STACK), size, wall)
         #: State -> its time in processes with further threads, by channel: the main thread's, and the others'.
-        self._threads = {state: StackedTime(2, size, wall) for state in ("io", "sync")}
+        self._threads = {state: StackedTime(2, size, wall) for state in ("io", "sync", "lock")}
         self._amounts = np.zeros((2, len(STACK), size), np.int64)  # within requests, and outside
         self._summed = np.zeros(0, np.int64)  # ids of rows that stand for several calls
         self._task_threads = np.zeros(0, np.int64)  # process << 32 | thread
@@ -192,7 +192,7 @@ class ProcessStates:
             np.add.at(self._amounts, where, rows.duration[many])
             self._summed = distinct(np.append(self._summed, rows.id[many]))[-_MOST_SUMMED:]
         if len(self._summed):
-            inner = np.flatnonzero(chosen & (state <= STACK.index("sync")) & (rows.request > 0))
+            inner = np.flatnonzero(chosen & (state <= STACK.index("lock")) & (rows.request > 0))
             inner = inner[find(self._summed, rows.request[inner])[1]]
             where = np.ones(len(inner), np.int64), np.full(len(inner), STACK.index("library")), rows.process[inner]
             np.subtract.at(self._amounts, where, rows.duration[inner])
@@ -226,7 +226,6 @@ class ProcessStates:
         """The split of each process.  walls: ns; workers: processes that are idle outside tasks; ready: ns that each
         process waited for what was ready, which is handing over.  No rows may be added later."""
         unions, _ = self._time.finish()
-        io, sync = (times.finish()[0] for times in self._threads.values())
         first = np.where(workers, np.maximum(self._first, self._first_task), self._first)
         began = np.minimum(first, FARTHEST) - self._begins
         started = np.where(first == _NEVER, walls, np.clip(began, 0, walls))
@@ -235,7 +234,11 @@ class ProcessStates:
         unions = np.minimum(unions, walls - started)
         times = np.diff(unions, axis=0, prepend=np.zeros((1, len(walls)), np.int64))
         times[STACK.index("starting")] += started
-        beside, beside_sync = (np.minimum(threads[1] - threads[0], walls).tolist() for threads in (io, sync))
+        beside = {}
+        for state, of_threads in self._threads.items():
+            main, every = of_threads.finish()[0]
+            beside[f"beside_{state}_ns"] = np.minimum(every - main, walls).tolist()
+        beside["beside_ns"] = beside.pop("beside_io_ns")
         splits = []
         for process, wall in enumerate(walls.tolist()):
             left = dict(zip(STACK, times[:, process].tolist(), strict=True))
@@ -251,7 +254,7 @@ class ProcessStates:
             rest, worker = left.pop("rest"), bool(workers[process])
             named = {f"{state}_ns": time for state, time in left.items()}
             idle, other = (rest, 0) if worker else (None, rest)
-            named |= {"beside_ns": beside[process], "beside_sync_ns": beside_sync[process]}
+            named |= {name: threads[process] for name, threads in beside.items()}
             splits.append(Split(**named, idle_ns=idle, other_ns=other, wall_ns=wall))
         return splits
 

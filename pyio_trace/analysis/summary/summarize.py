@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pyio_trace.analysis.calls import lifetimes
+from pyio_trace.analysis.calls.renamed_files import present_names
 from pyio_trace.analysis.reducer import Reducer, scan
 from pyio_trace.analysis.results import figures, overview_figures
 from pyio_trace.analysis.scan.batch_rows import MOVING, POSIX, STDIO, USER_LAYER
@@ -253,18 +254,13 @@ class _SummaryMaker:
         self._files_count = int(present.sum())
         worst = _worst(time, present, self._top)
         used = np.array([int(self._sums.file_path[i]) for i in worst], np.int64)
-        renamed = self._details.renamed.present(self._sums.files.identities()[worst], used, self._log)
-        names = {
-            i: renamed.get(place) or _at(self._paths, int(path)) or "(name not known)"
-            for place, (i, path) in enumerate(zip(worst, used, strict=True))
-        }
-        before = {one["to"]: one["path"] for one in self._log.renames()}
-        after = {path: to for to, path in before.items()}
-        names = {i: after.get(name, name) for i, name in names.items()}
+        files = self._sums.files.identities()[worst]
+        renamed = self._details.renamed.present(files, used, self._log)
+        names, before = (found.to_pylist() for found in present_names(files, used, self._log))
         return [
             figures.File(
-                path=names[i],
-                renamed_from=before.get(names[i]),
+                path=renamed.get(place) or names[place] or "(name not known)",
+                renamed_from=before[place],
                 time=int(time[i]),
                 opens=int(count[i, OPENS]),
                 reads=int(count[i, READS]),
@@ -272,7 +268,7 @@ class _SummaryMaker:
                 read=int(moved[i, READS]),
                 written=int(moved[i, WRITES]),
             )
-            for i in worst
+            for place, i in enumerate(worst)
         ]
 
     def _sites(self) -> list[figures.Site]:

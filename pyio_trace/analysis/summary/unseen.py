@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pyio_trace.analysis.results.figures import Mapped, Unseen
+from pyio_trace.analysis.results.figures import Counted, Mapped, Unseen
+from pyio_trace.analysis.scan.batch_rows import int64
 from pyio_trace.analysis.summary.summary_sums import Sums
 from pyio_trace.join.processes.process_names import label
 from pyio_trace.units import counted
@@ -20,7 +21,16 @@ def unseen_of(log: Log, table: list[dict[str, Any]], sums: Sums, tasks_left_out:
     """table: of processes; tasks_left_out: how many tasks were too many to look at; top: how many mapped files to
     name."""
     excluded: dict[str, tuple[int, int]] = {}
+    counted_only: dict[str, Counted] = {}
+    counted_calls = 0
     for row in log.counters().to_pylist():
+        counted_calls += (row["calls"] or 0) * (row["why"] == "counted")
+        if row["why"] == "counted" and row["layer"] in ("posix", "stdio"):
+            known = counted_only.get(row["op_class"], Counted())
+            counted_only[row["op_class"]] = Counted(
+                int64(known.calls + (row["calls"] or 0)), int64(known.bytes + (row["bytes"] or 0)),
+                int64(known.time + max(row["duration"] or 0, 0)),
+            )  # fmt: skip
         if row["why"] == "excluded" and row["kind"] != IMPORT:
             calls, size = excluded.get(row["kind"], (0, 0))
             excluded[row["kind"]] = (calls + (row["calls"] or 0), size + (row["bytes"] or 0))
@@ -28,7 +38,7 @@ def unseen_of(log: Log, table: list[dict[str, Any]], sums: Sums, tasks_left_out:
     if sums.summed:
         notes.append(f"{sums.summed:,} transfers are in sums of like ones: which bytes they touched is not kept")
     notes += _bounds(sums, tasks_left_out)
-    return Unseen(log.losses(), excluded, notes, _mapped(log, top))
+    return Unseen(log.losses(), excluded, notes, _mapped(log, top), counted_only, int64(counted_calls))
 
 
 def _bounds(sums: Sums, tasks_left_out: int) -> list[str]:

@@ -6,12 +6,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pyio_trace.analysis.scan.batch_rows import COPY, MOVING, OPEN, READ, WRITE
-from pyio_trace.enums import CLASSES, LAYERS
+from pyio_trace.enums import CLASSES, LAYERS, OpClass
 
 Ints = NDArray[np.int64]
 
 NLAYERS, NCLASSES = len(LAYERS), len(CLASSES)
-#: Roles of an operation for its file or source line.
+#: Roles of an operation for its file or source line; HIGHER also of locks, which are no metadata.
 READS, WRITES, OPENS, OTHERS, HIGHER = range(5)
 NROLES = 5
 _MOST = np.iinfo(np.int64).max
@@ -75,7 +75,7 @@ def longer(values: Ints, size: int, fill: int) -> Ints:
 
 
 def roles(kind: NDArray[np.int8]) -> Ints:
-    """The role of operations of these classes: READS (copies too), WRITES, OPENS or OTHERS."""
+    """The role of operations of these classes: READS (copies too), WRITES, OPENS, OTHERS, or HIGHER for locks."""
     return _ROLES.take(kind)
 
 
@@ -86,5 +86,6 @@ def file_roles(layer_and_class: Ints) -> Ints:
 
 _ROLES = np.full(NCLASSES, OTHERS, np.int64)
 _ROLES[READ], _ROLES[WRITE], _ROLES[OPEN], _ROLES[COPY] = READS, WRITES, OPENS, READS
+_ROLES[OpClass.LOCK] = HIGHER
 _FILE_ROLES = np.full((NLAYERS, NCLASSES), HIGHER, np.int64)
 _FILE_ROLES[MOVING] = _ROLES

@@ -15,7 +15,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from pyio_trace.analysis.calls import renamings
-from pyio_trace.analysis.calls.renamed_files import paths_of, present_names
+from pyio_trace.analysis.calls.renamed_files import present_names
 from pyio_trace.analysis.calls.renamings import Renamings
 from pyio_trace.analysis.reducer import scan
 from pyio_trace.analysis.scan.batch_rows import COLUMNS, COPY, MOVING, PROCESS, USER_LAYER, RowReader, Rows
@@ -23,7 +23,7 @@ from pyio_trace.analysis.scan.columns import Columns
 from pyio_trace.analysis.sums.dense_sums import OPENS, OTHERS, READS, WRITES, roles
 from pyio_trace.analysis.sums.grouped_sums import GroupedSums
 from pyio_trace.analysis.tables.run_sums import totals
-from pyio_trace.join.base.arrow_arrays import codes, of_codes, of_texts
+from pyio_trace.join.base.arrow_arrays import coded, codes, of_codes
 
 if TYPE_CHECKING:
     from pyio_trace.analysis.scan.workers import Workers
@@ -76,12 +76,11 @@ class ByFile:
         sums = part.columns()
         files, at = np.unique(sums["file"], return_inverse=True)
         used = _latest_names(part)
-        names, before = present_names(paths_of(used, log), log)
+        names, before = present_names(files, used, log)
         renamed = collected.renamings.present(files, used, log)
         if renamed:
             texts = [renamed.get(place, name) for place, name in enumerate(names.to_pylist())]
-            number = np.array([-1 if text is None else place for place, text in enumerate(texts)], np.int64)
-            names = of_codes(number, of_texts([text or "" for text in texts]))
+            names = coded(texts)
         columns: dict[str, pa.Array] = {"path": names}
         role = sums["role"]
         total = _Totals(at, len(files), role)

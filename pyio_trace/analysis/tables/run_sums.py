@@ -145,7 +145,7 @@ def _no_sums() -> GroupedSums:
 
 def _wall(table: list[dict[str, Any]], start: int, last: int) -> int:
     begins = [one["begin"] for one in table] or [start]
-    ends = [one["end"] for one in table if one["end"] is not None and one["end_by"] != "reader"]
+    ends = [one["end"] for one in table if one["end"] is not None]
     return int64(max(max([*ends, start + last]) - min(begins), 0))
 
 

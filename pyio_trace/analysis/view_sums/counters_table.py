@@ -10,7 +10,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from pyio_trace.analysis.calls.darshan_calls import BIN_NAMES, COMMON, FIRST_STREAM_CALL, TIMER, Call
-from pyio_trace.analysis.calls.renamed_files import paths_of, present_names
+from pyio_trace.analysis.calls.renamed_files import present_names
 from pyio_trace.analysis.scan.batch_rows import int64
 from pyio_trace.analysis.sums.grouped_sums import GroupedSums
 from pyio_trace.join.base.arrow_arrays import of_numbers
@@ -126,7 +126,7 @@ def _identity(records: _Records, sums: Mapping[str, GroupedSums], log: Log, by_p
     at = np.lexsort((names["last"], names["path"] >= 0, names["file"]))  # a file has the latest name it was used by
     files, last = np.unique(names["file"][at][::-1], return_index=True)
     path = names["path"][at][::-1][last][np.searchsorted(files, records.keys[:, 1])]
-    paths, _ = present_names(paths_of(path, log), log)
+    paths, _ = present_names(records.keys[:, 1], path, log)
     uses = sums["calls"].columns("kind")
     whole, first = np.unique(uses["file"], return_inverse=True)
     processes = np.bincount(first.ravel(), minlength=len(whole))[np.searchsorted(whole, records.keys[:, 1])]

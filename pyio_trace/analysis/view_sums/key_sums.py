@@ -47,12 +47,13 @@ class Sums:
     """What the operations of one key did.
 
     key: what they have in common.  time_ns: of outermost requests and of calls
-    in none, summed over all threads.  io_ns, sync_ns: of that, calls of POSIX
-    and C streams on files, and calls that sync or lock, whatever is around
-    them.  wait_ns: of waits for other threads and processes.  requests: outermost
-    ones.  calls: of POSIX and C streams; opens, reads, writes, metadata (with
-    closes and seeks) and syncs are among them, a copy is a read and a write, and
-    counts for both of its files.  read_bytes, written_bytes: moved by calls.
+    key: what they have in common.  time_ns: of outermost requests and of calls
+    in none, summed over all threads.  io_ns, sync_ns, lock_ns: of that, calls of
+    POSIX and C streams on files, those that sync, and those that lock, whatever
+    is around them.  wait_ns: of waits for other threads and processes.  requests:
+    outermost ones.  calls: of POSIX and C streams; opens, reads, writes, metadata
+    (with closes and seeks) and syncs are among them, a copy is a read and a write,
+    and counts for both of its files.  read_bytes, written_bytes: moved by calls.
     asked_read_bytes, asked_written_bytes: of outermost requests that move bytes.
     errors: calls that failed.  first_ns, last_ns: begin of the first and end of
     the last, since the start of the run.
@@ -64,6 +65,7 @@ class Sums:
     time_ns: int
     io_ns: int
     sync_ns: int
+    lock_ns: int
     wait_ns: int
     requests: int
     calls: int
@@ -185,7 +187,7 @@ class ByKey(ABC):
         calls, duration, kind, role = columns.calls, columns.duration, columns.kind, columns.role
         leaf, called = columns.leaf, columns.called
         reads, writes = columns.moves
-        sync = leaf & ((role == Role.SYNC) | (role == Role.LOCK))
+        sync = leaf & (role == Role.SYNC)
         asks = (role == Role.REQUEST) & columns.outer & columns.truths("in_transfer", negated=True)
         counts = {
             "requests": (role == Role.REQUEST) & columns.outer, "calls": called,
@@ -194,6 +196,7 @@ class ByKey(ABC):
             "waits": waits, "errors": called & (columns.numbers("errno") != 0),
         }  # fmt: skip
         times = {"time_ns": columns.outer, "io_ns": leaf & (role == Role.IO), "sync_ns": sync, "wait_ns": waits}
+        times["lock_ns"] = leaf & (role == Role.LOCK)
         sizes = {
             "read_bytes": reads, "written_bytes": writes, "asked_read_bytes": asks & (kind == OpClass.READ),
             "asked_written_bytes": asks & (kind == OpClass.WRITE),

@@ -19,7 +19,7 @@ Ints = NDArray[np.int64]
 
 COLUMNS = (*MEANING, "time", "duration", "bytes_moved", "process")
 #: What prevails in a phase, by the number of its kind.
-KINDS = ("read", "write", "metadata", "sync")
+KINDS = ("read", "write", "metadata", "sync", "lock")
 _KIND = np.full(len(vars(OpClass)), 2, np.int64)
 _KIND[[OpClass.READ, OpClass.COPY]], _KIND[OpClass.WRITE] = 0, 1
 
@@ -35,7 +35,8 @@ def phase_sums(batch: pa.RecordBatch, bins: int, imports: bool) -> TimeBins:
     columns = Columns(batch)
     at = np.flatnonzero(columns.leaf if imports else columns.leaf & ~columns.imported)
     role = columns.role[at]
-    kind = np.where((role == Role.SYNC) | (role == Role.LOCK), 3, _KIND.take(columns.kind[at]))
+    kind = _KIND.take(columns.kind[at])
+    kind[role == Role.SYNC], kind[role == Role.LOCK] = KINDS.index("sync"), KINDS.index("lock")
     keys = {"process": columns.numbers("process", -1)[at], "kind": kind}
     part.add(keys, columns.time[at], columns.end[at], {"calls": columns.calls[at], "moved": columns.moved[at]})
     return part

@@ -25,7 +25,7 @@ _STATES = "task states"
 #: Containers that are remembered; of more, the longest.
 _MANY = 1 << 20
 _SPAN = ("duration", "time", "op", "layer", "process", "thread", "site", "detail", "cpu", "ended", "count")
-_BENEATH = ("calls", "io", "sync", "requests", "request_time", "read", "written")
+_BENEATH = ("calls", "io", "sync", "lock", "requests", "request_time", "read", "written")
 
 
 @dataclass
@@ -63,7 +63,8 @@ class SpanSums:
         request = (role == Role.REQUEST) & columns.outer
         values = {
             "calls": calls * columns.leaf, "io": duration * (columns.leaf & (role == Role.IO)),
-            "sync": duration * (columns.leaf & np.isin(role, (Role.SYNC, Role.LOCK))), "requests": calls * request,
+            "sync": duration * (columns.leaf & (role == Role.SYNC)), "requests": calls * request,
+            "lock": duration * (columns.leaf & (role == Role.LOCK)),
             "request_time": duration * request, "read": columns.moved * reads, "written": columns.moved * writes,
         }  # fmt: skip
         self.beneath.add({"id": columns.numbers("task_id")[at], **{name: one[at] for name, one in values.items()}})

@@ -75,4 +75,5 @@ RULE = Rule(
         "bytes": Limit(1 << 20, "read again, at least"),
     },
     (*NEEDS, REUSE),
+    each_call=True,
 )

@@ -58,4 +58,5 @@ RULE = Rule(
     },
     needs=(OPENS,),
     topic="size",
+    each_call=True,
 )

@@ -24,4 +24,5 @@ RULE = Rule(
     {"times": Limit(2, "how often each chunk is read, on average")},
     NEEDS,
     trial=Trial("pyio_trace.insights.trials.datasets_read:cached"),
+    each_call=True,
 )

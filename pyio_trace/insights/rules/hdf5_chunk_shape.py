@@ -65,4 +65,5 @@ RULE = Rule(
     },
     NEEDS,
     trial=Trial("pyio_trace.insights.trials.datasets_read:other_chunks"),
+    each_call=True,
 )

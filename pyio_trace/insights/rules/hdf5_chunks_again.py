@@ -29,4 +29,5 @@ RULE = Rule(
     {"times": Limit(2, "how often each chunk is unpacked, on average")},
     NEEDS,
     trial=Trial("pyio_trace.insights.trials.datasets_read:cached"),
+    each_call=True,
 )

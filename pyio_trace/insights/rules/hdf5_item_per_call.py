@@ -96,4 +96,5 @@ RULE = Rule(
     },
     NEEDS,
     topic="size",
+    each_call=True,
 )

@@ -52,4 +52,5 @@ RULE = Rule(
     NEEDS,
     topic="size",
     trial=Trial("pyio_trace.insights.trials.datasets_read:other_chunks"),
+    each_call=True,
 )

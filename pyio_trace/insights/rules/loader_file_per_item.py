@@ -82,4 +82,5 @@ RULE = Rule(
     NEEDS,
     topic="metadata",
     trial=Trial("pyio_trace.insights.trials.files:packed", rows="files"),
+    each_call=True,
 )

@@ -74,4 +74,5 @@ RULE = Rule(
         "ms": Limit(300, "until the first workers fetch, at least"),
     },
     NEEDS,
+    each_call=True,
 )

@@ -58,4 +58,5 @@ RULE = Rule(
     {"us": Limit(500, "us of a batch that a worker would save, at least")},
     NEEDS,
     trial=Trial("pyio_trace.insights.trials.readers:more", rows="loader"),
+    each_call=True,
 )

@@ -139,4 +139,5 @@ RULE = Rule(
     },
     NEEDS,
     trial=Trial("pyio_trace.insights.trials.readers:more", rows="loader"),
+    each_call=True,
 )

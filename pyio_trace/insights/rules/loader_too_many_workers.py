@@ -60,4 +60,5 @@ RULE = Rule(
     },
     NEEDS,
     trial=Trial("pyio_trace.insights.trials.readers:fewer", rows="loader"),
+    each_call=True,
 )

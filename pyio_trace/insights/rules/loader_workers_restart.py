@@ -64,4 +64,10 @@ def _finding(observed: Observed, loader: Loader) -> Finding:
     )  # fmt: skip
 
 
-RULE = Rule("PyTorch", find, {"epochs": Limit(2, "epochs of a loader")}, NEEDS)
+RULE = Rule(
+    "PyTorch",
+    find,
+    {"epochs": Limit(2, "epochs of a loader")},
+    NEEDS,
+    each_call=True,
+)

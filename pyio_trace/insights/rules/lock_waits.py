@@ -49,4 +49,4 @@ def find(run: Observed, limits: Mapping[str, float]) -> Iterator[Finding]:
         )
 
 
-RULE = Rule("metadata", find, limits={"ms": Limit(100, "of waiting on one line, at least")}, topic="shared")
+RULE = Rule("synchronisation", find, limits={"ms": Limit(100, "of waiting on one line, at least")}, topic="shared")

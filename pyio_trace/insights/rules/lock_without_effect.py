@@ -136,4 +136,4 @@ def _common(run: Observed, calls: CallTable, how: str) -> dict[str, Any]:
     }
 
 
-RULE = Rule("metadata", find, untried="the remedy makes results right, and saves no time")
+RULE = Rule("synchronisation", find, untried="the remedy makes results right, and saves no time")

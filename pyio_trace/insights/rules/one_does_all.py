@@ -62,7 +62,7 @@ def find(run: Observed, limits: Mapping[str, float]) -> Iterator[Finding]:
         if not whole or len(moved) < limits["processes"] or whole < limits["bytes"] or most < limits["share"] * whole:
             continue
         worst = max(processes, key=lambda one: one.moved)
-        time = worst.split.io_ns + worst.split.sync_ns
+        time = worst.split.io_ns + worst.split.sync_ns + worst.split.lock_ns
         gain = run.gain({worst.index: time * (len(moved) - 1) // len(moved)}, "its I/O, shared by all of them")
         calls = run.calls.where(process=worst.index, own=True)
         calls = calls.rows(calls.columns["moved"] > 0)  # of the files with the bytes, not those it looked for

@@ -61,4 +61,5 @@ RULE = Rule(
         "ratio": Limit(10, "times the bytes that it returns, at least"),
     },
     NEEDS,
+    each_call=True,
 )

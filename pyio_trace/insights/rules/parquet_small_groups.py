@@ -57,4 +57,5 @@ RULE = Rule(
     {"groups": Limit(50, "row groups in a file"), "rows": Limit(10_000, "rows of a group, at most")},
     NEEDS,
     topic="size",
+    each_call=True,
 )

@@ -99,4 +99,5 @@ RULE = Rule(
     },
     needs=(METADATA,),
     topic="metadata",
+    each_call=True,
 )

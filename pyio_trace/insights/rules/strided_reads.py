@@ -64,4 +64,5 @@ RULE = Rule(
     topic="order",
     yields_to=("read-again",),
     trial=Trial("pyio_trace.insights.trials.reads:larger"),
+    each_call=True,
 )

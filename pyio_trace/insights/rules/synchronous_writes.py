@@ -60,4 +60,5 @@ RULE = Rule(
     },
     needs=(OPENS,),
     topic="sync",
+    each_call=True,
 )

@@ -108,4 +108,5 @@ RULE = Rule(
         "at_once": Limit(0.05, "of the time at once that chance gives, at most"),
     },
     needs=(SLOW,),
+    each_call=True,
 )

@@ -240,4 +240,5 @@ RULE = Rule(
     find,
     needs=(RANGE_WRITES, FILE_EVENTS),
     untried="the remedy makes results right, and saves no time",
+    each_call=True,
 )

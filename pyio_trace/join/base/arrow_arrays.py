@@ -36,6 +36,13 @@ def of_codes(codes: NDArray[Any], dictionary: pa.Array) -> pa.Array:
     return pa.DictionaryArray.from_arrays(of_numbers(codes, codes < 0), dictionary, safe=False)
 
 
+def coded(texts: Sequence[str | None]) -> pa.Array:
+    """Strings as a dictionary array, which has each distinct one once; None becomes null."""
+    index: dict[str, int] = {}
+    codes = [-1 if text is None else index.setdefault(text, len(index)) for text in texts]
+    return of_codes(np.array(codes, np.int32), of_texts(list(index)))
+
+
 def of_texts(texts: Sequence[str | None]) -> pa.Array:
     """Strings as an array; None becomes null."""
     import pyarrow as pa

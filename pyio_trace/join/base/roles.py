@@ -13,12 +13,12 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from pyio_trace.enums import Layer, OpClass, Role, SpanKind
+from pyio_trace.enums import CLASSES, Layer, OpClass, Role, SpanKind
 
 #: Calls that take or release a lock, whatever their arguments.
 LOCKS = ("flock", "lockf")
 #: fcntl()'s commands on locks: F_SETLK, F_SETLKW, F_OFD_SETLK, F_OFD_SETLKW.
-LOCK_COMMANDS = (6, 7, 37, 38)
+_LOCK_COMMANDS = (6, 7, 37, 38)
 #: Where files are memory that processes share.
 _SHARED = ("/dev/shm/", "/memfd:")
 _OF_CLASS = {
@@ -41,6 +41,14 @@ def role_of(layer: int, klass: int, kind: int, name: str) -> int:
     return Role.IO if role == Role.SYNC and layer == Layer.STDIO else role  # fflush hands over to the kernel only
 
 
+def lock_commands(op: NDArray[np.uint8], command: NDArray[np.uint32], fcntl: int) -> NDArray[np.int64]:
+    """Which rows are of fcntl() and take or release a lock."""
+    rows = np.flatnonzero(op == fcntl)
+    if not len(rows):  # numpy imports much for nothing
+        return rows
+    return rows[np.isin(command[rows], _LOCK_COMMANDS)]
+
+
 def is_shared_memory(paths: Sequence[str]) -> NDArray[np.bool_]:
     """Which of these paths lead to memory that processes share."""
     return np.array([path.startswith(_SHARED) for path in paths], np.bool_)
@@ -49,6 +57,6 @@ def is_shared_memory(paths: Sequence[str]) -> NDArray[np.bool_]:
 #: Role -> whether it counts as a call on a file if nothing that counts is around it.
 LEAVES = np.isin(np.arange(Role.PROCESS + 1), (Role.IO, Role.SYNC, Role.LOCK, Role.MAP))
 #: Class -> whether shared memory makes a call of it TRANSPORT.  What is read() and written there is data like any.
-HANDED_OVER = ~np.isin(np.arange(OpClass.PROCESS + 1), (OpClass.READ, OpClass.WRITE, OpClass.COPY, OpClass.PROCESS))
+HANDED_OVER = ~np.isin(np.arange(len(CLASSES)), (OpClass.READ, OpClass.WRITE, OpClass.COPY, OpClass.PROCESS))
 #: Class -> whether a FIFO makes the call a wait: it lasts until the other end is there, or has written.
-WAITED_FOR = np.isin(np.arange(OpClass.PROCESS + 1), (OpClass.OPEN, OpClass.READ, OpClass.WRITE))
+WAITED_FOR = np.isin(np.arange(len(CLASSES)), (OpClass.OPEN, OpClass.READ, OpClass.WRITE))

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pyio_trace.enums import CLASSES, LAYERS, Layer, OpClass
-from pyio_trace.join.base.roles import role_of
+from pyio_trace.join.base.roles import LOCKS, role_of
 from pyio_trace.log import layout
 from pyio_trace.log.layout import Trait
 
@@ -34,6 +34,7 @@ class Vocabulary:
         layers, classes = len(LAYERS), len(CLASSES)
         self.layer = np.where(known & (rows["layer"] < layers), rows["layer"], Layer.POSIX).astype(np.uint8)
         self.klass = np.where(known & (rows["klass"] < classes), rows["klass"], OpClass.META).astype(np.uint8)
+        self.klass[[name in LOCKS for name in raw]] = OpClass.LOCK
         shape = np.where(known, rows["shape"], SHAPE_UNKNOWN)
         # The two differ in Trait.OUTPUT_STAYS only.
         self.shape = np.where(shape == layout.SHAPE_FD2_AT, layout.SHAPE_FD2, shape).astype(np.uint8)

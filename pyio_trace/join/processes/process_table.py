@@ -11,7 +11,6 @@ from __future__ import annotations
 import bisect
 import os
 import signal
-import time
 from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -46,9 +45,9 @@ class Process:
     watch_time: see usage.Cpu, usage.Imports and usage.Watching; mapped_touched,
     mapped_written: sums over its file mappings (mapped_files.Mapping;
     estimated).  started_by: the operation; site, call_stack: the line of Python that
-    led to it (start_lines.py).  end_by: who reported the end: "itself"; "parent"
-    (its wait returned then, so the end was then or earlier); or "reader" (who
-    found then that the process was gone).  None: not known.  program_packages:
+    led to it (start_lines.py).  end_by: who reported the end: "itself" or "parent"
+    (its wait returned then, so the end was then or earlier).  None: not seen, and
+    when a reader finds the process gone says nothing.  program_packages:
     names of installed packages that are its program (started_packages.py).  process_kind,
     process_name: what a person calls it (process_names.py).  global_rank,
     local_rank, world_size: of a parallel job; None: it is in none, or its
@@ -299,8 +298,6 @@ def _end(entry: _Entry, begin: int, end: int | None, liveness: Liveness | None) 
     end_by = None
     if end is not None:
         end_by = "parent" if entry.end_by else "itself"
-    elif ended == log_constants.LOST and liveness is not None:
-        end, end_by = max(time.time_ns(), begin), "reader"
     return {"begin": begin, "end": end, "end_by": end_by, "ended": ended, "status": status}
 
 

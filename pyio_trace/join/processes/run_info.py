@@ -20,7 +20,7 @@ def read_info(log: LiveLog, processes: list[Process], rows: int) -> dict[str, An
     header = log.header
     mode = int(header["mode"])
     used = min(int(header["next"]), log.file.whole)
-    ends = [process.end for process in processes if process.end is not None and process.end_by != "reader"]
+    ends = [process.end for process in processes if process.end is not None]
     running = any(process.ended == log_constants.RUNNING for process in processes)
     host, boot = (bytes(header[name]).decode("utf-8", "backslashreplace") for name in ("host", "boot_id"))
     return {

@@ -55,9 +55,14 @@ class Files:
     """
 
     def __init__(
-        self, heap: Heap, numbers: ObjectNumbers, objects: NDArray[np.int64], name_changes: NameChanges
+        self,
+        heap: Heap,
+        numbers: ObjectNumbers,
+        objects: NDArray[np.int64],
+        name_changes: NameChanges,
+        summed: NDArray[np.int64],
     ) -> None:
-        """objects: heap ids that records refer to, ascending."""
+        """objects: heap ids that records refer to, ascending; summed: see names_in_sums()."""
         self._heap = heap
         self.paths = Paths(heap)
         descs, rows = self._with_roots(objects[heap.kinds(objects) == layout.HEAP_DESC])
@@ -90,7 +95,7 @@ class Files:
         self.first[desc_numbers] = rows["root"].astype(np.int64) == descs
 
         self.written = _written(rows, desc_file, desc_path)
-        self.changed = self._changed(numbers, name_changes)
+        self.changed = self._changed(numbers, name_changes, summed)
         known = string_path >= 0
         self.file[string_numbers[known]] = self.path_file[string_path[known]]
         self.varies = np.zeros(numbers.count, np.bool_)
@@ -186,8 +191,8 @@ class Files:
         gap, descriptors = rows["gap"][first], np.bincount(number, minlength=len(roots))
         self.root_lost = (gap >= layout.GAP_LOST) | ((gap == layout.GAP_RESUMED) & (descriptors > 1))
 
-    def _changed(self, numbers: ObjectNumbers, names: NameChanges) -> set[str]:
-        strings = np.append(names.changed[:, [0, 2]], names.linked[:, [0, 2]])
+    def _changed(self, numbers: ObjectNumbers, names: NameChanges, summed: NDArray[np.int64]) -> set[str]:
+        strings = np.concatenate([summed, names.changed[:, [0, 2]].ravel(), names.linked[:, [0, 2]].ravel()])
         index = distinct(self.path[numbers.of(np.maximum(strings, 0).astype(np.uint32))]).tolist()
         return {self.paths.texts[at] for at in index if at >= 0}
 

@@ -12,7 +12,7 @@ Only name changes in the log count.  A rename takes the file along; files with l
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -24,6 +24,7 @@ from pyio_trace.join.base.vocabulary import Vocabulary
 from pyio_trace.log import layout, runs
 from pyio_trace.log.blocks import Block
 from pyio_trace.log.layout import Trait
+from pyio_trace.log.live import Sums
 from pyio_trace.log.sorting import distinct, find
 
 Ints = NDArray[np.int64]
@@ -135,6 +136,13 @@ def one_file_each(names: NameChanges, path: NDArray[np.int32], inode: Ints) -> b
     known = (path >= 0) & (inode > 0)
     pairs = distinct(path[known].astype(np.int64) * (int(inode.max(initial=0)) + 1) + inode[known])
     return len(pairs) == len(distinct(path[known]))
+
+
+def names_in_sums(sums: Iterable[Sums], words: Vocabulary) -> Ints:
+    """The strings (ids) that summed calls took from files or gave to them; sums do not say when."""
+    changes = words.with_traits(Trait.TAKES_NAME | Trait.GIVES_NAME)
+    rows = [row[changes.take(row["op"])] for _, row, _ in sums]
+    return distinct(np.concatenate([np.empty(0, np.int64), *(row[name] for row in rows for name in ("desc", "aux"))]))
 
 
 def opened_at(names: NameChanges, descs: Ints, roots: Ints) -> tuple[Ints, NDArray[np.bool_]]:

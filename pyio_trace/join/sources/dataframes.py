@@ -38,7 +38,7 @@ def to_pandas(table: pa.Table) -> pd.DataFrame:
     import pyarrow as pa
 
     integers = {pa.int64(): pandas.Int64Dtype(), pa.int32(): pandas.Int32Dtype()}
-    return _distinct(table).to_pandas(types_mapper=integers.get)
+    return table.to_pandas(types_mapper=integers.get)
 
 
 def to_polars(table: pa.Table) -> pl.DataFrame:
@@ -113,22 +113,3 @@ def _imported(module: str, what: str, extra: str) -> Any:
     except ImportError:
         message = f"{what} needs {module}; install it: pip install 'pyio_trace[{extra}]'"
         raise ConfigError("not-installed", message) from None
-
-
-def _distinct(table: pa.Table) -> pa.Table:
-    """The table without duplicates in its dictionaries, which pandas rejects.  The details of a log may have some."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    for at, column in enumerate(table.columns):
-        if not pa.types.is_dictionary(column.type) or not column.num_chunks:
-            continue
-        values = column.chunk(0).dictionary
-        encoded = values.dictionary_encode()
-        if len(encoded.dictionary) < len(values):
-            chunks = [
-                pa.DictionaryArray.from_arrays(pc.take(encoded.indices, chunk.indices), encoded.dictionary)
-                for chunk in column.chunks
-            ]
-            table = table.set_column(at, table.schema.field(at), pa.chunked_array(chunks, column.type))
-    return table

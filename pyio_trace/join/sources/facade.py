@@ -119,7 +119,7 @@ class Log:
         followed, cwd, lost, blind, stack_state, note, started_by (id of the
         operation), site and call_stack (the line of Python that led to it, also
         through programs that are not Python), end_by (who reported the end:
-        itself, parent, reader; for the latter two it may have been earlier),
+        itself, or parent: then it may have been earlier),
         process_kind and process_name (what a person calls it: "DataLoader
         worker", "DataLoader 0, worker 1"), global_rank, local_rank, world_size (of
         a parallel job),

@@ -97,6 +97,9 @@ def _is_of(values: list[Any], kind: pa.DataType) -> bool:
 def processes_of(description: dict[str, Any]) -> list[dict[str, Any]]:
     """The rows of the process table, from a sound description; names that it lacks come from the command lines."""
     rows = [{name: row.get(name) for name in _PROCESS} for row in description["processes"]]
+    for row in rows:
+        if row["end_by"] == "reader":  # an older log, with the moment at which the process was found gone
+            row["end"] = row["end_by"] = None
     add_names(rows)
     return rows
 

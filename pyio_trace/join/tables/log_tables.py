@@ -17,6 +17,7 @@ from pyio_trace import enums, events
 from pyio_trace.enums import Role
 from pyio_trace.join.base import parallel
 from pyio_trace.join.base.arrow_arrays import of_codes, of_texts
+from pyio_trace.join.base.dictionaries import without_repeats
 from pyio_trace.join.base.freed_memory import give_back
 from pyio_trace.join.base.roles import is_shared_memory
 from pyio_trace.join.base.vocabulary import Vocabulary
@@ -32,6 +33,7 @@ from pyio_trace.join.processes.start_lines import stack_of_start
 from pyio_trace.join.references.call_stacks import Stacks
 from pyio_trace.join.references.commands import Commands
 from pyio_trace.join.references.file_table import Files
+from pyio_trace.join.references.inode_reuse import names_in_sums
 from pyio_trace.join.references.log_parts import LogParts
 from pyio_trace.join.references.own_code import OwnCode
 from pyio_trace.join.references.sent_code import SentCode
@@ -117,7 +119,8 @@ class LogTables:
 
     @cached_property
     def files(self) -> Files:
-        return Files(self.heap, self.numbers, self.scan.objects, self.scan.names)
+        summed = names_in_sums(self.log.sums(), self.words)
+        return Files(self.heap, self.numbers, self.scan.objects, self.scan.names, summed)
 
     @property
     def _parts(self) -> LogParts:
@@ -238,17 +241,29 @@ class LogTables:
 
     # ---- dictionaries
 
-    def dictionary(self, column: str) -> pa.Array:
-        """The dictionary of a dictionary column; the same array at every call."""
+    @cached_property
+    def _distinct_details(self) -> tuple[pa.Array, NDArray[np.int32] | None]:
+        """(the dictionary of the detail column; by place in plain_details and then ambiguous_details: the place there,
+        and -1 for none; None: the same places).  Texts repeat where other ticks are as many nanoseconds, and where a
+        program says of a span what is said of coalesced calls."""
         import pyarrow as pa
 
+        ambiguous = self.ambiguous_details
+        parts = [self.plain_details, *([] if ambiguous is None else [ambiguous.values])]
+        values, place = without_repeats(pa.concat_arrays(parts))
+        return values, None if place is None else np.append(place, np.int32(-1))
+
+    def as_details(self, index: NDArray[np.int32]) -> pa.DictionaryArray:
+        """The detail column of rows, by places in plain_details and then ambiguous_details; -1: none."""
+        values, place = self._distinct_details
+        return of_codes(index if place is None else place.take(index, mode="wrap"), values)
+
+    def dictionary(self, column: str) -> pa.Array:
+        """The dictionary of a dictionary column; the same array at every call."""
+        if column == "detail":
+            return self._distinct_details[0]
         if column not in self._dictionaries:
-            if column == "detail":
-                ambiguous = self.ambiguous_details
-                parts = [self.plain_details] + ([] if ambiguous is None else [ambiguous.values])
-                self._dictionaries[column] = pa.concat_arrays(parts)
-            else:
-                self._dictionaries[column] = of_texts(self._texts(column))
+            self._dictionaries[column] = of_texts(self._texts(column))
         return self._dictionaries[column]
 
     def _texts(self, column: str) -> Sequence[str]:

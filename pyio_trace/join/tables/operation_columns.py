@@ -14,10 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pyio_trace import enums, events
-from pyio_trace.enums import Layer, Link, Role
+from pyio_trace.enums import Layer, Link, OpClass, Role
 from pyio_trace.join.base.arrow_arrays import of_codes, of_numbers
 from pyio_trace.join.base.records import RAISED, UNKNOWN, duration_ticks, ids_in
-from pyio_trace.join.base.roles import HANDED_OVER, LOCK_COMMANDS, WAITED_FOR
+from pyio_trace.join.base.roles import HANDED_OVER, WAITED_FOR, lock_commands
 from pyio_trace.join.offsets.given_places import given_places
 from pyio_trace.join.parents.enclosures import Enclosing
 from pyio_trace.join.parents.parent_finder import FoundParents
@@ -135,10 +135,7 @@ class OperationColumns:
             klass = words.klass.take(self._op)
             applies = np.where(special == Role.WAIT, WAITED_FOR[klass], HANDED_OVER[klass])
             role = np.where(applies & (special != 0) & (role >= Role.IO), special, role)
-        commands = np.flatnonzero(self._op == words.fcntl)
-        if len(commands):
-            locks = np.isin(self._records["size"][commands], LOCK_COMMANDS)
-            role[commands[locks]] = Role.LOCK
+        role[lock_commands(self._op, self._records["size"], words.fcntl)] = Role.LOCK
         working = self._tables.enclosures.working
         if len(working):
             waits = np.flatnonzero(role == Role.WAIT)
@@ -190,7 +187,9 @@ class OperationColumns:
         return of_codes(self._tables.words.layer.take(self._op), self._tables.dictionary("layer"))
 
     def op_class(self) -> pa.Array:
-        return of_codes(self._tables.words.klass.take(self._op), self._tables.dictionary("op_class"))
+        klass = self._tables.words.klass.take(self._op)
+        klass[lock_commands(self._op, self._records["size"], self._tables.words.fcntl)] = OpClass.LOCK
+        return of_codes(klass, self._tables.dictionary("op_class"))
 
     def op(self) -> pa.Array:
         index = self._tables.op_names.by_number.take(self._op)
@@ -381,7 +380,7 @@ class OperationColumns:
         index = self._tables.details.index_of(self._block, self._tables.words, self._tables.numbers)
         if self._tables.ambiguous_details is not None:
             index = self._tables.ambiguous_details.put(self._block.ids, index)
-        return of_codes(index, self._tables.dictionary("detail"))
+        return self._tables.as_details(index)
 
 
 #: column name -> the method that makes it
