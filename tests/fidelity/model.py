@@ -257,8 +257,10 @@ class Model:
         row = self._fd_row(*ops, slot=slot, size=count, moved=0, offset=position, trust=EXACT)
         if ops[0].startswith("pread"):
             return self._read(row, slot, position, count)
-        # On Linux O_APPEND wins over the position given (pwrite(2), BUGS).
-        return self._write(row, slot, here.file.size if here.appends else position, count)
+        if here.appends:  # on Linux, O_APPEND wins over the position given (pwrite(2), BUGS)
+            position = row.offset = here.file.size
+            row.trust = ANY if not count else EXACT if here.file.size_known else EXACT_OR_NULL
+        return self._write(row, slot, position, count)
 
     def pread(self, slot: int, count: int, position: int) -> object:
         """Reads at a place."""

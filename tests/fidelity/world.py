@@ -53,7 +53,7 @@ class Seen:
     """A call with the state of the world when it was made.
 
     path, second: absolute names; number: the descriptor; told: what strace says that it is; position: of the
-    description before a plain read or write; excluded: the kind is left out.
+    description before a plain read or write; appends: the description does; excluded: the kind is left out.
     """
 
     call: Call
@@ -63,6 +63,7 @@ class Seen:
     number: int | None = None
     told: str | None = None
     position: int | None = None
+    appends: bool = False
     excluded: bool = False
     mapped: bool = False
 
@@ -197,6 +198,7 @@ def _move(seen: Seen, process: Process) -> None:
     call, result = seen.call, seen.call.result or 0
     name = call.name
     entry = process.table.get(seen.number if seen.number is not None else -1)
+    seen.appends = entry is not None and entry.description.appends
     if name in READS | WRITES or (name in ("preadv2", "pwritev2") and call.args[3] == "-1"):
         if entry is None:
             return

@@ -79,13 +79,17 @@ void pt_exit_begins(const struct pt_exit *end)
         pt_process_end(pt.process, end->kind, end->number);
 }
 
+/* In a preloaded library, which registers its exit handler first, the destructor comes before that. */
 void pt_exit_ends(const struct pt_exit *end)
 {
     int error = errno;
-    if (is_traced() && ends_run())
+    if (is_traced() && ends_run()) {
         end_run(end);
-    else if (is_traced())
+    } else if (is_traced()) {
+        if (pt.process->end_kind == PT_END_UNKNOWN)
+            pt_exit_begins(end);
         cut_if_last();
+    }
     errno = error;
 }
 

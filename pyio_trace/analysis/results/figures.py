@@ -280,7 +280,7 @@ class Weakness:
     @property
     def is_a_process(self) -> bool:
         """Whether it is a process that is missing."""
-        return self.slug in ("unfollowed-children", "older-processes")
+        return self.slug in {"unfollowed-children", "older-processes"}
 
 
 @dataclass(frozen=True)

@@ -40,25 +40,20 @@ def start_from_environment() -> None:
     if _done:
         return
     _done = True
+    # Asked before the variable is there for our own children.
+    is_child = bool(os.environ.get("PYIO_TRACE_LOG")) and not (sys.flags.ignore_environment or sys.flags.isolated)
     try:
         _start()
     except PyioTraceError as problem:
-        if problem.slug != "run-ended":  # a child may well outlive its run
+        if problem.slug != "run-ended" and not is_child:  # a child may well outlive its run
             _say(f"not tracing: {problem}")
     except Exception as problem:
-        _say(f"not tracing: {type(problem).__name__}: {problem}")
+        if not is_child:  # the program may read its stderr; the log of its parent lists it as not followed
+            _say(f"not tracing: {type(problem).__name__}: {problem}")
 
 
 def _say(text: str) -> None:
-    """native.say(), which the usual start does not need.
-
-    A child of a run says nothing: the program may read its stderr.  The log of
-    its parent lists it as not followed.
-    """
-    from pyio_trace.config import LOG_VARIABLE, isolated
-
-    if os.environ.get(LOG_VARIABLE) and not isolated():
-        return
+    """native.say(), which the usual start does not need."""
     try:
         from pyio_trace.native import say
     except Exception:  # nothing can be imported any more: that may be the very problem

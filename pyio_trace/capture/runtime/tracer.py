@@ -8,7 +8,6 @@ import sys
 
 from pyio_trace import native
 from pyio_trace.capture.instrumentation import import_hooks, instrument_registry
-from pyio_trace.capture.runtime.started_package import started_packages
 from pyio_trace.config import FINAL_VARIABLE, FOUND_VARIABLE, LOG_VARIABLE, SCRIPT_VARIABLE, isolated
 from pyio_trace.errors import CaptureError, ConfigError
 from pyio_trace.values import MODES, STACK_STATES, program_of, rank_in, signal_number
@@ -78,7 +77,7 @@ def start(config: "Config", live: str, final: "str | None", *, create: bool, run
         path = state["path"]
         raise CaptureError("already-tracing", f"this process is already being traced, into {path!r}")
     known = _known_instruments()
-    packages = started_packages()
+    packages = _started_packages()
     if create and not run_of:  # only for the run's first process: a child may have other packages installed
         check(config, known)
     why_no_files = native.core.files_install()  # before the core: inspecting the io types opens /dev/null
@@ -107,6 +106,16 @@ def start(config: "Config", live: str, final: "str | None", *, create: bool, run
         _remove_preload = ld_preload.remove
         ld_preload.add(complain=started.owner)
     return started
+
+
+def _started_packages() -> "list[str]":
+    """See started_package.py, which few programs need."""
+    kind, what = program_of(sys.orig_argv[1:])
+    if kind != "m" and (kind or what in ("", "-") or what.endswith(".py")):
+        return []
+    from pyio_trace.capture.runtime.started_package import started_packages
+
+    return started_packages()
 
 
 def prepare(config: "Config", live: str, final: "str | None") -> str:
