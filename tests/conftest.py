@@ -12,7 +12,7 @@ from hypothesis import settings
 pytest.register_assert_rewrite("tests.support", "tests.fidelity.machine", "tests.instruments.torch_loaders")
 
 from tests.support import frameworks, sanitizers, selections, surroundings  # noqa: E402
-from tests.support.outcomes import Outcomes  # noqa: E402
+from tests.support.outcomes import Outcomes, passed_in  # noqa: E402
 from tests.support.programs import Runner  # noqa: E402
 
 surroundings.reset()
@@ -34,13 +34,19 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
     parser.addoption("--quick", action="store_true", help="run what one runs before each commit")
     parser.addoption("--this-python", action="store_true", help="run what CI runs on this Python")
+    parser.addoption(
+        "--passed-in",
+        type=Path,
+        metavar="FILE",
+        help="leave out what passed where --outcomes wrote FILE",
+    )
     parser.addoption("--outcomes", type=Path, metavar="FILE", help="write what passed and failed there, for .ci/run")
 
 
 def pytest_configure(config: pytest.Config) -> None:
     path = config.getoption("--outcomes")
     if path and not hasattr(config, "workerinput"):  # pytest-xdist's workers report to the process that started them
-        config.pluginmanager.register(Outcomes(path.absolute()))
+        config.pluginmanager.register(Outcomes(path.absolute(), config.getoption("--quick")))
     config.option.loadscopereorder = False  # pytest-xdist would begin with the files of many tests
 
 
@@ -78,6 +84,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         chosen = selections.quick(chosen)
     if config.getoption("--this-python"):
         chosen = selections.of_python(chosen)
+    if elsewhere := config.getoption("--passed-in"):
+        passed = passed_in(elsewhere)
+        chosen = [item for item in chosen if item.nodeid not in passed]
     if chosen is not items:
         config.hook.pytest_deselected(items=[item for item in items if item not in set(chosen)])
         items[:] = chosen

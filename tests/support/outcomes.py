@@ -1,6 +1,7 @@
 """`pytest --outcomes FILE`: what .ci/run needs to know of a session, as JSON.
 
 {"counts": {"passed": N, "failed": N, "skipped": N},
+ "passed": [NODEID], of a session that was not --quick,
  "failed": {NODEID: {"text": the failure, "load": the machine's load average of the last minute}},
  "seconds": {NODEID: of its phases}}
 
@@ -20,8 +21,9 @@ import pytest
 class Outcomes:
     """A plugin that collects the reports of one session.  Under pytest-xdist, of the process that has them all."""
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    def __init__(self, path: Path, quick: bool) -> None:
+        self.path, self.quick = path, quick
+        self.passed: list[str] = []
         self.counts = {"passed": 0, "failed": 0, "skipped": 0}
         self.failed: dict[str, dict[str, object]] = {}
         self.seconds: dict[str, float] = defaultdict(float)
@@ -34,6 +36,8 @@ class Outcomes:
             self._fail(report)
         elif report.skipped or report.when == "call":
             self.counts[report.outcome] += 1
+            if report.passed:
+                self.passed.append(report.nodeid)
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         """A file whose tests could not even be found has failed as a whole."""
@@ -43,7 +47,9 @@ class Outcomes:
     def pytest_sessionfinish(self) -> None:
         """Writes the file."""
         self.counts["failed"] = len(self.failed)
-        found = {"counts": self.counts, "failed": self.failed, "seconds": self.seconds}
+        found: dict[str, object] = {"counts": self.counts, "failed": self.failed, "seconds": self.seconds}
+        if not self.quick:
+            found["passed"] = [nodeid for nodeid in self.passed if nodeid not in self.failed]
         self.path.parent.mkdir(parents=True, exist_ok=True)
         self.path.write_text(json.dumps(found, indent=1))
 
@@ -51,3 +57,8 @@ class Outcomes:
         sections = "".join(f"\n--- {title}\n{text}" for title, text in report.sections)
         before = self.failed.get(report.nodeid, {}).get("text", "")
         self.failed[report.nodeid] = {"text": f"{before}{report.longreprtext}{sections}", "load": os.getloadavg()[0]}
+
+
+def passed_in(path: Path) -> set[str]:
+    """The tests that passed in the session that wrote this file: nothing if it is not there, or was --quick."""
+    return set(json.loads(path.read_text()).get("passed", ())) if path.exists() else set()

@@ -1,9 +1,11 @@
 """python -m tests.surroundings [--drawn TEXT] [NAME ...] [-- pytest arguments]
 
 Runs the quick tests in each of the named surroundings, or in all of them; with
---drawn in one that this machine has, which the text chooses.  Prints a table.
-Exit status 1: a test failed in one of them.  build/ci/surroundings-NAME.json has
-what each gave, build/ci/surroundings.json what the drawn one gave.
+--drawn in one that this machine has, which the text chooses.  Every third text
+chooses the ordinary user with the system's Python, who runs all that README's
+second command does.  Prints a table.  Exit status 1: a test failed in one of
+them.  build/ci/surroundings-NAME.json has what each gave,
+build/ci/surroundings.json what the drawn one gave.
 """
 
 from __future__ import annotations
@@ -22,8 +24,11 @@ from tests.surroundings import listed
 from tests.surroundings.listed import LISTED, CannotHere, Surrounding
 
 RESULTS = Path("build/ci").absolute()
-#: What is run before every commit (tox -e quick).
+#: What is run before every commit (tox -e quick), and README's second command.
 QUICK = ["--quick", "-n", "4", "--dist", "loadfile", "-q"]
+README = ["-n", "4", "--dist", "loadfile", "-m", "not slow", "-q"]
+#: How often, in texts, the user who follows README is drawn.
+EVERY = 3
 _README = (
     'cd "$0" && python3 -m venv .venv && .venv/bin/pip install -q ".[test]" && exec .venv/bin/python -m pytest "$@"'
 )
@@ -40,13 +45,22 @@ def main(words: list[str]) -> int:
     if unknown := set(chosen.names) - {one.name for one in LISTED}:
         parser.error(f"no such surroundings: {', '.join(sorted(unknown))}")
     if chosen.drawn:
-        wanted = [one for one in wanted if _here(one)]
-        wanted = [wanted[zlib.crc32(chosen.drawn.encode()) % len(wanted)]]
+        wanted = [drawn([one for one in wanted if _here(one)], chosen.drawn)]
         print(f"surroundings: {wanted[0].name} ({wanted[0].words})", flush=True)
-    lines = [_one(one, more, "" if chosen.drawn else f"-{one.name}") for one in wanted]
+    tests = README if chosen.drawn and wanted[0].installs else QUICK
+    lines = [_one(one, [*tests, *more], "" if chosen.drawn else f"-{one.name}") for one in wanted]
     print(f"\n{'surroundings':<22}{'result':<8}{'passed':>7}{'failed':>7}{'skipped':>8}{'minutes':>8}")
     print("\n".join(lines))
     return int(any(" RED " in line for line in lines))
+
+
+def drawn(those: list[Surrounding], text: str) -> Surrounding:
+    """One of those, the same for the same text."""
+    number = zlib.crc32(text.encode())
+    users = [one for one in those if one.installs]
+    if users and number % EVERY == 0:
+        return users[0]
+    return those[number // EVERY % len(those)]
 
 
 def _here(one: Surrounding) -> bool:
@@ -65,7 +79,7 @@ def _one(one: Surrounding, more: list[str], ending: str) -> str:
     with tempfile.TemporaryDirectory(prefix="s", ignore_cleanup_errors=True) as folder:
         Path(folder).chmod(0o755)
         try:
-            status = _run(one, [*QUICK, *one.flags, *more], Path(folder), results)
+            status = _run(one, [*one.flags, *more], Path(folder), results)
         except CannotHere as reason:
             return f"{one.name:<22}not run: {reason}"
     counts = json.loads(results.read_text())["counts"] if results.exists() else {}

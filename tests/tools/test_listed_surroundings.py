@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -9,9 +10,11 @@ from pathlib import Path
 import pytest
 
 from tests.support.programs import clean_environment
+from tests.surroundings.__main__ import EVERY, drawn
 from tests.surroundings.listed import LISTED, CannotHere, Surrounding, started
 
 pytestmark = pytest.mark.once
+ROOT = Path(__file__).resolve().parents[2]
 
 TYPE = """
 import os
@@ -69,3 +72,28 @@ def test_what_a_program_finds_there(one: Surrounding, tmp_path: Path) -> None:
     except CannotHere as reason:
         pytest.skip(str(reason))
     assert (done.returncode, done.stdout.strip()) == (0, expected), done.stderr
+
+
+def test_the_user_who_follows_readme_is_drawn_every_third_time() -> None:
+    # GIVEN many texts, as commits are WHEN each draws THEN all are drawn, and that user by a third of the texts
+    names = [drawn(LISTED, f"{number:040x}").name for number in range(3000)]
+    assert set(names) == {one.name for one in LISTED}
+    assert names.count("ordinary-user") >= len(names) / EVERY * 0.9
+    # AND the same text draws the same one; where there is no such user, another
+    others = [one for one in LISTED if not one.installs]
+    assert drawn(LISTED, "a").name == drawn(LISTED, "a").name
+    assert {drawn(others, f"{number:040x}").name for number in range(300)} == {one.name for one in others}
+
+
+def test_what_that_user_has_run_is_not_run_again(tmp_path: Path) -> None:
+    # GIVEN what passed in such a session, or a session that was quick or never ended
+    here = f"{Path(__file__).relative_to(ROOT)}::{test_what_that_user_has_run_is_not_run_again.__name__}"
+    for text, left in ((json.dumps({"passed": [here]}), 0), ("{}", 1), (None, 1)):
+        found = tmp_path / "found.json"
+        found.unlink(missing_ok=True)
+        if text is not None:
+            found.write_text(text)
+        # WHEN its tests are collected again THEN what passed there is left out
+        words = [sys.executable, "-m", "pytest", "--collect-only", "-q", "-p", "no:cacheprovider", "--passed-in", found]
+        done = subprocess.run([*words, here], cwd=ROOT, env=clean_environment(), capture_output=True, text=True)
+        assert done.stdout.splitlines().count(here) == left, done.stdout + done.stderr
