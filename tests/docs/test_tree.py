@@ -13,7 +13,7 @@ pytestmark = pytest.mark.once
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "explanation" / "architecture.md"
 SUFFIXES = (".c", ".cfg", ".def", ".h", ".ini", ".py", ".pyi", ".toml", ".txt", ".yml")
-#: Folders that hold folders only, but for one file that says so.
+#: Folders that hold folders only, but for a file that names them, or files that are installed elsewhere.
 WITHOUT = {"csrc/core", "pyio_trace/join", "pyio_trace/capture"}
 
 

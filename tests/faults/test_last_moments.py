@@ -268,6 +268,17 @@ signal.alarm(100)
     assert len(outcome.select(op="write", path=program.folder / "by-destructor")) == 30
 
 
+def test_whichever_thread_ends_it_the_log_is_packed(program: Runner, library: Path) -> None:
+    # GIVEN a program that two threads end at the same moment, many times WHEN it is traced
+    shutil.copy(library, program.folder)
+    for _ in range(8):
+        outcome = program.traced(f"{IMPORTS}lib.exit_in_two_threads(5)\n", log="run.parquet")
+        # THEN its log is packed each time
+        assert outcome.status == 5
+        assert outcome.processes[0]["ended"] == "exit 5" and not outcome.path.with_suffix(".pyio").exists()
+        outcome.path.unlink()
+
+
 def test_what_was_read_ahead_is_put_back(program: Runner, library: Path) -> None:
     # GIVEN a program that reads one line of its input through libc's buffer, and another that reads on
     shutil.copy(library, program.folder)

@@ -121,6 +121,8 @@ void hook_exit_now(int status)
         }
     } else if (t && !t->borrowed_memory) {
         pt_spare_end_slow(t->process, false);
+    } else if (!t) { /* tracing is off: perhaps another thread is at this place too */
+        pt_wait_for_end();
     }
     real_exit_now(status);
     __builtin_unreachable();

@@ -16,18 +16,22 @@
 #include <signal.h>
 #include <time.h>
 
-enum { RUN_GOES_ON, RUN_ENDS, RUN_HAS_ENDED };
-static uint32_t state; /* atomic */
+/* Atomic: ids of the process that ends its run, and of the one that could not become the stub and goes on.  Those of
+ * a parent mean nothing in a forked child. */
+static uint32_t ending, ended;
 
 static bool ends_run(void)
 {
     return pt.owner_pid == pt.pid && !pt.namespace_inode;
 }
 
-/* Another thread ends the run: waits until it has become the stub, and so ended this one, or could not. */
-static void wait_for_end(void)
+/* A child of vfork has its parent's memory, and so its parent's pt.pid. */
+void pt_wait_for_end(void)
 {
-    while (__atomic_load_n(&state, __ATOMIC_ACQUIRE) == RUN_ENDS)
+    uint32_t pid = __atomic_load_n(&ending, __ATOMIC_ACQUIRE);
+    if (!pid || (uint32_t)pt_sys6(SYS_getpid, 0, 0, 0, 0, 0, 0) != pid)
+        return;
+    while (__atomic_load_n(&ended, __ATOMIC_ACQUIRE) != pid)
         nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
 }
 
@@ -46,16 +50,14 @@ static void finish(const struct pt_exit *end)
 static void end_run(const struct pt_exit *end)
 {
     uint64_t all = ~0ull, mask;
-    uint32_t goes_on = RUN_GOES_ON;
     pt_sys(SYS_rt_sigprocmask, SIG_SETMASK, &all, &mask, sizeof all);
-    bool ours = __atomic_compare_exchange_n(&state, &goes_on, RUN_ENDS, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
-    if (ours) {
+    if (__atomic_exchange_n(&ending, pt.pid, __ATOMIC_ACQ_REL) != pt.pid) {
         pt_process_end(pt.process, end->kind, end->number);
         finish(end);
-        __atomic_store_n(&state, RUN_HAS_ENDED, __ATOMIC_RELEASE);
+        __atomic_store_n(&ended, pt.pid, __ATOMIC_RELEASE);
     }
     pt_sys(SYS_rt_sigprocmask, SIG_SETMASK, &mask, 0, sizeof mask);
-    wait_for_end();
+    pt_wait_for_end();
 }
 
 /* The first process has ended before: the last one that writes to the log cuts it. */
@@ -89,6 +91,8 @@ void pt_exit_ends(const struct pt_exit *end)
         if (pt.process->end_kind == PT_END_UNKNOWN)
             pt_exit_begins(end);
         cut_if_last();
+    } else {
+        pt_wait_for_end();
     }
     errno = error;
 }

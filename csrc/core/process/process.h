@@ -64,6 +64,8 @@ void pt_shell_detach(struct pt_shell *s, const void *stream);
 uint32_t pt_shell_of(const struct pt_process *parent, const struct pt_options *child);
 
 void pt_exits_now(int status);                           /* end_of_run.c: no exit handler runs; may not return */
+/* end_of_run.c: if another thread ends the run, waits until it has become the stub, and so ended this one, or could not. */
+void pt_wait_for_end(void);
 void pt_signals_itself(struct pt_thread *t, int number); /* end_of_run.c; may not return */
 /* finisher_environment.c: a copy of the environment as it is now; NULL: no memory.  Allocates: at the start only. */
 char **pt_finisher_environment(const char *const *argv);
