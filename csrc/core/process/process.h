@@ -63,7 +63,7 @@ void pt_shell_attach(const struct pt_shell *s, const void *stream);
 void pt_shell_detach(struct pt_shell *s, const void *stream);
 uint32_t pt_shell_of(const struct pt_process *parent, const struct pt_options *child);
 
-void pt_exits_now(int status);                           /* end_of_run.c: no exit handler runs; may not return */
+void pt_exits_now(int status); /* end_of_run.c: no exit handler runs; may not return */
 /* end_of_run.c: if another thread ends the run, waits until it has become the stub, and so ended this one, or could not. */
 void pt_wait_for_end(void);
 void pt_signals_itself(struct pt_thread *t, int number); /* end_of_run.c; may not return */
