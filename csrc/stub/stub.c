@@ -64,7 +64,7 @@ static int64_t number_of(const char *word)
 
 /* ---- signals ----------------------------------------------------------------- */
 
-/* What was pending was for the program, which has ended.  Ignoring a signal discards it.  Returns those that the
+/* Discards pending signals, by ignoring them: they were for the program, which has ended.  Returns the signals that the
  * program did not ignore. */
 static uint64_t discard_pending(void)
 {
@@ -128,8 +128,9 @@ static long start(const struct pt_finisher *f, volatile int *error)
     return pid;
 }
 
-/* A signal that would have ended the program ends the finisher instead: first in good order, then at once.  One of the
- * terminal has already reached it.  Ctrl-C stays what it is, because one that comes early was meant for the program. */
+/* A signal that would have ended the program ends the finisher instead: the first one in good order, the next at once.  A
+ * signal from the terminal has already reached it.  SIGINT is passed on as SIGINT, because an early one was meant for the
+ * program. */
 static void pass_on(long pid, long number, bool from_terminal, bool *asked)
 {
     if (from_terminal)

@@ -43,8 +43,8 @@ bool pt_stderr_is_kept(void)
            st.st_ino == first_stderr.inode;
 }
 
-/* What a terminal obeys, or does not show, in UTF-8: first bytes, and what the last may be. is_plain() in errors.py has
- * the whole list; here are the ones that Unicode calls format characters or ignorable. */
+/* Characters, in UTF-8, that a terminal obeys or does not show: their first bytes, and the range of the last byte.
+ * is_plain() in errors.py has the whole list; these are the ones Unicode calls format characters or ignorable. */
 static const struct {
     const char *begin;
     unsigned char low, high;
@@ -56,7 +56,7 @@ static const struct {
     {"\xf3\xa0", 0x80, 0xbf},
 };
 
-/* Bytes of the character at p that must not be shown; 0: it may be. */
+/* The length of the character at p if it must not be shown; 0: it may be. */
 static size_t hidden(const char *p)
 {
     if ((unsigned char)*p < ' ' || *p == 127)

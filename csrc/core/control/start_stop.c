@@ -187,7 +187,7 @@ void pt_stop(void)
     stop(true);
 }
 
-/* The log stays as it is: whoever packs it looks for processes that have yet to join (join/processes/writers.py). */
+/* Leaves the log uncut: processes may have yet to join, for which the packer looks (join/processes/writers.py). */
 void pt_stop_to_pack(void)
 {
     stop(false);

@@ -180,7 +180,7 @@ enum pt_trait {
     PT_TAKES_PARENT = 1 << 17, /* without a parent of its own, the reader looks for one */
     /* Names of files; after these calls a name may lead to another file */
     PT_TAKES_NAME = 1 << 18,    /* the first path no longer leads to the file */
-    PT_GIVES_NAME = 1 << 19,    /* the second path leads to the file; of symlink, the first */
+    PT_GIVES_NAME = 1 << 19,    /* the second path (symlink: the first) leads to the file */
     PT_REMOVES_FOLDER = 1 << 20 /* the path no longer leads to the folder */
 };
 

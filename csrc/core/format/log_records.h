@@ -29,11 +29,11 @@ enum pt_link {
 #define PT_SEEK_DISTANCE 256u   /* set in the size of an lseek relative to the end, unless it went to the end itself */
 #define PT_NO_BYTES 0xffffffffu /* the operation has no size, or no result */
 
-/* In place of an offset, in a pwritev2 whose flags say where it writes. */
+/* The offset field of a pwritev2 whose flags say where it writes. */
 #define PT_AT_END (-2)      /* RWF_APPEND: at the end of the file; the position stays */
-#define PT_TO_END (-3)      /* RWF_APPEND, without an offset: there, and the position goes to the new end */
+#define PT_TO_END (-3)      /* RWF_APPEND, without an offset: at the end, which becomes the position */
 #define PT_AT_POSITION (-4) /* RWF_NOAPPEND, without an offset: at the position, in spite of O_APPEND */
-#define PT_AT_PLACE (-8)    /* RWF_NOAPPEND: this less the offset, where it writes in spite of O_APPEND */
+#define PT_AT_PLACE (-8)    /* RWF_NOAPPEND: PT_AT_PLACE - offset; it writes at the offset in spite of O_APPEND */
 
 struct pt_record { /* 48 bytes: one operation */
     uint8_t op;    /* index into the operation table; 0 is no operation */
@@ -132,7 +132,7 @@ struct pt_desc { /* a descriptor number of one process, from open or dup to clos
 };
 /* Whether the position moved while nothing was recorded.  RESUMED: (resume) records have the position after each gap.
  * LOST: positions of this description are unknown.  SUMS: likewise, and `position` has the ticks of its opening, or of
- * the first of several openings that have only this descriptor. */
+ * the first one if several openings share this descriptor. */
 enum pt_gap { PT_GAP_NONE = 0, PT_GAP_RESUMED = 1, PT_GAP_LOST = 2, PT_GAP_SUMS = 3 };
 
 struct pt_loaded { /* a library that was patched in a process, or code that it has sent to others */

@@ -97,7 +97,7 @@ static int exec_failed(struct exec_call *e, int result)
     return pt_end_int(&e->call, result);
 }
 
-/* Declares `given`: env, without our library where the loader would say that it cannot open it. */
+/* Declares `given`: env, but without our library if the loader could not open it, because it would complain. */
 #define PT_GIVEN_ENVIRONMENT(given, env)                                                    \
     size_t words = 0, lost = (pt.gate & PT_GATE_OFF) ? 0 : pt_preload_is_lost(env, &words); \
     char *kept[lost ? words + 1 : 1], variable[lost ? lost : 1];                            \

@@ -68,7 +68,7 @@ int hook_linkat(int dir1, const char *from, int dir2, const char *to, int flags)
 
 #define LONGEST_JOINED 1024u
 
-/* The call is about the new name; what that leads to is only its text, which counts from the folder of the name. */
+/* The call concerns the new name only.  The target is just a text in it, relative to the folder of the name. */
 static void begin_symlink(struct pt_call *c, unsigned op, const char *target, int dirfd, const char *path)
 {
     char joined[LONGEST_JOINED];

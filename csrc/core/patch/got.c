@@ -218,7 +218,8 @@ static void look_again(void)
     pt_note_unseen_code();
 }
 
-/* No load need follow when a tool leaves.  As hooks may interrupt anything, they look without the loader's lock. */
+/* A tool that puts slots back need not load a library afterwards, so hooks look now and then.  Hooks may interrupt
+ * anything, so they do it without the loader's lock. */
 void pt_got_look_slow(void)
 {
     if (pthread_mutex_trylock(&patching) != 0)

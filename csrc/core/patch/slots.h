@@ -15,7 +15,7 @@ void pt_slots_set_unloads(unsigned long long unloads);
 /* Points slots at our functions again into which another tool has put back what they held before.  Returns how many
  * hold something else: that tool's own functions. */
 unsigned pt_slots_look_again(void);
-/* Whether there are any that hold what they held before.  In an object that has been unloaded it may be wrong. */
+/* Whether any slot holds again what it held before it was patched.  May be wrong about an unloaded object. */
 bool pt_slots_put_back(void);
 
 /* ---- loaded_libraries.c */

@@ -1,5 +1,5 @@
-/* Code of this process whose requests reach no hook, and that shows only in what is loaded: liburing, whose rings may be
- * closed before anyone looks for them, and what dlmopen() put into a name space of its own, beside another libc. */
+/* Code whose requests reach no hook, and which is found by looking at what is loaded: liburing, whose rings may be closed
+ * before anyone looks for them, and what dlmopen() has loaded into a name space of its own, with a libc of its own. */
 #include "base/messages.h"
 #include "base/state.h"
 #include "patch/patch.h"
@@ -13,8 +13,8 @@ void pt_look_for_liburing(const struct pt_object *o)
     has_liburing = has_liburing || pt_object_symbol(o, "io_uring_queue_init") != NULL;
 }
 
-/* glibc's list for debuggers: its version is 2 from the first name space on that is not the program's, for ever. musl has
- * neither name spaces nor a list of this name. */
+/* glibc's list for debuggers.  Its version becomes 2 with the first name space beside the program's, and stays 2.  musl
+ * has neither name spaces nor a list of this name. */
 static const struct r_debug *list;
 
 void pt_find_name_spaces(void)

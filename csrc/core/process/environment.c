@@ -28,7 +28,7 @@ bool pt_preloads_us(char *const *env)
     return false;
 }
 
-/* The first and the last character, and one more, of our library in LD_PRELOAD; false: it is not there. */
+/* Where our library's path begins and ends in LD_PRELOAD; false: it is not there. */
 static bool find_ours(const char *variable, const char **begin, const char **end)
 {
     const char *found = strncmp(variable, "LD_PRELOAD=", 11) == 0 ? strstr(variable, library) : NULL;

@@ -59,7 +59,7 @@ static int start_unlimited(pid_t *pid, const struct pt_finisher *f)
     return f->env ? exec_error : ENOMEM;
 }
 
-/* Keeps what nobody has heard in the process table. */
+/* Puts a message that went to no terminal or file of the user into the process table. */
 static void note_unheard(int heard_at)
 {
     char text[sizeof pt.process->note + 16];

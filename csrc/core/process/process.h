@@ -36,7 +36,7 @@ bool pt_preloads_us(char *const *env); /* do all other children join too? */
 /* Would the loader of a program with this environment complain that it cannot open our library (another root folder,
  * another user)?  Returns the bytes of LD_PRELOAD with its name, 0: no; words: how many variables there are. */
 size_t pt_preload_is_lost(char *const *env, size_t *words);
-/* The environment without it; copy: room for the words and a NULL, variable: for those bytes. */
+/* Copies the environment without our library.  copy has room for the words and a NULL, variable for those bytes. */
 void pt_without_preload(char *const *env, char **copy, char *variable);
 
 /* The account of this process before it waits, for children that leave none of their own. */

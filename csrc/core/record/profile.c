@@ -49,7 +49,7 @@ static bool appends(uint32_t desc)
     return d && d->open_flags & O_APPEND;
 }
 
-/* Of a pwritev2 whose flags say where it writes. */
+/* The offset of a pwritev2 whose flags say where it writes; -1: not known. */
 static int64_t place_of_flags(const struct pt_record *r)
 {
     if (r->offset == PT_TO_END)
@@ -88,8 +88,8 @@ static void follow(const struct pt_call *c, int error)
 {
     const struct pt_record *r = c->record;
     uint8_t layer = pt_op_row(c->op)->layer;
-    bool stream = layer == PT_STDIO; /* how far it moves the position is not seen */
-    if (layer == PT_APP)             /* a file object seeks within its buffer, too: only lseek moves the position */
+    bool stream = layer == PT_STDIO; /* its own buffer moves the position unseen */
+    if (layer == PT_APP)             /* may seek within its buffer; only lseek moves the position */
         return;
     switch (pt_op_row(c->op)->shape) {
     case PT_SHAPE_SEEK:

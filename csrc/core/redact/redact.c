@@ -1,7 +1,8 @@
 /* Replaces secrets with *** before a command, URL or detail is stored.
  *
- * A secret is recognised by the name before it (redact/secret_names.c), or by its own form (secret_shapes.c).  Where its value ends is not always certain,
- * since the text may be shell, Python or JSON.  When in doubt, too much is replaced rather than too little. */
+ * A secret is recognised by the name before it (redact/secret_names.c), or by its own form (secret_shapes.c).  Where its
+ * value ends is not always certain, since the text may be shell, Python or JSON.  When in doubt, too much is replaced
+ * rather than too little. */
 #include "redact/scanning.h"
 
 #include <string.h>

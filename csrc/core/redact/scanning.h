@@ -28,14 +28,14 @@ bool pt_is_secret(const char *name, const char *end);
 bool pt_is_secret_parameter(const char *name, const char *end); /* of a URL */
 bool pt_is_negated(const char *name, const char *end);
 bool pt_is_header(const char *name, const char *end);
-/* Values that are no secrets under names that are: a path of --private-key (no key in PEM or DER begins like one), a
- * number of one digit of ffmpeg's -pass. */
+/* Values that are no secrets although their name says so: the path in --private-key PATH (no PEM or DER key begins like a
+ * path), and the digit in ffmpeg's -pass 1. */
 enum pt_harmless { PT_HARMLESS_NONE, PT_HARMLESS_PATH, PT_HARMLESS_DIGIT };
 enum pt_harmless pt_harmless_of(const char *name, const char *end);
 bool pt_is_harmless(enum pt_harmless which, const char *value, const char *end);
 bool pt_is_named(const char *name, const char *end, const char *word);
 
-/* secret_shapes.c. The end of a secret within a word, whose begin goes to `found`; NULL: there is none. */
+/* secret_shapes.c.  Finds a secret within a word.  Returns its end, and its start in `found`; NULL: there is none. */
 const char *pt_shaped_secret(const char *begin, const char *end, const char **found);
 const char *pt_private_key(const char *p, const char *end); /* the end of a PEM block that begins at p */
 

@@ -24,9 +24,9 @@ static const char *const endings[] = {
     "dbpass",     "userpass",      "rootpass",
     "pgpass",
 };
-/* The last part of a name, after a - _ or . or alone. */
+/* Names of secrets, if they are the whole name or follow a - _ or . at its end. */
 static const char *const last_parts[] = {"pass", "pw"};
-/* What stands before `token` or `pass` in names that are about text, and about filters and loops. */
+/* Before `token` or `pass`, these make names of ordinary things: tokens of a text, filters, loops. */
 static const char *const ordinary[] = {
     "max", "min",   "pad",  "eos", "bos",  "unk",  "mask", "sep", "cls",    "stop",  "special", "image", "per", "next",
     "num", "first", "last", "low", "high", "band", "one",  "two", "single", "multi", "second",  "by",    "all",

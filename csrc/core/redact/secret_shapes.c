@@ -4,8 +4,8 @@
 
 #include <string.h>
 
-/* prefix: how it begins; run: of the characters after it, so many at least are letters and digits in a row, a digit
- * among them; whole: that is all of it. */
+/* A secret begins with `prefix`.  After it come at least `run` letters and digits in a row, with at least one digit.
+ * whole: exactly that many, and nothing else. */
 static const struct shape {
     const char *prefix;
     size_t run;
@@ -69,7 +69,7 @@ static const struct shape {
     {"AGE-SECRET-KEY-", 16, false},
 };
 
-/* Whether letters and digits follow in a row, of which one is a digit, so many or more; as many if `whole`. */
+/* Whether at least (whole: exactly) this many letters and digits follow in a row, with at least one digit. */
 static bool has_run(const char *p, const char *end, size_t least, bool whole)
 {
     size_t run = 0;
@@ -90,7 +90,7 @@ static bool has_run(const char *p, const char *end, size_t least, bool whole)
     return false;
 }
 
-/* Two parts of base64 that begin as JSON objects do, and a signature: the end of a JSON Web Token; NULL: it is none. */
+/* The end of a JSON Web Token, which is two JSON objects in base64 and a signature; NULL: there is none. */
 static const char *end_of_jwt(const char *p, const char *end)
 {
     unsigned dots = 0;

@@ -61,7 +61,7 @@ static inline pt_fd_entry pt_left_out_entry(uint32_t kind)
 PT_API void pt_position_gap(struct pt_thread *t, int fd);
 void pt_position_gap_ended(struct pt_thread *t, int fd);
 void pt_positions_stale(void);
-/* fcntl has changed the flags of a description: without O_APPEND, or with it, its positions are others. */
+/* Call when fcntl has changed a description's flags: setting or clearing O_APPEND changes where it writes. */
 void pt_position_flags_set(uint32_t desc, int fd, uint32_t flags);
 void pt_position_gap_closed(int fd, pt_fd_entry e);
 

@@ -33,8 +33,8 @@ static uint64_t share_of(const struct pt_mapping_place *m)
     return (pages + PT_MAPPING_SHARES - 1) / PT_MAPPING_SHARES * PT_PAGE;
 }
 
-/* A child's page tables are empty at first, but the kernel says of each page that it maps whether anybody has made it
- * dirty.  So what is dirty at the fork is noted, share by share: a child often writes a share of its own. */
+/* A child's page tables begin empty.  Of each page that it then maps, the kernel says whether any process has made it
+ * dirty.  So what is dirty at the fork is noted, for each share by itself, because a child often writes only one share. */
 void pt_note_dirt_at_fork(struct pt_mapping_place *m)
 {
     uint64_t share = share_of(m);

@@ -306,7 +306,7 @@ static void after_sync(struct pt_mapping_place *m)
     uint64_t others = m->dirty_cached > left_cached + cleaned ? m->dirty_cached - left_cached - cleaned : 0;
     m->synced += cleaned - take(&m->dirty_before, cleaned);
     m->others_cleaned += others - take(&m->dirty_before, others);
-    if (cleaned && pt_any_dirt_at_fork(m)) { /* of relatives, who see it no more: it counts here, if not there */
+    if (cleaned && pt_any_dirt_at_fork(m)) { /* relatives no longer see it: it counts here, unless it did there */
         m->flags |= PT_MAPPING_SYNCED_OTHERS;
         memset(m->dirty_at_fork, 0, sizeof m->dirty_at_fork);
     }

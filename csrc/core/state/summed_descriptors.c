@@ -1,7 +1,7 @@
 /* Descriptor objects where only sums are kept.
  *
- * A file has one object however often it is opened by its name, so that the log does not grow with time; one more if
- * it is opened for appending.  A file without a name (O_TMPFILE) is another one at each opening. */
+ * All openings of a name share one object, so that the log does not grow with time.  Openings for appending share a
+ * second one.  A file without a name (O_TMPFILE) gets a new object each time. */
 #include "state/summed_descriptors.h"
 #include "base/clock.h"
 #include "base/hash.h"

@@ -97,7 +97,7 @@ PyObject *pt_module_store_settings(PyObject *module, PyObject *settings)
 
 /* ---- while tracing ---------------------------------------------------------------------- */
 
-/* stop(to_pack=False): restores every slot.  to_pack: the caller looks whether the log is still needed. */
+/* stop(to_pack=False): restores every slot.  to_pack: leaves the log uncut, for the caller to pack. */
 PyObject *pt_module_stop(PyObject *module, PyObject *args)
 {
     (void)module;

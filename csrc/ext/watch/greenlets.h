@@ -7,7 +7,7 @@
 
 #include "context/context.h"
 
-/* What the thread was at when a greenlet left it; lives on that greenlet's stack. */
+/* The thread's state when a greenlet left it; lives on that greenlet's C stack. */
 struct pt_greenlet_work {
     struct pt_saved_context context;
     uint32_t depth, call_stack; /* as in struct pt_thread */

@@ -164,7 +164,7 @@ static PyObject *run_in_context(struct pt_thread *t, const struct pt_invocation 
     return call_in(t, call, context, pt_context_variable_get(context, &stored) ? &stored : NULL, false);
 }
 
-/* self is a greenlet; its C stack has all that happens until another one switches back to this one. */
+/* self is the greenlet to switch to.  The call returns when another one switches back to the greenlet that calls. */
 static PyObject *switch_greenlet(struct pt_thread *t, const struct pt_invocation *call)
 {
     struct pt_greenlet_work work;

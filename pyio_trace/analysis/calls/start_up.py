@@ -12,7 +12,7 @@ from pyio_trace.join.references.own_code import OwnCode
 
 
 def lines_that(test: Callable[[str], bool], sites: list[str]) -> NDArray[np.bool_]:
-    """Of which lines something is true; one more element than there are lines, for none."""
+    """Which lines pass the test.  One more element than there are lines, for operations without a line."""
     return np.array([*map(test, sites), False])
 
 

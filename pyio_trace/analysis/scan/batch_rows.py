@@ -89,8 +89,8 @@ class Rows:
         return self._some(np.flatnonzero(mask))
 
     def written_by_copies(self) -> Rows | None:
-        """The copies among the rows, as writes of the files that they wrote, whose names are not known, and which are
-        none where they wrote to a socket; None: there are no copies."""
+        """The copies among the rows as writes of the files that they wrote: without a name, and without a file if they
+        wrote to a socket.  None: there are no copies."""
         at = np.flatnonzero(self.kind == COPY)
         if not len(at):
             return None

@@ -55,7 +55,7 @@ class Columns:
         return found
 
     def places(self, name: str, words: tuple[str, ...]) -> NDArray[np.int8]:
-        """Of a column that has few words, which of these each row has; a null, any."""
+        """For a column with few different words: the index in `words` of each row's; any number for a null."""
         known = np.array([words.index(one) for one in self.words(name)], np.int8)
         return known.take(codes(self._batch.column(name)))
 

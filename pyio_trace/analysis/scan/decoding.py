@@ -1,8 +1,8 @@
-"""The border between a log and its analysis: every reducer, rule and trial reads batches that went through here.
+"""Decodes the batches of a log; every reducer, rule and trial reads batches that went through here.
 
-A log may hold anything, and calls whose process ended before they returned have
-no duration.  After this, no value is too large to be added up, and such calls
-have a duration like any other: until the end of their process.
+A log may hold any values, and calls whose process ended before they returned have
+no duration.  In a decoded batch, no value is too large to be added up, and such
+calls have a duration like any other: until the end of their process.
 """
 
 from __future__ import annotations
@@ -26,21 +26,22 @@ if TYPE_CHECKING:
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
-#: The largest that are believed: ns since 1970; bytes from the start of a file, ns since the start of a run.
+#: The largest values that are believed.  LATEST: ns since 1970; FARTHEST: bytes from the start of a file, and ns since
+#: the start of a run.
 LATEST, FARTHEST = 1 << 62, 1 << 61
 #: The largest sum of the amounts of one batch: 4 years of calls, 128 PiB.
 _MOST = 1 << 57
-#: Columns whose values are added up, and others with their least and largest value.
+#: Columns whose values are added up; other columns, with their least and largest value.
 _AMOUNTS = ("duration", "cpu_time", "bytes_moved", "bytes_requested")
 _BOUNDS = {
     "time": (0, LATEST), "calls": (1, (1 << 31) - 1), "file_offset": (-1, FARTHEST), "to_file_offset": (-1, FARTHEST),
 }  # fmt: skip
-#: Columns that are made here, and those of the log that they are made from.  in_flight: the call never returned.
-#: outer: it counts as I/O of its process, and nothing around it does: a call on a file in no request, or an outermost
-#: request.
+#: Columns that are made here, with the columns of the log that they are made from.  in_flight: the call never returned.
+#: outer: it counts as I/O of its process, and nothing around it does; it is an outermost request, or a call on a file
+#: in no request.
 DERIVED: dict[str, tuple[str, ...]] = {"in_flight": ("duration",), "outer": ("id", "op_role", "request_id")}
 _NEEDED = {"duration": ("time", "process"), **DERIVED}
-#: Columns that say which file an operation works on, and where, and which one a copy writes.
+#: Columns that say which file an operation works on, and where in it; and which file a copy writes.
 _READ, _WRITTEN = ("file", "path", "file_offset"), ("to_file", "to_file_offset")
 
 
@@ -64,8 +65,8 @@ class Decoder:
         return cls(columns, ends_of(log) if "duration" in columns else np.zeros(0, np.int64), sides)
 
     def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The columns that are wanted; all but a duration may be null as in the log.  A file that is not chosen is null
-        in the copies from or to one that is."""
+        """The wanted columns.  Durations are never null; other values may be, as in the log.  If only one of a copy's
+        two files is chosen, the other one is null."""
         arrays = {name: self._array(batch, name) for name in self._columns}
         if self._sides is not None and batch.column("to_file").null_count < len(batch):
             others = present(batch.column("to_file")), ~self._sides.read(batch), ~self._sides.written(batch)
@@ -101,7 +102,7 @@ def ends_of(log: Log) -> Ints:
     """When each process was last alive, epoch ns; the last element is for operations whose process is not known."""
     info = log.info()
     start = int(info["start"])
-    # When the reader found a process gone says nothing about how long its last operations took.
+    # The moment at which a reader found a process gone says nothing about how long its last operations took.
     seen = [one["end"] if one["end_by"] != "reader" else None for one in log.processes().to_pylist()]
     last_known = max([end for end in seen if end is not None] + [info["end"] or start, start])
     ends = [end or last_known for end in seen]
@@ -132,7 +133,7 @@ def is_outer(batch: pa.RecordBatch) -> Bools:
 
 
 def since(times: Ints, start: int) -> Ints:
-    """Times of the epoch as ns since the start of a run, of which any two have a difference."""
+    """Times of the epoch as ns since the start of a run, cut so that no difference of two overflows."""
     return np.clip(times, start - FARTHEST, start + FARTHEST) - start
 
 

@@ -75,8 +75,8 @@ class _Iterator:
 
 
 class _Worker:
-    """This process, which is a worker.  next: the batch that it fetches next, the id of what came with its number, and
-    of that's first part: the batch's indices are the one (PyTorch) or the other (torchdata)."""
+    """This process, which is a worker.  next: the batch that it fetches next, and the ids of two objects, one of which
+    is the batch's indices: what came with the batch's number (PyTorch), and the first part of that (torchdata)."""
 
     __slots__ = ("details", "fetches", "info", "next", "queue")
 
@@ -219,8 +219,8 @@ def _this_worker() -> _Worker | None:
 
 
 def gets(result: object, queue: object, *args: object, **kwargs: object) -> None:
-    """After multiprocessing.Queue.get: a worker's own queue delivers (batch, indices), or torchdata's
-    (batch, (indices, whether its state is wanted))."""
+    """After multiprocessing.Queue.get: a worker's own queue delivers (batch, indices); torchdata's delivers
+    (batch, (indices, whether the worker's state is wanted))."""
     worker = _this_worker()
     if worker is None or queue is not worker.queue:
         return

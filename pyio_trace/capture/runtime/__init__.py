@@ -40,7 +40,7 @@ def start_from_environment() -> None:
     if _done:
         return
     _done = True
-    # Asked before the variable is there for our own children.
+    # Read now: later the variable is set for our own children.
     is_child = bool(os.environ.get("PYIO_TRACE_LOG")) and not (sys.flags.ignore_environment or sys.flags.isolated)
     try:
         _start()

@@ -1,9 +1,10 @@
 """Processes of the program that do not trace themselves: they are older than the tracing, or an older one started them.
 
-A pool that was made before trace() works on unseen.  Its processes get entries in
-the process table, so that the log says what it lacks.  They are looked for when
-tracing begins and when it ends.  A fork server does nothing by itself: it counts
-when a process that it had started has ended meanwhile, and may have been missed.
+The workers of a pool that was made before trace() are not traced.  They get
+entries in the process table, so that the log says what it lacks.  They are looked
+for when tracing begins and when it ends.  A fork server does no work itself.  It
+gets an entry if a process that it had started ended meanwhile, which may have
+been missed.
 """
 
 from __future__ import annotations
@@ -12,21 +13,21 @@ import os
 
 from pyio_trace import native
 
-#: Where a line of /proc/PID/stat has them, from the state on: minor faults of children that have been waited for.
+#: Fields of /proc/PID/stat, counted from the state.  _CHILDREN_FAULTS: minor faults of children that were waited for.
 _STATE, _CHILDREN_FAULTS, _START_TIME = 0, 8, 19
 _SERVER = b".forkserver import main"
 _MOST = 1024
 
-#: What was found: the process, and of a fork server the faults of the children that it has waited for.
+#: Each process found; for a fork server, with the faults of the children that it has waited for.
 Found = dict[int, int | None]
 
 
 def enter(before: Found | None = None) -> Found:
     """Enter those that are not in the process table yet; before: what this returned when tracing began.
 
-    Later, only children of those found before can be new ones: those of traced
-    processes enter themselves.  Nothing is recorded of it.  Raises OSError if /proc
-    cannot be read; what a process does not show is left out.
+    With `before`, only children of the processes found then are looked at: children
+    of traced processes enter themselves.  None of this is recorded.  Raises OSError
+    if /proc cannot be read; what a process does not show is left out.
     """
     core, found = native.core, Found()
     if core is None or os.readlink("/proc/self") != str(os.getpid()):  # /proc is of another pid namespace
@@ -35,14 +36,14 @@ def enter(before: Found | None = None) -> Found:
     try:
         known = before or {}
         waiting = [(0, pid) for pid in known] if before is not None else _with_children(os.getpid())
-        for parent, pid in waiting:  # it grows on the way
+        for parent, pid in waiting:  # grows while it is gone through
             fields, words = _stat(pid), _read(f"/proc/{pid}/cmdline")
             if not fields or fields[_STATE] in (b"Z", b"X"):
                 continue
             if len(waiting) < _MOST:
                 waiting += _with_children(pid)
             found[pid] = None
-            if _SERVER in words and found.get(parent) is None:  # what it forks has the same words
+            if _SERVER in words and found.get(parent) is None:  # its forks have the same command line
                 found[pid] = int(fields[_CHILDREN_FAULTS])
                 if found[pid] == known.get(pid, found[pid]):
                     continue

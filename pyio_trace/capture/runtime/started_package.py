@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 _LONGEST_SCRIPT = 4096
 #: What comes before the call in a console script.
 _ENDS = ("sys.exit(", "exit(", "raise SystemExit(")
-#: Of a RECORD, what is looked at.
+#: Bytes of a RECORD that are read.
 _LONGEST_RECORD = 1 << 18
-#: Packages and modules of a distribution, at most.
+#: The most packages and modules of a distribution that are named.
 _MOST = 16
 
 
@@ -37,7 +37,7 @@ def started_packages() -> "list[str]":
 
 
 def _called_by(script: str) -> str:
-    """The module, or with a colon before it the distribution, whose function a console script calls; "": it is none."""
+    """The module whose function a console script calls, or ":" and the distribution; "": it is no such script."""
     if script.endswith((".py", ".pyz", ".zip")):
         return ""
     text = _text_of(script, _LONGEST_SCRIPT)
@@ -56,7 +56,7 @@ def _called_by(script: str) -> str:
 
 
 def _module_of(called: str, modules: "dict[str, str]") -> str:
-    """The module of the function in a call, `main())`; modules: by name that was imported from each."""
+    """The module of the function in a call such as `main())`.  modules: the module of each imported name."""
     function, _, arguments = called.partition("(")
     if function in ("load_entry_point", "importlib_load_entry_point", "import_module"):
         name = arguments[1:].partition(arguments[:1])[0] if arguments[:1] in ("'", '"') else ""
@@ -68,7 +68,7 @@ def _module_of(called: str, modules: "dict[str, str]") -> str:
 
 
 def _text_of(path: str, most: int) -> str:
-    """The beginning of a file, or "" if it is none: a pipe must not be emptied."""
+    """The beginning of a regular file; "" for anything else, since reading a pipe would empty it."""
     import stat
 
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
@@ -94,7 +94,7 @@ def _packages(module: str) -> "list[str]":
 
 
 def _package_in(folder: str, module: str) -> str:
-    """The outermost package or module, of those that the module is in, with code of its own: no namespace package; ""
+    """The outermost package or module around a module that has code of its own, which namespace packages have not; ""
     if the module is not in the folder."""
     path, parts = folder, module.split(".")
     for count, part in enumerate(parts, 1):

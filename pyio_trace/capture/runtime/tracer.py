@@ -205,7 +205,7 @@ def _start_core(
         if config.output and os.path.abspath(os.path.expanduser(config.output)) in (live, final):
             from pyio_trace.existing_files import check_replaceable
 
-            # The user has named this very file, so the log gets no other name, but beside an earlier part's.
+            # The user asked for this very name.  The log gets another one only if an earlier part's log has it.
             check_replaceable(live, may_be_numbered=live in left_live and live != config.output)
         try:
             return _start_elsewhere(start_at, live, final, problem)

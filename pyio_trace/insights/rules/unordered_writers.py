@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 _ORDERING = ("h5py", "netCDF4", "MPI")
 #: How the kinds of processes end that work on what others send them.
 _TOLD = ("worker", "actor")
-#: Processes that started each other in turn, of which more are not looked through for each pair: nothing is said then.
+#: The longest chain of parents that is followed for a pair of processes; nothing is said of longer ones.
 _DEEPEST = 200
 _REMEDY = Remedy(
     "Lock the range, or give each process a part of its own.",
@@ -157,7 +157,7 @@ class _Order:
         return all(any((one.file, index) in self._opened for index in each) for each in above)
 
     def _above(self, process: int) -> set[int]:
-        """The process, and those that started it; of more than _DEEPEST, the nearest."""
+        """The process, and the nearest _DEEPEST of those that started it."""
         if process not in self._ancestors:
             found: set[int] = set()
             at: int | None = process

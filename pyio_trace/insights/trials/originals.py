@@ -20,7 +20,7 @@ from pyio_trace.insights.trials.replay import NotTried
 
 _MOST_OPEN = 256
 _MOST_HELD = 1 << 16
-#: Descriptors that are left to other uses.
+#: Descriptors that are left free for other uses.
 _SPARE = 300
 
 

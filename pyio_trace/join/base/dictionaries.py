@@ -23,7 +23,7 @@ _FEW = 1 << 14
 
 
 def without_repeats(values: pa.Array) -> tuple[pa.Array, NDArray[np.int32] | None]:
-    """(the distinct ones of these strings in their order, where each of them is in there; None: they are distinct)."""
+    """(the distinct strings in their order, the place of each string there; None if all are distinct)."""
     few = len(values) <= _FEW
     encoded = coded(values.to_pylist()) if few else values.dictionary_encode()
     if len(encoded.dictionary) == len(values):

@@ -1,4 +1,4 @@
-"""Places in files that the records themselves give, and which rows of a block have to be looked up."""
+"""The file offsets that records give themselves, and which rows of a block need to be looked up."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ def given_places(
     files: Files,
     objects: NDArray[np.int64],
 ) -> tuple[NDArray[np.int64], NDArray[np.bool_], NDArray[np.int64]]:
-    """(offsets, which are not given, rows of these that took place somewhere).
+    """(offsets, where they are missing, the rows with a missing offset whose calls have one).
 
-    fine: the rows that have ended without an error; objects: the numbers of their `desc`.  What a write on a descriptor
-    with O_APPEND is given does not count: Linux appends.
+    fine: the rows that ended without an error; objects: the numbers of their `desc`.  An offset passed to a write on a
+    descriptor with O_APPEND does not count, because Linux appends.
     """
     offset = records["offset"].copy()
     moves = (traits & (Trait.USES_POSITION | Trait.COPIES)) != 0

@@ -94,7 +94,7 @@ class EndedLog:
             os.close(opened)
 
     def _open(self, how: int) -> int:
-        """The same file once more."""
+        """Opens the same file once more."""
         name = os.path.basename(self.path)
         flags = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
         opened = os.open(name, how | flags, dir_fd=self.folder.descriptor)

@@ -1,16 +1,16 @@
-"""Who has written the pages of a file that several mappings have, as far as that can be told.
+"""Who has written the pages of a file that is mapped several times, as far as that can be told.
 
 The kernel tells each process of all dirty pages that it maps, whoever wrote them.
-So what the mappings of a file say may be the same pages.  Their sum here never
-exceeds the pages that became dirty: where the kernel cannot tell, it is a lower
-bound.
+So several mappings of a file may report the same pages.  The sum made here never
+exceeds the pages that became dirty; where the kernel does not say enough, it is a
+lower bound.
 """
 
 from __future__ import annotations
 
 from typing import NamedTuple, Protocol
 
-#: Mappings of one file that are compared with each other; of more, the sum is only cut to the file's size.
+#: The most mappings of one file that are compared with each other; with more, the sum is only cut to the file's size.
 _MOST_COMPARED = 256
 
 
@@ -19,10 +19,10 @@ class _Row(Protocol):
 
 
 class Share(NamedTuple):
-    """What one shared mapping of a file was found to have written; bytes, but for made and at (ticks).
+    """What one shared mapping of a file was found to have written; in bytes, made and at in ticks.
 
-    synced: of what was written.  others: what its msyncs cleaned besides.  dirty: of the whole file when this was
-    measured, 0 unknown.  place: (offset, length).  parts: bits of the sixteenths that were touched.
+    synced: the part of `written` that was synced.  others: what its msyncs cleaned besides.  dirty: of the whole file
+    when this was measured, 0: unknown.  place: (offset, length).  parts: bits of the sixteenths that were touched.
     """
 
     row: _Row
@@ -52,7 +52,7 @@ def divide(shares: list[Share]) -> None:
 
 
 def _of_family(shares: list[Share]) -> list[int]:
-    """Lets the processes of one family have written no more of a file than there is, children first.
+    """Cuts what the processes of one family wrote to the size of the file, counting children first.
 
     What a process has made dirty and synced itself is not cut.  Returns what is left of each.
     """
@@ -68,10 +68,10 @@ def _of_family(shares: list[Share]) -> list[int]:
 
 
 def _in_order(shares: list[Share]) -> list[int]:
-    """Counts of each mapping, in the order they were measured, only what surely no earlier one has counted.
+    """Counts for each mapping, in the order they were measured, only what surely no earlier one has counted.
 
     That is what it has beyond the earlier ones that share pages with it, or what is dirty in the file beyond all that
-    was counted.  What was dirty when it was made is subtracted already.  Returns what is left of each.
+    was counted.  What was dirty when the mapping was made is subtracted already.  Returns what is left of each.
     """
     counted = [0] * len(shares)
     before: list[int] = []
@@ -95,7 +95,7 @@ def _may_share_pages(one: Share, other: Share) -> bool:
 
 
 def _return_cleaned(shares: list[Share], counted: list[int]) -> None:
-    """What an msync has cleaned of others, they see no more: it is returned to those that have touched as much."""
+    """Gives back to others what an msync cleaned of theirs, which they can no longer see, if they touched as much."""
     for number, share in enumerate(shares):
         others = [other for other in range(len(shares)) if other != number]
         left = share.others - sum(counted[other] for other in others) if share.others else 0

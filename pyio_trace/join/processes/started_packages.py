@@ -1,12 +1,12 @@
 """Which installed packages are the program of a run, because they were started: `python -m black`, a console script.
 
 Each process that was started so has their names (capture/runtime/started_package.py).
-They are the run's program
+They count as the run's program if
 
-- where a person started them: not where another program of Python did, or one of
-  its libraries (joblib's workers, PyTorch's compiler);
-- where they do the work: a package that starts a script of the user's own
-  (torchrun) is the launcher of that.
+- a person started them, and not another Python program or one of its libraries
+  (joblib's workers, PyTorch's compiler); and
+- they do the work: a package that starts a script of the user's own (torchrun) is
+  only its launcher.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from pyio_trace.values import program_of
 Row = Mapping[str, Any]
 
 _NOBODYS = OwnCode()
-#: Names and commands that are looked at; only forged logs have more.
+#: The most names and commands that are looked at; only forged logs have more.
 _MOST = 256
 
 
@@ -49,7 +49,7 @@ def own_code_of(rows: Sequence[Row]) -> OwnCode:
 
 
 def _begins(row: Row) -> bool:
-    """Whether a program of Python began there, and no worker or helper of one."""
+    """Whether the process is a Python program of its own, no worker or helper of one."""
     return bool(row["version"]) and row["start"] in ("top", "joined") and helper_of(row) is None
 
 
@@ -59,7 +59,7 @@ def _is_users(row: Row, how: str, what: str) -> bool:
 
 
 def _path(row: Row, script: str) -> str:
-    """A script's file as frames have it."""
+    """A script's file, as frames name it."""
     return os.path.normpath(os.path.join(row["cwd"] or "/", script))
 
 
@@ -82,7 +82,7 @@ def _inner(rows: Sequence[Row]) -> set[int]:
         way: list[Row] = []
         at: Row | None = row
         while at is not None and at["index"] not in known:
-            known[at["index"]] = False  # until it is known, or the way is a circle
+            known[at["index"]] = False  # until the way is known; stays so if it is a circle
             way.append(at)
             at = None if at["parent"] is None else rows[at["parent"]]
         for below in reversed(way):

@@ -10,13 +10,13 @@ from pyio_trace.join.processes.liveness import Liveness
 from pyio_trace.join.processes.process_table import Process
 from pyio_trace.log.live import LiveLog
 
-#: Helpers of multiprocessing, multiprocess and loky that live as long as the program.  They do no I/O of its own; the
-#: processes that a fork server forks have their own rows.
+#: Helpers of multiprocessing, multiprocess and loky that live as long as the program.  They do no I/O for the program;
+#: processes that a fork server forks have rows of their own.
 _HELPERS = (".resource_tracker import main", ".forkserver import main")
 
 
 def writers(log: LiveLog, processes: list[Process]) -> list[int]:
-    """Their ids; processes: the table of the log."""
+    """The ids of these processes.  processes: the table of the log."""
     starting = _starting(log, processes)
     return [
         process.pid

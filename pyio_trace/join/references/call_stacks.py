@@ -252,7 +252,7 @@ class Stacks:
         return frames[: len(frames) - shared]
 
     def _by_kind(self, frames: list[Frame]) -> dict[int, Frame]:
-        """The innermost frame of each kind, up to the first that comes before all others."""
+        """The innermost frame of each kind.  Ends at the first one of the kind that wins over all others."""
         found: dict[int, Frame] = {}
         for at, frame in enumerate(frames):
             code = self._code(frame[0])

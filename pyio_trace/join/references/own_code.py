@@ -1,6 +1,6 @@
-"""Whose a line is: the program's own, a library's, or nobody's.
+"""Decides whose a line is: the program's own, a library's, or nobody's.
 
-The only place that decides it.  By its file, a line is one of
+Nothing else decides it.  By its file, a line is one of
 
 - the user's own: any file outside the folders of installed packages and of the
   standard library; standard input, a cell of a notebook, a doctest, a function
@@ -10,7 +10,7 @@ The only place that decides it.  By its file, a line is one of
 - the command's (`python -c`);
 - the console script's, which only calls the package;
 - an installed package's, the standard library's, or pyio_trace's;
-- nobody's: generated code, such as what a dataclass or the proxy of a manager has
+- nobody's: generated code, such as a method of a dataclass or of a manager's proxy
   (`<string>`, `<attrs generated init ...>`).
 
 The site of an operation is the innermost line of the first kind that its stack
@@ -31,7 +31,7 @@ OWN, STARTED, COMMAND, WRAPPER, INSTALLED, NOBODY, STANDARD, OURS = range(8)
 
 _INSTALLED = r"/(?:site|dist)-packages/(?:[^/]+\.egg/)?"
 _STANDARD = r"/lib(?:64)?/(?:python|pypy)\d+(?:\.\d+)?t?/"
-#: What is behind the last of these folders begins with the name of a package or module.
+#: Matches up to the last such folder in a path; the name of a package or module follows.
 _FOLDER = re.compile(rf".*(?:({_INSTALLED})|{_STANDARD})")
 _PACKAGE = Path(__file__).resolve().parents[2]
 _PYIO_TRACE = re.compile(
@@ -47,7 +47,7 @@ _PYIO_TRACE = re.compile(
         )
     )
 )
-#: The file of what `python -c` runs, and of most generated code.
+#: The file name that `python -c` and most generated code have.
 COMMANDS_FILE = "<string>"
 #: Code in no file that a person has written: at a prompt, in a notebook, a doctest, a measurement of timeit; sent code.
 _TYPED = re.compile(
@@ -93,7 +93,7 @@ class OwnCode:
         return self._of_site(site) in (OWN, COMMAND)
 
     def _of_site(self, site: str) -> int:
-        if site.startswith("<"):  # of generated code there is a site only where there is no other line
+        if site.startswith("<"):  # generated code is a site only where there is no other line
             return COMMAND if site.startswith(COMMANDS_FILE) else OWN if _TYPED.match(site) else NOBODY
         return self.kind(site.rsplit(":", 2)[0])
 
@@ -107,7 +107,7 @@ class OwnCode:
     def _is_in_command(self, function: str, outermost: bool) -> bool:
         """Whether a function of a file without a name is one that `python -c` ran, and not one that was generated."""
         name = function.rpartition(".")[2]
-        if name == "<module>":  # of a command, or of what an embedded interpreter was given
+        if name == "<module>":  # of a command, or of text passed to an embedded interpreter
             return outermost
         return self._commands is None or any(
             len(text) > _WHOLE or _REPLACED in text or _defines(text, name) for text in self._commands
