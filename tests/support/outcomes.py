@@ -21,7 +21,7 @@ import pytest
 class Outcomes:
     """A plugin that collects the reports of one session.  Under pytest-xdist, of the process that has them all."""
 
-    def __init__(self, path: Path, quick: bool) -> None:
+    def __init__(self, path: Path, quick: bool = False) -> None:
         self.path, self.quick = path, quick
         self.passed: list[str] = []
         self.counts = {"passed": 0, "failed": 0, "skipped": 0}
