@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support import programs
 from tests.support.programs import output_of
 from tests.support.waiting import wait_until
 
@@ -62,7 +63,8 @@ def test_a_program_that_hangs_ends_with_its_children(child: str, tmp_path: Path)
     wait_until(lambda: all(map(gone, pids)), "the end of both")
 
 
-def test_an_orphan_that_holds_the_output_is_not_waited_for(tmp_path: Path) -> None:
+def test_an_orphan_that_holds_the_output_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(programs, "LAST_WORDS", 0.5)
     # GIVEN a program that has ended, while a daemon of it, in a session of its own, holds its output
     pids, said = numbers("os.setsid()", ENDS, tmp_path)
     try:

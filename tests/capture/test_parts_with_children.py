@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-import sys
 from pathlib import Path
 from textwrap import indent
 
 import pytest
 
 import pyio_trace
+from pyio_trace.cli.main import main
 from tests.support.programs import Runner, succeeded
 from tests.support.waiting import wait_until
 
@@ -170,7 +170,9 @@ OLDER_WORK = {
 @pytest.mark.parametrize(
     ("kind", "method"), [(kind, one) for kind in OLDER_WORK for one in OLDER_WORK[kind][2].split()]
 )
-def test_processes_older_than_the_tracing_are_counted(program: Runner, tmp_path: Path, kind: str, method: str) -> None:
+def test_processes_older_than_the_tracing_are_counted(
+    program: Runner, tmp_path: Path, capsys: pytest.CaptureFixture[str], kind: str, method: str
+) -> None:
     # GIVEN work that processes do which are older than the tracing
     before, inside, _, count = OLDER_WORK[kind]
     text = OLDER + indent(f"{before}\nwith pyio_trace.trace('run.pyio'):\n{indent(inside, '    ')}\n", "    ")
@@ -180,7 +182,8 @@ def test_processes_older_than_the_tracing_are_counted(program: Runner, tmp_path:
     # THEN the log says how many they are, and the summary does not say that I/O is no bottleneck
     log = pyio_trace.open(tmp_path / "run.pyio")
     assert log.losses() == ({"older_processes": count} if count else {})
-    shown = program.command([Path(sys.executable).parent / "pyio-trace", "summary", log.path]).stdout
+    assert main(["summary", str(log.path)]) == 0
+    shown = capsys.readouterr().out
     if count:
         assert "older than the tracing, and not in the log" in shown
         assert "bottleneck" not in shown and "No operation was recorded." not in shown

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import re
-import sys
 from pathlib import Path
 
 import pytest
 
+from pyio_trace.cli.main import main
 from pyio_trace.insights import insights, registry
 from pyio_trace.insights.finding import Finding
 from tests.support.findings import without_times
@@ -73,7 +73,7 @@ def test_calls_are_counted(program: Runner, slug: str) -> None:
     assert said[0] == said[1] and said[0][0] and any(said[0][1])
 
 
-def test_rules_without_an_answer_are_said(program: Runner) -> None:
+def test_rules_without_an_answer_are_said(program: Runner, capfd: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("h5py")
     # GIVEN a program with a finding that only each call shows
     texts = {}
@@ -84,7 +84,7 @@ def test_rules_without_an_answer_are_said(program: Runner) -> None:
         # THEN in a trace no rule is left out; in a profile, those that say so of themselves and have no finding
         asking = {slug for slug, rule in registry.found().items() if rule.each_call}
         assert set(found.unanswered) == (asking - slugs if mode == "profile" else set())
-        texts[mode] = {form: commanded(program, outcome.path, form) for form in ("text", "markdown", "json", "summary")}
+        texts[mode] = {form: said_by(capfd, outcome.path, form) for form in ("text", "markdown", "json", "summary")}
     # AND every format says which
     for form, (out, err) in texts["profile"].items():
         assert ("hdf5-chunks-again" in out + err.replace("\n", " ")) == (form != "summary"), form
@@ -92,12 +92,12 @@ def test_rules_without_an_answer_are_said(program: Runner) -> None:
         assert "for each operation" not in " ".join("".join(texts["trace"][form]).split()), form
     assert isinstance(json.loads(texts["profile"]["json"][0]), list)
     # AND of chosen rules, only these
-    words = [sys.executable, "-m", "pyio_trace", "insights", program.folder / "profile.pyio", "--rule", "polling"]
-    chosen = succeeded(program.command(words)).stdout
+    assert main(["insights", str(program.folder / "profile.pyio"), "--rule", "polling"]) == 0
+    chosen = capfd.readouterr().out
     assert "1 rule asks for each operation (mode trace): polling." in " ".join(chosen.split())
 
 
-def commanded(program: Runner, log: Path, form: str) -> tuple[str, str]:
-    words = ["summary", log] if form == "summary" else ["insights", log, "--format", form]
-    done = succeeded(program.command([sys.executable, "-m", "pyio_trace", *words]))
-    return done.stdout, done.stderr
+def said_by(capfd: pytest.CaptureFixture[str], log: Path, form: str) -> tuple[str, str]:
+    assert main(["summary", str(log)] if form == "summary" else ["insights", str(log), "--format", form]) == 0
+    said = capfd.readouterr()
+    return said.out, said.err

@@ -77,7 +77,7 @@ def assert_distinct(table: pa.Table, name: str) -> None:
 
 
 @pytest.mark.once  # reading logs is the same on every Python
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     rate=st.sampled_from([0.3, 0.5, 1.0]),
     runs=st.lists(st.integers(1, 12), max_size=30),
@@ -109,7 +109,7 @@ def test_any_log(tmp_path: Path, rate: float, runs: list[int], spans: list[str],
 PROGRAM = """
 import os, sys
 from pyio_trace import span
-for n in range(300):
+for n in range(60):
     with open(f"{n % 20}", "w") as file:
         for line in range(n % 7):
             file.write("x" * 100)

@@ -74,11 +74,10 @@ def test_two_readings_say_the_same(
         assert program.traced(KILLED, env={"PYIO_TRACE_MODE": mode}).status == -9
     if kind == "torn":
         path.write_bytes(path.read_bytes()[: path.stat().st_size * 2 // 3])
-    first = everything(path, capsys)
     if kind == "packed":
         pack(path, program.folder / "run.parquet")
         path = program.folder / "run.parquet"
-        first = everything(path, capsys)
+    first = everything(path, capsys)
     # WHEN it is read an hour later THEN every command says the same, byte for byte
     later(monkeypatch)
     assert everything(path, capsys) == first
