@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from pathlib import Path
 
@@ -73,7 +74,7 @@ def test_two_readings_say_the_same(
         mode = kind if kind in ("ring", "profile") else "trace"
         assert program.traced(KILLED, env={"PYIO_TRACE_MODE": mode}).status == -9
     if kind == "torn":
-        path.write_bytes(path.read_bytes()[: path.stat().st_size * 2 // 3])
+        os.truncate(path, path.stat().st_size * 2 // 3)
     if kind == "packed":
         pack(path, program.folder / "run.parquet")
         path = program.folder / "run.parquet"
