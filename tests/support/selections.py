@@ -21,7 +21,8 @@ _HARDLY = (
     "analysis/", "cli/", "docs/", "insights/", "join/", "log/", "report/", "tools/", "fidelity/test_harness.py",
     *(f"capture/test_{name}.py" for name in (
         "blind_spots", "build", "child_endings", "csrc", "descriptors", "doctor", "forged_log", "full", "joining",
-        "memory", "one_packer", "packed_files", "places", "privilege", "secrets", "selection", "surface",
+        "mapped_writers", "memory", "one_packer", "packed_files", "places", "places_of_appends", "privilege",
+        "secret_forms", "secrets", "selection", "sums_of_files", "surface", "unseen_code",
     )),
 )  # fmt: skip
 

@@ -73,9 +73,7 @@ def make_overview(
     if lacks_calls(log):
         loaders = [replace(one, steps=None) for one in loaders]
     workers = _workers(table, times.states.tasks)
-    ready_ns = np.zeros(len(walls), np.int64)
-    for process, time in ready.items():
-        ready_ns[process] = int64(time)
+    ready_ns = np.array([int64(ready.get(process, 0)) for process in range(len(walls))], np.int64)
     splits = [
         replace(split, cpu_ns=_cpu(process))
         for process, split in zip(table, times.states.finish(walls, workers, ready_ns), strict=False)
