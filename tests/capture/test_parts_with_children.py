@@ -13,9 +13,11 @@ from pyio_trace.cli.main import main
 from tests.support.programs import Runner, succeeded
 from tests.support.waiting import wait_until
 
+#: pyarrow, which packs the log, has threads; Python warns of fork() beside them (docs/explanation/limits.md).
 START = """\
-import os, signal, subprocess, sys, time
+import os, signal, subprocess, sys, time, warnings
 import pyio_trace
+warnings.simplefilter("ignore", DeprecationWarning)
 go, told = os.pipe()
 
 def put(name, size):
@@ -27,7 +29,7 @@ def late(name, size):
     put(name, size)
 """
 
-#: (what a child does in the block: its code; the pid that outlives the block is printed)
+#: A process that outlives the block: the code in the block that starts it.
 LIVING_ON = {
     "a forked child": """
         pid = os.fork()
