@@ -19,11 +19,6 @@
 #define LAST_SIGNAL 64
 #define BIT(number) (1ull << ((number) - 1))
 
-typedef struct { /* the kernel's sigaction; the handler is its first word on all architectures */
-    void (*handler)(int);
-    unsigned long rest[3];
-} kernel_action;
-
 /* The compiler may call these two. */
 void *pt_stub_memcpy(void *to, const void *from, size_t n) __asm__("memcpy");
 void *pt_stub_memset(void *at, int byte, size_t n) __asm__("memset");
@@ -68,10 +63,10 @@ static int64_t number_of(const char *word)
  * program did not ignore. */
 static uint64_t discard_pending(void)
 {
-    const kernel_action ignored = {.handler = SIG_IGN}, usual = {.handler = SIG_DFL};
+    const struct pt_kernel_action ignored = {.handler = SIG_IGN}, usual = {.handler = SIG_DFL};
     uint64_t heeded = 0;
     for (int number = 1; number <= LAST_SIGNAL; number++) {
-        kernel_action before;
+        struct pt_kernel_action before;
         if (number == SIGKILL || number == SIGSTOP || pt_sys(SYS_rt_sigaction, number, &ignored, &before, 8) != 0)
             continue;
         if (before.handler == SIG_IGN && number != SIGCHLD)
@@ -213,7 +208,7 @@ static void note(const char *const *argv, int heard_at)
 static void end(bool by_signal, int number)
 {
     if (by_signal) {
-        const kernel_action usual = {.handler = SIG_DFL};
+        const struct pt_kernel_action usual = {.handler = SIG_DFL};
         const struct rlimit none = {0, 0}; /* of the stub, a core file would say nothing */
         uint64_t nothing = 0;
         pt_sys(SYS_prlimit64, 0, RLIMIT_CORE, &none, 0);

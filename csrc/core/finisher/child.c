@@ -15,11 +15,6 @@
 #define MOST_CLOSED (1u << 20) /* where they are closed one by one */
 #define STDERR_KEPT 3          /* the program's stderr in the finisher; --stderr of cli/commands/finish_command.py */
 
-typedef struct { /* the kernel's sigaction; the handler is its first word on all architectures */
-    void (*handler)(int);
-    unsigned long rest[3];
-} kernel_action;
-
 /* Raises the program's soft limits to its hard ones for the finisher. */
 static const struct {
     int which;
@@ -74,9 +69,9 @@ static void set_streams(int heard_at)
  * program. */
 static void set_signals(uint64_t heeded)
 {
-    const kernel_action usual = {.handler = SIG_DFL};
+    const struct pt_kernel_action usual = {.handler = SIG_DFL};
     for (int number = 1; number <= LAST_SIGNAL; number++) {
-        kernel_action action;
+        struct pt_kernel_action action;
         if (pt_sys(SYS_rt_sigaction, number, 0, &action, 8) != 0)
             continue;
         bool handled = action.handler != SIG_DFL && action.handler != SIG_IGN;

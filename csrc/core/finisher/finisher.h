@@ -23,6 +23,11 @@ enum pt_stub_word {
     PT_STUB_WORDS
 };
 
+struct pt_kernel_action { /* the kernel's sigaction; the handler is its first word on all architectures */
+    void (*handler)(int);
+    unsigned long rest[3];
+};
+
 struct pt_finisher {
     const char *const *argv;
     char *const *env;

@@ -8,6 +8,7 @@
  *
  * last_in_exit.c gets control that late. */
 #include "base/sys.h"
+#include "finisher/finisher.h"
 #include "log/chunks.h"
 #include "process/ending.h"
 #include "process/process.h"
@@ -108,10 +109,7 @@ void pt_exits_now(int status)
  * and so do programs that clean up after such a signal: no exit handler runs then. */
 static bool ends_us(int number)
 {
-    struct { /* the kernel's sigaction; the handler is its first word on all architectures */
-        void (*handler)(int);
-        unsigned long rest[3];
-    } action;
+    struct pt_kernel_action action;
     uint64_t blocked;
     if (number != SIGINT && number != SIGTERM && number != SIGHUP)
         return false;

@@ -13,11 +13,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-typedef struct { /* the kernel's sigaction; the handler is its first word on all architectures */
-    void (*handler)(int);
-    unsigned long rest[3];
-} kernel_action;
-
 static volatile int exec_error; /* set by the child, which has no memory of its own */
 
 static PT_COLD pid_t start(const struct pt_finisher *f)
@@ -76,9 +71,9 @@ static void note_unheard(int heard_at)
 /* From now on Ctrl-C is for the finisher, or for nobody: the program's end has been decided. */
 static const int from_keyboard[2] = {SIGINT, SIGQUIT};
 
-static uint64_t ignore_keyboard(kernel_action before[2])
+static uint64_t ignore_keyboard(struct pt_kernel_action before[2])
 {
-    const kernel_action ignored = {.handler = SIG_IGN};
+    const struct pt_kernel_action ignored = {.handler = SIG_IGN};
     uint64_t heeded = 0;
     for (int i = 0; i < 2; i++)
         if (pt_sys(SYS_rt_sigaction, from_keyboard[i], &ignored, &before[i], 8) == 0 && before[i].handler != SIG_IGN)
@@ -86,7 +81,7 @@ static uint64_t ignore_keyboard(kernel_action before[2])
     return heeded;
 }
 
-static void restore_keyboard(const kernel_action before[2])
+static void restore_keyboard(const struct pt_kernel_action before[2])
 {
     for (int i = 0; i < 2; i++)
         pt_sys(SYS_rt_sigaction, from_keyboard[i], &before[i], 0, 8);
@@ -94,8 +89,8 @@ static void restore_keyboard(const kernel_action before[2])
 
 void pt_finisher_run(const char *const *argv, char *const *env, int heard_at)
 {
-    const kernel_action usual = {.handler = SIG_DFL};
-    kernel_action before, keyboard[2]; /* while SIGCHLD is ignored, nobody can learn how a child ended */
+    const struct pt_kernel_action usual = {.handler = SIG_DFL};
+    struct pt_kernel_action before, keyboard[2]; /* while SIGCHLD is ignored, nobody can learn how a child ended */
     struct pt_finisher f = {argv, env, heard_at, ignore_keyboard(keyboard)};
     bool set = pt_sys(SYS_rt_sigaction, SIGCHLD, &usual, &before, 8) == 0;
     pid_t pid, waited = -1;
