@@ -219,8 +219,9 @@ enum pt_mapping_flag {
     PT_MAPPING_SYNCED = 32,       /* `written` includes what was synced */
     PT_MAPPING_SYNCED_OTHERS = 64 /* ... some of it perhaps made dirty by a relative */
 };
-#define PT_MAPPING_SHARES 16u      /* of a mapping ... */
-#define PT_MAPPING_SHARES_SHIFT 8u /* ... one bit of its flags each, from this one on: pages of it were touched */
+/* A mapping is divided into shares.  Each has one bit of the flags, from SHIFT on: whether any page of it was touched. */
+#define PT_MAPPING_SHARES 16u
+#define PT_MAPPING_SHARES_SHIFT 8u
 enum pt_measured { PT_NOT_MEASURED = 0, PT_MEASURED_AT_MUNMAP = 1, PT_MEASURED_AT_END = 2, PT_MEASURING_SKIPPED = 3 };
 
 _Static_assert(sizeof(struct pt_record) == 48, "record size");

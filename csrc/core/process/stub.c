@@ -132,7 +132,7 @@ static const char *word_of(long fd, char digits[static PT_DIGITS])
 
 /* ---- exec ---------------------------------------------------------------------------- */
 
-/* By a descriptor of the file that was there at the start: whatever has its name now is not started. */
+/* Executes the stub by a descriptor, after checking that it is the file that had this name when the run began. */
 static void execute(const char *const *words)
 {
     struct stat st;

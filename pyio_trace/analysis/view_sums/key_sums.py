@@ -207,8 +207,8 @@ class ByKey(ABC):
         return found | {"first_ns": columns.time, "last_ns": columns.end}
 
     def _add_copies(self, part: Part, columns: Columns, counted: Bools) -> None:
-        """Copies as writes of the files that they wrote, where these are known.  So far, those that they read have the
-        writes."""
+        """Moves the writes of copies to the files that they wrote, where these are known.  Until now they count for the
+        files that the copies read."""
         copies = np.flatnonzero(counted & columns.moves[1] & (columns.kind == OpClass.COPY))
         if not len(copies):
             return

@@ -112,10 +112,10 @@ def transfers_and_seeks(
 def _by_flags(
     block: Block, flagged: NDArray[np.int64], rows: NDArray[np.int64], value: NDArray[np.int64], kind: NDArray[np.uint8]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.uint8]]:
-    """(rows, value, kind) of transfers, of which the `flagged` have flags that say where they write (pwritev2).
+    """The events (rows, value, kind) of transfers.  The `flagged` ones have flags that say where they write (pwritev2).
 
-    An append that moves the position sets it: WRITES and SETS, with the bytes moved as its value.  A write that leaves
-    the position is no event.
+    An append that moves the position sets it: its kind has WRITES and SETS, and its value is the bytes moved.  A write
+    that leaves the position alone is no event.
     """
     place = block.records["offset"][rows[flagged]]
     moves = (value[flagged] > 0) | ((block.flags[rows[flagged]] & layout.WIDE) != 0)

@@ -42,7 +42,7 @@ class EndedParents:
             self.correct(part)
 
     def correct(self, rows: NDArray[np.void]) -> None:
-        """Sets the parents of these rows right.  Fields: parent, begin, link."""
+        """Corrects the parents of these rows in place.  Fields: parent, begin, link."""
         at = np.flatnonzero(rows["link"] == layout.LINK_STARTED)
         if len(at):
             rows["parent"][at] = self._open(rows["parent"][at], rows["begin"][at])

@@ -49,7 +49,7 @@ class Choice:
 
 
 class Sides(Protocol):
-    """Which files are chosen, of those that operations work on: a copy is chosen for either of its two."""
+    """Tells whose file is chosen: a copy has two, and is chosen if either of them is."""
 
     #: The columns that a batch must have.
     columns: Sequence[str]

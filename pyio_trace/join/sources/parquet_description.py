@@ -75,8 +75,8 @@ def _schemas() -> dict[str, pa.Schema]:
 
 
 def _are_of(rows: list[Any], schema: pa.Schema) -> bool:
-    """Whether each value has the type of its column, as readers of the rows rely on.  Tables take more than that:
-    a text for a list, ``{}`` for 0."""
+    """Whether each value has the type of its column, which readers of the rows rely on.  pyarrow alone would accept
+    more: a text for a list, ``{}`` for 0."""
     return all(isinstance(row, dict) for row in rows) and all(
         _is_of([row.get(one.name) for row in rows], one.type) for one in schema
     )

@@ -243,9 +243,9 @@ class LogTables:
 
     @cached_property
     def _distinct_details(self) -> tuple[pa.Array, NDArray[np.int32] | None]:
-        """(the dictionary of the detail column; by place in plain_details and then ambiguous_details: the place there,
-        and -1 for none; None: the same places).  Texts repeat where other ticks are as many nanoseconds, and where a
-        program says of a span what is said of coalesced calls."""
+        """(the dictionary of the detail column, the place there of each of plain_details and then ambiguous_details;
+        -1: none; None instead: they are at the same places).  Texts repeat where different ticks round to the same
+        nanoseconds, and where a program gives a span the details that coalesced calls have."""
         import pyarrow as pa
 
         ambiguous = self.ambiguous_details
