@@ -155,9 +155,9 @@ class Truth:
 
     def __init__(self, log: Log) -> None:
         processes = log.processes().to_pylist()
-        seen = [one["end"] for one in processes if one["end_by"] != "reader" and one["end"]]
+        seen = [one["end"] for one in processes if one["end"]]
         last = max([*seen, log.info()["end"] or 0, log.info()["start"]])
-        self._ends = [one["end"] if one["end_by"] != "reader" and one["end"] else last for one in processes]
+        self._ends = [one["end"] or last for one in processes]
         self.every = log.operations(_COLUMNS).to_pylist()
         own = [row for row in self.every if not row["imported"]]
         self.rows = [row for row in own if row["op_class"] != "process" and row["layer"] != "user"]

@@ -101,8 +101,7 @@ def ends_of(log: Log) -> Ints:
     """When each process was last alive, epoch ns; the last element is for operations whose process is not known."""
     info = log.info()
     start = int(info["start"])
-    # When the reader found a process gone says nothing about how long its last operations took.
-    seen = [one["end"] if one["end_by"] != "reader" else None for one in log.processes().to_pylist()]
+    seen = [one["end"] for one in log.processes().to_pylist()]
     last_known = max([end for end in seen if end is not None] + [info["end"] or start, start])
     ends = [end or last_known for end in seen]
     return np.array([min(max(end, 0), LATEST) for end in [*ends, max([*ends, start])]], np.int64)
