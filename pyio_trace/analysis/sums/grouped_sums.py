@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from pyio_trace.analysis.scan.saturation import addable
 from pyio_trace.analysis.sums.packed_keys import packing_of
 from pyio_trace.join.base.arrow_arrays import numbers, of_numbers
 from pyio_trace.log import runs
@@ -116,6 +117,7 @@ class GroupedSums:
 
     def _summed(self, table: pa.Table, keys: list[str] | None = None) -> pa.Table:
         by = list(self.keys) if keys is None else keys
+        table = self._addable(table)
         if len(table) <= _SMALL:
             return self._summed_small(table.select([*by, *self._values]), by)
         columns = [_array(table[key]) for key in by]
@@ -128,6 +130,15 @@ class GroupedSums:
             return pa.Table.from_arrays([*(found[key] for key in by), *sums], [*by, *self._values])
         unpacked = map(of_numbers, packing.unpack(_array(found[_CODE])))
         return pa.Table.from_arrays([*unpacked, *sums], [*by, *self._values])
+
+    def _addable(self, table: pa.Table) -> pa.Table:
+        for name, how in self._values.items():
+            if how == "sum":
+                values = _array(table[name])
+                cut = addable(values)
+                if cut is not values:
+                    table = table.set_column(table.schema.get_field_index(name), name, of_numbers(cut))
+        return table
 
     def _summed_small(self, table: pa.Table, by: list[str]) -> pa.Table:
         if not len(table):

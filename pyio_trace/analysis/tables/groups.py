@@ -18,12 +18,13 @@ from pyio_trace.analysis.calls import renamings
 from pyio_trace.analysis.calls.renamed_files import present_names
 from pyio_trace.analysis.calls.renamings import Renamings
 from pyio_trace.analysis.reducer import scan
-from pyio_trace.analysis.scan.batch_rows import COLUMNS, COPY, MOVING, PROCESS, USER_LAYER, RowReader, Rows
+from pyio_trace.analysis.scan.batch_rows import COLUMNS, COPY, PROCESS, USER_LAYER, RowReader, Rows
 from pyio_trace.analysis.scan.columns import Columns
 from pyio_trace.analysis.sums.dense_sums import OPENS, OTHERS, READS, WRITES, roles
 from pyio_trace.analysis.sums.grouped_sums import GroupedSums
 from pyio_trace.analysis.tables.run_sums import totals
 from pyio_trace.join.base.arrow_arrays import coded, codes, of_codes
+from pyio_trace.join.base.roles import MOVING
 
 if TYPE_CHECKING:
     from pyio_trace.analysis.scan.workers import Workers
