@@ -20,8 +20,8 @@ from pyio_trace.analysis.reducer import found, scan
 from pyio_trace.analysis.reducers.line_calls import LineCalls
 from pyio_trace.analysis.scan.filters import Filter, restrict
 from pyio_trace.analysis.summary.summarize import summarize
-from pyio_trace.analysis.tables.groups import by_file, by_stack
 from pyio_trace.analysis.tables.run_sums import run_sums
+from pyio_trace.analysis.tables.sums_tables import by_file, by_stack
 from pyio_trace.insights.finding import Finding, Query, Recoverable, Site
 from pyio_trace.insights.trials.recorded import rows_of
 from pyio_trace.join.pack.packer import pack

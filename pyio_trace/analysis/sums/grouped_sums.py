@@ -51,10 +51,10 @@ class GroupedSums:
 
     def add(self, columns: Mapping[str, NDArray[np.int64]]) -> None:
         """Adds rows: all key columns, and those value columns that are not neutral."""
-        rows = len(columns[self.keys[0]])
-        if not rows:
+        if not len(columns[self.keys[0]]):
             return
-        whole = dict(columns)
+        whole = self._neighbours_summed(columns)
+        rows = len(whole[self.keys[0]])
         for name, how in self._values.items():
             if name not in whole:
                 whole[name] = np.full(rows, _NEUTRAL[how], np.int64)
@@ -62,6 +62,19 @@ class GroupedSums:
         arrays = [of_numbers(whole[name].astype(np.int64, copy=False)) for name in names]
         table = pa.Table.from_arrays(arrays, list(names))
         self._append(table if rows < _NOT_WORTH_IT else self._summed(table))
+
+    def _neighbours_summed(self, columns: Mapping[str, NDArray[np.int64]]) -> dict[str, NDArray[np.int64]]:
+        """The same sums in fewer rows, where most have the keys of the row before: quicker than sorting them."""
+        whole = dict(columns)
+        first = runs.starts(*(whole[key] for key in self.keys))
+        if 2 * len(first) > len(whole[self.keys[0]]):
+            return whole
+        found = {key: whole[key].take(first) for key in self.keys}
+        for name, how in self._values.items():
+            if name in whole:
+                values = whole[name].astype(np.int64, copy=False)
+                found[name] = _HOW[how].reduceat(addable(values) if how == "sum" else values, first)
+        return found
 
     def update(self, other: GroupedSums) -> None:
         """Adds the sums of another one with the same columns."""
