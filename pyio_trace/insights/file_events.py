@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from pyio_trace.analysis.calls import details
 from pyio_trace.analysis.scan.columns import MEANING, Columns
+from pyio_trace.analysis.scan.saturation import addable
 from pyio_trace.analysis.sums.packed_keys import packing_of
 from pyio_trace.enums import Layer, OpClass
 from pyio_trace.light_dataclass import dataclass
@@ -125,7 +126,7 @@ def merged(events: Events) -> Events:
     found = {name: column[order[at]] for name, column in events.items()}
     found["first"] = np.minimum.reduceat(of_runs["first"], at)
     found["last"] = np.maximum.reduceat(of_runs["last"], at)
-    found["moved"] = np.add.reduceat(of_runs["moved"], at)
+    found["moved"] = np.add.reduceat(addable(of_runs["moved"]), at)
     return found
 
 

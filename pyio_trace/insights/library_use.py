@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from pyio_trace.analysis.calls.details import parse
 from pyio_trace.analysis.reducers.library_calls import CallList, LibraryCalls
+from pyio_trace.analysis.scan.saturation import total
 from pyio_trace.analysis.sums.intervals import merge
 from pyio_trace.enums import Role
 from pyio_trace.insights import sql
@@ -49,7 +50,7 @@ class Group:
 
     def total(self, name: str) -> int:
         """The sum of a column; -1 (not known) adds nothing."""
-        return int(min(float(np.maximum(self.column(name), 0).sum(dtype=np.float64)), float(1 << 62)))
+        return total(np.maximum(self.column(name), 0))
 
     @property
     def leaf_ns(self) -> int:

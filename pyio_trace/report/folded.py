@@ -9,7 +9,7 @@ from pyio_trace.report.tables import printable_column
 
 
 def folded(table: pa.Table, value: str) -> str:
-    """The lines for a table of pyio_trace.analysis.tables.groups.by_stack.  value: "time" (us), "calls" or "bytes"."""
+    """The lines for a table of sums_tables.by_stack().  value: "time" (us), "calls" or "bytes"."""
     if value == "time":
         numbers = pc.divide(table["time"], 1000)
     elif value == "calls":

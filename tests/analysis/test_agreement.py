@@ -6,6 +6,7 @@ What they are compared with is worked out here from the rows of the log, one by 
 from __future__ import annotations
 
 import errno
+import json
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
@@ -20,8 +21,9 @@ from pyio_trace.analysis.reducer import found, scan
 from pyio_trace.analysis.reducers.line_calls import LineCalls
 from pyio_trace.analysis.scan.filters import Filter, restrict
 from pyio_trace.analysis.summary.summarize import summarize
-from pyio_trace.analysis.tables.groups import by_file, by_stack
 from pyio_trace.analysis.tables.run_sums import run_sums
+from pyio_trace.analysis.tables.sums_tables import by_file, by_stack
+from pyio_trace.cli.main import main
 from pyio_trace.insights.finding import Finding, Query, Recoverable, Site
 from pyio_trace.insights.trials.recorded import rows_of
 from pyio_trace.join.pack.packer import pack
@@ -155,9 +157,9 @@ class Truth:
 
     def __init__(self, log: Log) -> None:
         processes = log.processes().to_pylist()
-        seen = [one["end"] for one in processes if one["end_by"] != "reader" and one["end"]]
+        seen = [one["end"] for one in processes if one["end"]]
         last = max([*seen, log.info()["end"] or 0, log.info()["start"]])
-        self._ends = [one["end"] if one["end_by"] != "reader" and one["end"] else last for one in processes]
+        self._ends = [one["end"] or last for one in processes]
         self.every = log.operations(_COLUMNS).to_pylist()
         own = [row for row in self.every if not row["imported"]]
         self.rows = [row for row in own if row["op_class"] != "process" and row["layer"] != "user"]
@@ -342,3 +344,42 @@ def test_files_of_copies_by_path(tmp_path: Path, asked: str) -> None:
     groups = run_sums(chosen).groups
     counts = counts_by(groups, groups.path, int(groups.path.max()) + 1, of_files=True)
     assert some(of_counts(one)[2:] for one in counts if one.files) == right
+
+
+@pytest.mark.parametrize("log", ["killed call", "copies", "ranks"], indirect=True)
+def test_commands(log: Log, capsys: pytest.CaptureFixture[str]) -> None:
+    # GIVEN the commands that print sums, as a user runs them
+    def printed(*words: str) -> Any:
+        assert main([words[0], *words[1:], str(log.path)]) == 0
+        return json.loads(capsys.readouterr().out)
+
+    def named(rows: list[Row], key: str, *names: str) -> dict[str, Figures]:
+        """Figures by name; those of equal names are added up."""
+        sums: dict[str, list[Figures]] = defaultdict(list)
+        for row in rows:
+            sums[row[key]].append(tuple(row[name] or 0 for name in names))
+        added = {name: _added(figures) for name, figures in sums.items() if name is not None}
+        return {name: figures for name, figures in added.items() if any(figures) and name[0] != "("}
+
+    summary, files = printed("summary", "--json", "--top", "1000"), printed("files", "--format", "json")
+    stacks, counters = printed("stacks", "--format", "json"), printed("counters", "--format", "json")
+    views = {name: printed("view", name, "--json")["rows"] for name in ("by_file", "by_line", "by_process", "by_op")}
+    # THEN they say the same by file
+    names = ("time", "opens", "reads", "writes", "read", "written")
+    of_view = ("time_ns", "opens", "reads", "writes", "read_bytes", "written_bytes")
+    right = named(files, "path", *names)
+    assert right and named(summary["files"], "path", *names) == right == named(views["by_file"], "key", *of_view)
+    moved = [f"{module}_BYTES_{how}" for how in ("READ", "WRITTEN") for module in ("POSIX", "STDIO")]
+    of_counters = {name: (one[0] + one[1], one[2] + one[3]) for name, one in named(counters, "path", *moved).items()}
+    if "copy" not in log.operations(["op_class"])["op_class"].to_pylist():  # Darshan does not count these
+        assert of_counters == named(files, "path", "read", "written")
+    # AND by line
+    times = named(summary["sites"], "site", "time")
+    assert times and times == named(stacks, "site", "time") == named(views["by_line"], "key", "time_ns")
+    # AND of the whole run
+    assert main(["diff", "--json", str(log.path), str(log.path)]) == 0
+    diff = json.loads(capsys.readouterr().out)["before"]
+    of_diff = ("time", "opens", "reads", "writes", "bytes_read", "bytes_written")
+    for rows in (views["by_line"], views["by_process"], views["by_op"]):
+        assert _added([row[name] for name in of_view] for row in rows) == tuple(diff[name] for name in of_diff)
+    assert sum(row["time"] for row in stacks) == diff["time"]

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from pyio_trace.analysis.scan.filters import Filter, line_matcher, restrict
-from pyio_trace.analysis.tables.groups import by_file
 from pyio_trace.analysis.tables.ordering import check_columns, select, since_start
+from pyio_trace.analysis.tables.sums_tables import by_file
 from pyio_trace.errors import ConfigError
 from pyio_trace.join.sources.facade import Log
 from pyio_trace.join.sources.opening import open_log

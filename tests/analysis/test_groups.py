@@ -11,8 +11,8 @@ from pyio_trace.analysis.reducer import found, scan
 from pyio_trace.analysis.scan.filters import Filter, check, restrict
 from pyio_trace.analysis.scan.prefetch import read_ahead
 from pyio_trace.analysis.summary.summarize import summarize
-from pyio_trace.analysis.tables.groups import by_file, by_stack
 from pyio_trace.analysis.tables.ordering import select
+from pyio_trace.analysis.tables.sums_tables import by_file, by_stack
 from pyio_trace.errors import ConfigError
 from pyio_trace.join.sources.facade import Log
 from pyio_trace.join.sources.opening import open_log

@@ -9,7 +9,7 @@ from pyio_trace.analysis.reducers.by_op import ByOp
 from pyio_trace.analysis.reducers.metadata import MetadataByPath
 from pyio_trace.analysis.reducers.phases import PhasesOfRun
 from pyio_trace.analysis.summary.summarize import summarize
-from pyio_trace.analysis.tables.groups import by_file
+from pyio_trace.analysis.tables.sums_tables import by_file
 from pyio_trace.cli.main import main
 from pyio_trace.join.pack.packer import pack
 from pyio_trace.join.sources.facade import Log

@@ -27,7 +27,7 @@ from pyio_trace.analysis.summary.summary_rows import SummaryReader
 from pyio_trace.analysis.summary.summary_sums import SummarySums
 from pyio_trace.analysis.summary.summary_times import SummaryTimes
 from pyio_trace.analysis.sums.intervals import Horizon
-from pyio_trace.analysis.tables.groups import by_file, by_stack
+from pyio_trace.analysis.tables.sums_tables import by_file, by_stack
 from pyio_trace.analysis.view_sums import access_sums
 from pyio_trace.cli.main import main
 from pyio_trace.errors import ConfigError, LogError

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from pyio_trace.analysis.summary.summarize import summarize
-from pyio_trace.analysis.tables.groups import by_file, by_stack
 from pyio_trace.analysis.tables.run_sums import run_sums
+from pyio_trace.analysis.tables.sums_tables import by_file, by_stack
 from pyio_trace.join.sources.facade import Log
 from pyio_trace.join.sources.opening import open_log
 from pyio_trace.log import layout

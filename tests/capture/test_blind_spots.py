@@ -16,7 +16,7 @@ import pytest
 
 import pyio_trace
 from pyio_trace.analysis.summary.summarize import summarize
-from pyio_trace.analysis.tables.groups import by_file
+from pyio_trace.analysis.tables.sums_tables import by_file
 from pyio_trace.join.processes.raw_syscalls import that_make_calls
 from tests.support.programs import Outcome, Row, Runner, succeeded
 from tests.support.summaries import unseen_lines

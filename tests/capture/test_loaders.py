@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pyio_trace.analysis.tables.groups import by_file
+from pyio_trace.analysis.tables.sums_tables import by_file
 from tests.support.programs import Outcome, Row, Runner, succeeded
 
 #: A package with data, a distribution, and modules to compile.

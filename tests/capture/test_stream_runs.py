@@ -11,7 +11,7 @@ from itertools import accumulate, pairwise
 from pathlib import Path
 
 from pyio_trace.analysis.summary.summarize import summarize
-from pyio_trace.analysis.tables.groups import by_file
+from pyio_trace.analysis.tables.sums_tables import by_file
 from tests.support.programs import Runner, succeeded
 
 #: libc through ctypes, with an open stream; `put` is one call of it.

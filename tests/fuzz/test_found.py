@@ -16,11 +16,15 @@ import pyarrow.parquet as pq
 import pytest
 
 import pyio_trace
+from pyio_trace.analysis.reducer import found, scan
+from pyio_trace.analysis.reducers.line_calls import LineCalls
 from pyio_trace.analysis.scan.batch_rows import FileNumbers
-from pyio_trace.analysis.scan.decoding import addable
+from pyio_trace.analysis.scan.saturation import MOST as LARGEST
+from pyio_trace.analysis.scan.saturation import addable
 from pyio_trace.analysis.summary.summarize import summarize
 from pyio_trace.analysis.sums.byte_ranges import ByteRanges
 from pyio_trace.analysis.sums.dense_sums import DenseSums
+from pyio_trace.analysis.tables.run_sums import run_sums
 from pyio_trace.cli.main import main
 from pyio_trace.errors import LogError, printable
 from pyio_trace.insights.rules import unordered_writers
@@ -156,13 +160,38 @@ def test_stacks_and_paths_that_unfold(tmp_path: Path) -> None:
 
 def test_sums_stop_at_the_largest_number() -> None:
     values = np.array([MOST, 1, -5, 1 << 56], np.int64)
-    assert int(addable(values).sum()) <= 1 << 57 and int(addable(values).min()) == 0
+    assert int(addable(values).sum()) <= LARGEST
     small = np.array([3, 0, 1 << 40], np.int64)
     assert addable(small) is small
     sums = DenseSums()
     for _ in range(300):
         sums.add(np.zeros(1, np.int64), 1, None, np.array([1 << 57], np.int64), np.zeros(1, np.int64))
-    assert sums.time.tolist() == [MOST] and sums.count.tolist() == [300]
+    assert LARGEST - (1 << 57) <= sums.time[0] <= LARGEST and sums.count.tolist() == [300]
+
+
+def test_sums_of_many_batches(tmp_path: Path) -> None:
+    # GIVEN a log of 80 row groups, each of which claims more than can be added up with the others
+    writer = LogWriter()
+    desc, line = writer.desc(3, "/d/x", kind=1, dev=1, ino=5), writer.stack((writer.code("/d/p.py", "main"), 5))
+    thread = writer.thread(writer.process(100, begin=1_000, end=9_000_000), 100)
+    for n in range(80):
+        thread.record("PREAD", begin=5_000 + n, duration=1, desc=desc, aux=3, offset=n, size=9, result=9, stack=line)
+    pack(writer.save(tmp_path / "a"), tmp_path / "b.parquet")
+    table = pq.read_table(tmp_path / "b.parquet")
+    for name in ("duration", "bytes_moved"):
+        at = table.schema.get_field_index(name)
+        table = table.set_column(at, table.schema.field(at), [[1 << 62] * len(table)])
+    pq.write_table(table, tmp_path / "c.parquet", row_group_size=1)
+    # WHEN it is summed up in every way
+    log = pyio_trace.open(tmp_path / "c.parquet")
+    summary, groups = summarize(log), run_sums(log).groups
+    views = scan(log, [found()[name]() for name in ("by_file", "by_line", "by_process")])
+    (calls,) = scan(log, [LineCalls()])
+    figures = [(row.time_ns, row.read_bytes) for view in views for row in view.rows]
+    figures += [(one.time, one.read) for one in (*summary.files, *summary.sites)]
+    figures += [(int(groups.time.sum()), int(groups.moved.sum())), (calls.total("time"), calls.total("moved"))]
+    # THEN no sum is too large for its type
+    assert len(figures) == 7 and all(1 << 56 < value <= LARGEST for pair in figures for value in pair)
 
 
 def test_more_time_than_there_is(tmp_path: Path) -> None:

@@ -8,7 +8,6 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 import pytest
 
 from pyio_trace.insights import insights, registry, verify
@@ -80,9 +79,9 @@ def system_calls(durations: list[int], pause: int, processes: int = 1) -> Rows:
         "time": np.repeat(begins, processes), "duration": np.repeat(durations, processes),
         "process": np.tile(np.arange(processes), count), "tid": np.zeros(count * processes, np.int64),
         "id": np.arange(count * processes), "request_id": np.full(count * processes, -1),
-        "op_role": np.zeros(count * processes, np.int64),
+        "outer": np.ones(count * processes, np.int64), "leaf": np.ones(count * processes, np.int64),
     }  # fmt: skip
-    return Rows(columns, {"op_role": pa.array(["io"])}, {(process, 0): count for process in range(processes)})
+    return Rows(columns, {}, {(process, 0): count for process in range(processes)})
 
 
 @pytest.mark.parametrize("threads", [1, 2])

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from pyio_trace.analysis.summary.summarize import summarize
-from pyio_trace.analysis.tables.groups import by_file
+from pyio_trace.analysis.tables.sums_tables import by_file
 from tests.support.programs import Outcome, Runner, succeeded
 
 MIB = 1 << 20

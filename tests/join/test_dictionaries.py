@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from pyio_trace import events
 from pyio_trace.analysis.scan.filters import Filter, restrict
-from pyio_trace.analysis.tables.groups import by_file, by_stack
 from pyio_trace.analysis.tables.ordering import select
+from pyio_trace.analysis.tables.sums_tables import by_file, by_stack
 from pyio_trace.join.base.dictionaries import without_repeats
 from pyio_trace.join.pack.packer import pack
 from pyio_trace.join.sources.facade import Log

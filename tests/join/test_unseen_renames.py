@@ -12,7 +12,7 @@ import pytest
 from pyio_trace.analysis.reducer import scan
 from pyio_trace.analysis.reducers.file_counters import FileCounters
 from pyio_trace.analysis.summary.summarize import summarize
-from pyio_trace.analysis.tables.groups import by_file
+from pyio_trace.analysis.tables.sums_tables import by_file
 from pyio_trace.join.pack.packer import pack
 from pyio_trace.join.processes.unseen_renames import find_renames
 from pyio_trace.join.sources.opening import open_log

@@ -15,7 +15,7 @@ import pytest
 from pyio_trace.analysis.results.figures import Mapped, Unseen
 from pyio_trace.analysis.summary.summarize import summarize
 from pyio_trace.analysis.summary.weaknesses import weaknesses
-from pyio_trace.analysis.tables.groups import by_stack
+from pyio_trace.analysis.tables.sums_tables import by_stack
 from pyio_trace.join.sources.opening import open_log
 from pyio_trace.report.folded import folded
 from pyio_trace.report.plain import plain_lines

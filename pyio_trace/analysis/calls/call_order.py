@@ -22,7 +22,6 @@ from pyio_trace.log import runs
 
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
-_LATEST = 1 << 62
 
 
 @dataclass

@@ -7,10 +7,11 @@ from dataclasses import dataclass, fields
 import numpy as np
 from numpy.typing import NDArray
 
-from pyio_trace.analysis.scan.batch_rows import MOVING, READ, WRITE
+from pyio_trace.analysis.scan.batch_rows import READ, WRITE
 from pyio_trace.analysis.sums.dense_sums import NCLASSES, OPENS, OTHERS, READS, WRITES, roles
 from pyio_trace.analysis.tables.run_sums import COPIED_TO, Groups, totals
 from pyio_trace.enums import OpClass
+from pyio_trace.join.base.roles import MOVING
 from pyio_trace.log.sorting import distinct
 
 Ints = NDArray[np.int64]

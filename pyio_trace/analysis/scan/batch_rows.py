@@ -27,9 +27,6 @@ COLUMNS: tuple[str, ...] = (
 )  # fmt: skip
 
 STDIO, POSIX, USER_LAYER = Layer.STDIO, Layer.POSIX, Layer.USER
-#: The layers that move bytes from and to files.  The calls that libc makes beneath those of a C stream have no rows
-#: (docs/explanation/limits.md), so nothing counts twice.
-MOVING = [STDIO, POSIX]
 READ, WRITE, COPY, OPEN, PROCESS = OpClass.READ, OpClass.WRITE, OpClass.COPY, OpClass.OPEN, OpClass.PROCESS
 
 

@@ -15,6 +15,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from pyio_trace.analysis.scan.columns import Columns
+from pyio_trace.analysis.scan.saturation import OF_BATCH, addable
 from pyio_trace.enums import Role
 from pyio_trace.join.base.arrow_arrays import codes, numbers, of_codes, of_numbers, present
 from pyio_trace.join.base.roles import LEAVES
@@ -29,8 +30,6 @@ Bools = NDArray[np.bool_]
 #: The largest values that are believed.  LATEST: ns since 1970; FARTHEST: bytes from the start of a file, and ns since
 #: the start of a run.
 LATEST, FARTHEST = 1 << 62, 1 << 61
-#: The largest sum of the amounts of one batch: 4 years of calls, 128 PiB.
-_MOST = 1 << 57
 #: Columns whose values are added up; other columns, with their least and largest value.
 _AMOUNTS = ("duration", "cpu_time", "bytes_moved", "bytes_requested")
 _BOUNDS = {
@@ -81,10 +80,10 @@ class Decoder:
             return of_numbers(is_outer(batch))
         column = batch.column(name)
         if name == "duration" and column.null_count:
-            return of_numbers(addable(lasted(batch, self._ends)))
+            return of_numbers(_cut(lasted(batch, self._ends)))
         if name in _AMOUNTS or name in _BOUNDS:
             found = numbers(column)
-            cut = addable(found) if name in _AMOUNTS else _within(found, *_BOUNDS[name])
+            cut = _cut(found) if name in _AMOUNTS else _within(found, *_BOUNDS[name])
             if cut is not found:
                 return of_numbers(cut, ~present(column) if column.null_count else None)
         return column
@@ -102,8 +101,7 @@ def ends_of(log: Log) -> Ints:
     """When each process was last alive, epoch ns; the last element is for operations whose process is not known."""
     info = log.info()
     start = int(info["start"])
-    # The moment at which a reader found a process gone says nothing about how long its last operations took.
-    seen = [one["end"] if one["end_by"] != "reader" else None for one in log.processes().to_pylist()]
+    seen = [one["end"] for one in log.processes().to_pylist()]
     last_known = max([end for end in seen if end is not None] + [info["end"] or start, start])
     ends = [end or last_known for end in seen]
     return np.array([min(max(end, 0), LATEST) for end in [*ends, max([*ends, start])]], np.int64)
@@ -137,14 +135,11 @@ def since(times: Ints, start: int) -> Ints:
     return np.clip(times, start - FARTHEST, start + FARTHEST) - start
 
 
-def addable(values: Ints) -> Ints:
-    """Values cut so that their sum fits.  A damaged value must not make other sums negative."""
-    if not len(values):
-        return values
-    least, most = int(values.min()), int(values.max())
-    if least >= 0 and (most <= _MOST // len(values) or float(values.sum(dtype=np.float64)) <= _MOST):
-        return values
-    return np.clip(values, 0, _MOST // len(values))
+def _cut(amounts: Ints) -> Ints:
+    """Amounts of a batch, none negative, whose sum fits."""
+    if int(amounts.min(initial=0)) < 0:
+        amounts = np.maximum(amounts, 0)
+    return addable(amounts, OF_BATCH)
 
 
 def _without(column: pa.Array, mask: Bools) -> pa.Array:

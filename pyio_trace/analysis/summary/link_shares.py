@@ -13,9 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pyio_trace.analysis.results import figures
-from pyio_trace.analysis.scan.batch_rows import MOVING, PROCESS, READ, WRITE
+from pyio_trace.analysis.scan.batch_rows import PROCESS, READ, WRITE
+from pyio_trace.analysis.scan.saturation import addable
+from pyio_trace.analysis.sums.dense_sums import add_at
 from pyio_trace.analysis.sums.intervals import merge
 from pyio_trace.enums import LINKS, Layer, OpClass
+from pyio_trace.join.base.roles import MOVING
 from pyio_trace.log.sorting import distinct
 
 if TYPE_CHECKING:
@@ -79,8 +82,7 @@ class LinkShares:
         """Adds those of a log with other processes."""
         for part in (self, other):
             part.compact(_NEVER)
-        self._count += other._count
-        self._moved += other._moved
+        self._count, self._moved = addable(self._count + other._count), addable(self._moved + other._moved)
         self._any |= other._any
 
     def compact(self, horizon: int) -> None:
@@ -110,8 +112,8 @@ class LinkShares:
 
     def _add_up(self, link: Ints, count: Ints, moved: Ints) -> None:
         for total, weights in ((self._count, count), (self._moved, moved)):
-            sums = np.bincount(link, weights=weights, minlength=OUTSIDE + 1)
-            total += np.rint(np.minimum(sums, 1 << 58)).astype(np.int64)
+            add_at(total, link, addable(weights))
+        self._count, self._moved = addable(self._count), addable(self._moved)
 
     def shares(self) -> list[figures.Link]:
         """The links that occur, in the order of LINKS, with "none" and "outside" last; nothing for a log without

@@ -11,11 +11,13 @@ from numpy.typing import NDArray
 
 from pyio_trace.analysis.calls import name_patterns
 from pyio_trace.analysis.results.overview_figures import FileGroup, Folder, Line, SlowReads
-from pyio_trace.analysis.scan.batch_rows import MOVING, Rows
+from pyio_trace.analysis.scan.batch_rows import Rows
+from pyio_trace.analysis.scan.saturation import MOST, addable
 from pyio_trace.analysis.summary.summary_rows import Actors
 from pyio_trace.analysis.sums.counts_and_times import KeyedSums
 from pyio_trace.analysis.sums.dense_sums import add_at
 from pyio_trace.enums import CLASSES, LAYERS, ROLES, OpClass, Role
+from pyio_trace.join.base.roles import MOVING
 from pyio_trace.log.sorting import distinct
 
 Ints = NDArray[np.int64]
@@ -34,7 +36,6 @@ _USES[[OpClass.META, OpClass.CLOSE, OpClass.SEEK]] = _METADATA
 _OWN_TIME, _ON_FILES = (~np.isin(np.arange(len(ROLES)), none) for none in ((Role.CONTAINER, Role.PROCESS), (Role.MAP,)))
 _COUNTED_ANYWAY = np.isin(np.arange(len(ROLES)), (Role.WAIT, Role.STARTING))
 MOVES = np.isin(np.arange(len(LAYERS)), MOVING)
-_MOST = np.iinfo(np.int64).max
 _LOW = 0xFFFFFFFF
 #: Of a line without files: see _names_by_site().
 _NO_FILES = (None, 0, 0)
@@ -63,6 +64,7 @@ class Places:
         self._paths = KeyedSums(most=_MOST_PATHS)  # (site + 1) << 32 | path: calls on files
         self._leaves = np.zeros(0, np.int64)  # site + 1 -> ns in POSIX and stdio calls
         self._files = np.zeros((3, _OTHER + 1, 0), np.int64)  # calls, ns, bytes; use; file
+        self._bound = 0  # neither the sum of _files nor that of _leaves is larger
 
     def add(self, rows: Rows, who: Actors, sites: int, files: int, ops: int) -> None:
         """Adds rows; sites, files, ops: how many the log has so far."""
@@ -115,7 +117,7 @@ class Places:
             numbers = files.take(used)
             self._make_room(int(numbers.max()) + 1)
             self._files[:, :, numbers] += other._files[:, :, used]
-        self._cut()
+        self._grew(other._bound)
 
     def _make_room(self, files: int) -> None:
         if files > self._files.shape[2]:
@@ -123,10 +125,11 @@ class Places:
             grown[:, :, : self._files.shape[2]] = self._files
             self._files = grown
 
-    def _cut(self) -> None:
-        for sums in (self._files, self._leaves):
-            if int(sums.min(initial=0)) < 0:  # a damaged log: the sum exceeds 63 bits
-                sums[sums < 0] = _MOST
+    def _grew(self, by: int) -> None:
+        self._bound += by
+        if self._bound > MOST:
+            self._files, self._leaves = addable(self._files), addable(self._leaves)
+            self._bound = max(int(self._files.sum()), int(self._leaves.sum()))
 
     def _add_leaves(self, rows: Rows, at: Ints, storage: NDArray[np.bool_], sites: int, files: int) -> None:
         self._leaves = _longer(self._leaves, sites + 1)
@@ -140,9 +143,10 @@ class Places:
         key = _USES.take(rows.kind.take(at))
         key *= self._files.shape[2]
         key += rows.file.take(at)
-        for total, weights in zip(self._files, (rows.count.take(at), duration, rows.moved.take(at)), strict=True):
+        amounts = rows.count.take(at), duration, rows.moved.take(at)
+        for total, weights in zip(self._files, amounts, strict=True):
             add_at(total.reshape(-1), key, weights)
-        self._cut()
+        self._grew(sum(int(weights.sum()) for weights in amounts))
 
     def _add_paths(self, rows: Rows, at: Ints, leaf: NDArray[np.bool_]) -> None:
         if not len(at):

@@ -23,6 +23,7 @@ from pyio_trace.analysis.calls import lifetimes
 from pyio_trace.analysis.results.overview_figures import Split
 from pyio_trace.analysis.scan.batch_rows import Rows, int64
 from pyio_trace.analysis.scan.decoding import FARTHEST
+from pyio_trace.analysis.scan.saturation import addable
 from pyio_trace.analysis.sums.intervals import BusyTime, merge
 from pyio_trace.enums import ROLES, THREAD_TASK, Layer, Role
 from pyio_trace.join.processes.process_names import is_helper
@@ -150,6 +151,7 @@ class ProcessStates:
         begun = rows.time >= self._first.take(rows.process)
         at = np.flatnonzero(who.in_body & ~who.importing & rows.outer & begun)
         np.add.at(self._own_in_imports, rows.process[at], rows.duration[at])
+        self._own_in_imports = addable(self._own_in_imports)
         main = self._main(read, container & begun)
         chosen = begun & (state >= 0)
         self._add_amounts(rows, state, chosen & main)
@@ -167,11 +169,11 @@ class ProcessStates:
         """Adds the states of a log with other processes."""
         self._first = np.minimum(self._first, other._first)
         self._first_task = np.minimum(self._first_task, other._first_task)
-        self._own_in_imports += other._own_in_imports
+        self._own_in_imports = addable(self._own_in_imports + other._own_in_imports)
         self._time.update(other._time)
         for name, times in self._threads.items():
             times.update(other._threads[name])
-        self._amounts += other._amounts
+        self._amounts = addable(self._amounts + other._amounts)
         self._summed = distinct(np.append(self._summed, other._summed))
         self._task_threads = distinct(np.append(self._task_threads, other._task_threads))
         self._threaded |= other._threaded
@@ -196,6 +198,7 @@ class ProcessStates:
             inner = inner[find(self._summed, rows.request[inner])[1]]
             where = np.ones(len(inner), np.int64), np.full(len(inner), STACK.index("library")), rows.process[inner]
             np.subtract.at(self._amounts, where, rows.duration[inner])
+        self._amounts = addable(self._amounts)
 
     def _main(self, read: SummaryRows, container: Mask) -> Mask:
         """Which rows belong to main threads and to threads that run tasks."""

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from pyio_trace.analysis.results.overview_figures import BASE, PER_BYTE, SlowReads
 from pyio_trace.analysis.scan.batch_rows import READ, Rows
+from pyio_trace.analysis.scan.saturation import addable
 from pyio_trace.analysis.summary.places import MOVES
 from pyio_trace.analysis.sums.counts_and_times import KeyedSums
 from pyio_trace.enums import Role
@@ -66,6 +67,7 @@ class ReadLatencies:
         process, duration = rows.process.take(reads), rows.duration.take(reads)
         np.add.at(self._compared[0], process, 1)
         np.add.at(self._compared[1], process, duration)
+        self._compared = addable(self._compared)
         at = np.flatnonzero((duration >= (BASE + PER_BYTE * moved) // _FAST) & (process < _PROCESSES))
         if len(at):
             file, moved, duration = file[at], moved[at], duration[at]
@@ -80,7 +82,7 @@ class ReadLatencies:
         if len(known):
             self._make_room(int(files.max()) + 1)
             np.add.at(self._reads, files[: len(known)], known)
-        self._compared += other._compared
+        self._compared = addable(self._compared + other._compared)
         for own, others in ((self._times, other._times), (self._bytes, other._bytes)):
             keys, calls, amounts = others.sums()
             moved = files.take(keys // _BINS % _FILES) - keys // _BINS % _FILES

@@ -13,7 +13,7 @@ from pyio_trace.analysis.calls import lifetimes
 from pyio_trace.analysis.calls.renamed_files import present_names
 from pyio_trace.analysis.reducer import Reducer, scan
 from pyio_trace.analysis.results import figures, overview_figures
-from pyio_trace.analysis.scan.batch_rows import MOVING, POSIX, STDIO, USER_LAYER
+from pyio_trace.analysis.scan.batch_rows import POSIX, STDIO, USER_LAYER
 from pyio_trace.analysis.summary import cost
 from pyio_trace.analysis.summary.detail_rows import Details
 from pyio_trace.analysis.summary.kept_summary import kept_summary
@@ -25,6 +25,7 @@ from pyio_trace.analysis.summary.unseen import IMPORT, unseen_of
 from pyio_trace.analysis.summary.weaknesses import weaknesses
 from pyio_trace.analysis.sums.dense_sums import NCLASSES, NLAYERS, NROLES, OPENS, READS, WRITES
 from pyio_trace.enums import CLASSES, LAYERS, OpClass
+from pyio_trace.join.base.roles import MOVING
 from pyio_trace.join.processes.process_names import titled
 from pyio_trace.log_constants import RUNNING
 

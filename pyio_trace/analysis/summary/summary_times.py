@@ -9,9 +9,11 @@ from numpy.typing import NDArray
 
 from pyio_trace.analysis.scan.batch_rows import PROCESS, USER_LAYER, Rows
 from pyio_trace.analysis.scan.lazy_parts import LazyPart
+from pyio_trace.analysis.scan.saturation import addable
 from pyio_trace.analysis.summary.link_shares import LinkShares
 from pyio_trace.analysis.summary.process_states import Origins, ProcessStates
 from pyio_trace.analysis.summary.summary_rows import COLUMNS, SummaryReader, SummaryRows
+from pyio_trace.analysis.sums.dense_sums import add_at
 from pyio_trace.analysis.sums.intervals import BusyTime, Horizon
 from pyio_trace.enums import LAYERS, Role
 from pyio_trace.join.base.roles import LEAVES
@@ -52,7 +54,7 @@ class Times:
     def update(self, other: Times) -> None:
         """Adds those of another log, which has other processes."""
         self.busy.update(other.busy)
-        self.coalesced += other.coalesced
+        self.coalesced = addable(self.coalesced + other.coalesced)
         self.states.update(other.states)
         self.links.update(other.links)
 
@@ -65,9 +67,8 @@ class Times:
         single = rows.kind != PROCESS
         many = np.flatnonzero((rows.count > 1) & (rows.layer != USER_LAYER) & rows.outer & single)
         if len(many):
-            keys = rows.process[many] * NLAYERS + rows.layer[many]
-            sums = np.bincount(keys, weights=rows.duration[many], minlength=self.coalesced.size)
-            self.coalesced += np.rint(sums).astype(np.int64).reshape(-1, NLAYERS)
+            add_at(self.coalesced.reshape(-1), rows.process[many] * NLAYERS + rows.layer[many], rows.duration[many])
+            self.coalesced = addable(self.coalesced)
         single &= rows.count <= 1
         starts, ends = self.busy.on_axis(rows.process, rows.time, rows.time + rows.duration)
         does_io = (rows.role == Role.REQUEST) | LEAVES.take(rows.role)

@@ -7,11 +7,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pyio_trace.analysis.scan.saturation import addable
 from pyio_trace.log import runs
 
 Ints = NDArray[np.int64]
-
-_MOST_SUM = 1 << 62
 
 
 class KeyedSums:
@@ -81,9 +80,7 @@ def _added_up(keys: Ints, count: Ints, time: Ints) -> tuple[Ints, Ints, Ints]:
 
 def _sums(values: Ints, first: Ints) -> Ints:
     """The sums of the values from each of these places up to the next."""
-    if float(values.sum(dtype=np.float64)) > _MOST_SUM:  # a damaged log
-        sums = np.add.reduceat(values.astype(np.float64), first)
-        return np.rint(np.minimum(sums, _MOST_SUM)).astype(np.int64)
-    upto = np.cumsum(values, dtype=np.int64).take(np.append(first[1:], len(values)) - 1)  # faster than reduceat()
+    last = np.append(first[1:], len(values)) - 1
+    upto = np.cumsum(addable(values), dtype=np.int64).take(last)  # faster than reduceat()
     upto[1:] -= upto[:-1].copy()
     return upto

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from pyio_trace.analysis.scan.batch_rows import COPY, MOVING, OPEN, READ, WRITE
+from pyio_trace.analysis.scan.saturation import MOST, addable
 from pyio_trace.enums import CLASSES, LAYERS, OpClass
+from pyio_trace.join.base.roles import MOVING
 
 Ints = NDArray[np.int64]
 
@@ -14,7 +15,6 @@ NLAYERS, NCLASSES = len(LAYERS), len(CLASSES)
 #: Roles of an operation for its file or source line; HIGHER also of locks, which are no metadata.
 READS, WRITES, OPENS, OTHERS, HIGHER = range(5)
 NROLES = 5
-_MOST = np.iinfo(np.int64).max
 
 
 class DenseSums:
@@ -28,6 +28,7 @@ class DenseSums:
         self.count = np.zeros(size, np.int64)
         self.time = np.zeros(size, np.int64)
         self.moved = np.zeros(size, np.int64)
+        self._bound = 0  # no sum over all keys is larger
 
     def add(self, keys: Ints, size: int, count: Ints | None, time: Ints, moved: Ints) -> None:
         """Adds weights at keys, which are below size; count None: one call for each key."""
@@ -38,7 +39,7 @@ class DenseSums:
             add_at(self.count, keys, count)
         for total, weights in ((self.time, time), (self.moved, moved)):
             add_at(total, keys, weights)
-        self._cut()
+        self._grew(max(len(keys) if count is None else int(count.sum()), int(time.sum()), int(moved.sum())))
 
     def update(self, other: DenseSums, keys: Ints | None = None, size: int = 0) -> None:
         """Adds the sums of another one; keys: the key here of each key there, below size, None: the same."""
@@ -47,17 +48,18 @@ class DenseSums:
         self._make_room(size)
         for total, more in ((self.count, other.count), (self.time, other.time), (self.moved, other.moved)):
             total[keys] += more[: len(keys)]
-        self._cut()
+        self._grew(other._bound)
 
     def _make_room(self, size: int) -> None:
         if size > len(self.count):
             for name in ("count", "time", "moved"):
                 setattr(self, name, longer(getattr(self, name), size, 0))
 
-    def _cut(self) -> None:
-        for total in (self.count, self.time, self.moved):
-            if int(total.min(initial=0)) < 0:  # a damaged log: the sum exceeds 63 bits
-                total[total < 0] = _MOST
+    def _grew(self, by: int) -> None:
+        self._bound += by
+        if self._bound > MOST:
+            self.count, self.time, self.moved = map(addable, (self.count, self.time, self.moved))
+            self._bound = max(int(total.sum()) for total in (self.count, self.time, self.moved))
 
 
 def add_at(total: Ints, keys: NDArray[np.integer], weights: NDArray[np.integer]) -> None:
@@ -85,7 +87,7 @@ def file_roles(layer_and_class: Ints) -> Ints:
 
 
 _ROLES = np.full(NCLASSES, OTHERS, np.int64)
-_ROLES[READ], _ROLES[WRITE], _ROLES[OPEN], _ROLES[COPY] = READS, WRITES, OPENS, READS
+_ROLES[[OpClass.READ, OpClass.COPY]], _ROLES[OpClass.WRITE], _ROLES[OpClass.OPEN] = READS, WRITES, OPENS
 _ROLES[OpClass.LOCK] = HIGHER
 _FILE_ROLES = np.full((NLAYERS, NCLASSES), HIGHER, np.int64)
 _FILE_ROLES[MOVING] = _ROLES

@@ -13,6 +13,8 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
+from pyio_trace.analysis.scan.saturation import addable
+
 #: (label, largest size in the bin or None), as Darshan has them.
 BINS: tuple[tuple[str, int | None], ...] = (
     ("0-100", 100), ("100-1K", 1 << 10), ("1K-10K", 10 << 10), ("10K-100K", 100 << 10), ("100K-1M", 1 << 20),
@@ -21,7 +23,6 @@ BINS: tuple[tuple[str, int | None], ...] = (
 COMMON = 4
 _TABLE = (256 << 10) + 1
 _MANY = 1 << 16
-_MOST = 1 << 62  # transfers: of a damaged log
 
 
 class AccessSizes:
@@ -49,7 +50,7 @@ class AccessSizes:
     def update(self, other: AccessSizes) -> None:
         """Adds the transfers of another one."""
         self._add_counts(other._table)
-        self._large_bins = np.minimum(self._large_bins + other._large_bins, _MOST)
+        self._large_bins = addable(self._large_bins + other._large_bins)
         self._add_large(other._large)
         self._partial |= other._partial
 
@@ -73,7 +74,8 @@ class AccessSizes:
         """
         self._partial |= sum(common.values()) < sum(bins.values())
         for position, (label, _) in enumerate(BINS):
-            self._large_bins[position] = min(int(self._large_bins[position]) + bins.get(label, 0), _MOST)
+            self._large_bins[position] += bins.get(label, 0)
+        self._large_bins = addable(self._large_bins)
         self._add_large(common)
 
     def bins(self) -> list[tuple[str, int]]:

@@ -20,7 +20,6 @@ from pyio_trace.log.sorting import Places, distinct
 Ints = NDArray[np.int64]
 #: Values that are compared one by one.
 _FEW = 4
-_MOST = float(np.iinfo(np.int64).max // 4)  # a damaged log has larger sums
 
 
 @dataclass(frozen=True)
@@ -119,7 +118,7 @@ class CallTable:
 
     def total(self, value: str) -> int:
         """The sum of calls, time, outer or moved."""
-        return _sum(self.columns[value])
+        return int(self.columns[value].sum())
 
     def distinct(self, key: str) -> int:
         """How many different values a key has, without -1."""
@@ -274,16 +273,6 @@ class CallTable:
         return own
 
 
-def _sum(values: Ints) -> int:
-    """The sum, or the largest that is allowed."""
-    return int(values.sum()) if float(values.sum(dtype=np.float64)) < _MOST else int(_MOST)
-
-
 def _sums(values: Ints, starts: Ints) -> Ints:
-    """The sum of each run of values, or the largest that is allowed; starts: where the runs begin."""
-    if not len(starts):
-        return values
-    sums = np.add.reduceat(values, starts)
-    if float(values.sum(dtype=np.float64)) < _MOST:
-        return sums
-    return np.where(np.add.reduceat(values.astype(np.float64), starts) < _MOST, sums, int(_MOST))
+    """The sum of each run of values; starts: where the runs begin."""
+    return np.add.reduceat(values, starts) if len(starts) else values

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from pyio_trace.analysis.calls.darshan_calls import BIN_NAMES, COMMON, FIRST_STREAM_CALL, TIMER, Call
 from pyio_trace.analysis.calls.renamed_files import present_names
-from pyio_trace.analysis.scan.batch_rows import int64
 from pyio_trace.analysis.sums.grouped_sums import GroupedSums
 from pyio_trace.join.base.arrow_arrays import of_numbers
 from pyio_trace.light_dataclass import dataclass
@@ -166,7 +165,7 @@ def _module(
     for timer, name in enumerate(("READ", "WRITE", "META")):
         time = records.total("time", tuple(kind for kind in own if TIMER[kind] == timer))
         seconds[f"{name}_TIME"] = time / _NS
-        spent += np.minimum(time, int64(1 << 60))
+        spent += time
     if not stream:
         durations, at = records.of("longest")
         for name, kind in (("READ", read), ("WRITE", write)):

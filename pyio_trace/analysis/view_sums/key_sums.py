@@ -118,6 +118,9 @@ class ByKey(ABC):
     #: What keys() gives, where that is not these columns.
     made: ClassVar[tuple[str, ...]] = ()
     of_files: ClassVar[bool] = False
+    #: The fields of Sums that are summed, and what more() gives.
+    summed: ClassVar[tuple[str, ...]] = SUMMED
+    further: ClassVar[tuple[str, ...]] = ()
     columns: ClassVar[tuple[str, ...]] = ()
 
     def __init_subclass__(cls) -> None:
@@ -126,8 +129,8 @@ class ByKey(ABC):
             needed += (*file_names.COLUMNS, "to_file")
         cls.columns = tuple(dict.fromkeys(needed))
 
-    def __init__(self, top: int = TOP, imports: bool = False, most: int = MANY) -> None:
-        """top: rows of the result; imports: also what Python's imports did; most: keys in memory."""
+    def __init__(self, top: int = TOP, imports: bool = False, most: int | None = MANY) -> None:
+        """top: rows of the result; imports: also what Python's imports did; most: keys in memory, None: all."""
         self.top, self.imports, self.most = top, imports, most
 
     # ---- what a view may say itself
@@ -143,6 +146,15 @@ class ByKey(ABC):
         """Which rows the view is about, of those that are I/O or wait.  Here: all, or those of files."""
         return columns.file != 0 if self.of_files else np.ones(len(columns), np.bool_)
 
+    def counted(self, columns: Columns) -> Bools:
+        """Which rows count at all.  Here: I/O and waits."""
+        found: Bools = columns.outer | columns.called | (columns.role == Role.WAIT)
+        return found
+
+    def more(self, columns: Columns) -> dict[str, Ints]:
+        """Further amounts that are summed, by the names in `further`."""
+        return {}
+
     @abstractmethod
     def shown(self, keys: dict[str, Ints], log: Log, names: FileNames) -> Sequence[str | None]:
         """How each key is shown.  Keys that are shown alike are added up, those of None left out.  names: of files, if
@@ -153,14 +165,13 @@ class ByKey(ABC):
     def partial(self, batch: pa.RecordBatch) -> Part:
         part = self._empty()
         columns = Columns(batch)
-        waits = columns.role == Role.WAIT
-        counted = columns.outer | columns.called | waits
+        counted = self.counted(columns)
         if not self.imports:
-            counted &= ~columns.imported
+            counted = counted & ~columns.imported
         at = np.flatnonzero(counted & self.chosen(columns))
         if len(at):
-            keys, measures = self.keys(columns), self._measures(columns, waits)
-            part.sums.add({name: values[at] for name, values in (keys | measures).items()})
+            whole = self.keys(columns) | self._measures(columns) | self.more(columns)
+            part.sums.add({name: values[at] for name, values in whole.items()})
         if self.of_files:
             part.names.add(columns, at)
             self._add_copies(part, columns, counted)
@@ -180,30 +191,26 @@ class ByKey(ABC):
     # ---- helpers
 
     def _empty(self) -> Part:
-        how = dict.fromkeys(SUMMED, "sum") | {"first_ns": "min", "last_ns": "max"}
-        return Part(GroupedSums((self.made or self.key), how, self.most), FileNames())
+        how = dict.fromkeys((*self.summed, *self.further), "sum") | {"first_ns": "min", "last_ns": "max"}
+        return Part(GroupedSums((self.made or self.key), how, self.most), FileNames(self.most))
 
-    def _measures(self, columns: Columns, waits: Bools) -> dict[str, Ints]:
-        calls, duration, kind, role = columns.calls, columns.duration, columns.kind, columns.role
-        leaf, called = columns.leaf, columns.called
+    def _measures(self, columns: Columns) -> dict[str, Ints]:
+        kind, role = columns.kind, columns.role
+        leaf, called, waits = columns.leaf, columns.called, role == Role.WAIT
         reads, writes = columns.moves
-        sync = leaf & (role == Role.SYNC)
-        asks = (role == Role.REQUEST) & columns.outer & columns.truths("in_transfer", negated=True)
-        counts = {
-            "requests": (role == Role.REQUEST) & columns.outer, "calls": called,
-            "opens": called & (kind == OpClass.OPEN), "reads": reads, "writes": writes,
-            "metadata": called & np.isin(kind, _METADATA), "syncs": sync,
-            "waits": waits, "errors": called & (columns.numbers("errno") != 0),
+        sync, requests = leaf & (role == Role.SYNC), (role == Role.REQUEST) & columns.outer
+        masks: dict[str, Callable[[], Bools]] = {
+            "time_ns": lambda: columns.outer, "io_ns": lambda: leaf & (role == Role.IO), "sync_ns": lambda: sync,
+            "lock_ns": lambda: leaf & (role == Role.LOCK), "wait_ns": lambda: waits,
+            "requests": lambda: requests, "calls": lambda: called, "opens": lambda: called & (kind == OpClass.OPEN),
+            "reads": lambda: reads, "writes": lambda: writes, "metadata": lambda: called & np.isin(kind, _METADATA),
+            "syncs": lambda: sync, "waits": lambda: waits, "errors": lambda: called & (columns.numbers("errno") != 0),
+            "read_bytes": lambda: reads, "written_bytes": lambda: writes,
+            "asked_read_bytes": lambda: requests & (kind == OpClass.READ) & ~columns.truths("in_transfer"),
+            "asked_written_bytes": lambda: requests & (kind == OpClass.WRITE) & ~columns.truths("in_transfer"),
         }  # fmt: skip
-        times = {"time_ns": columns.outer, "io_ns": leaf & (role == Role.IO), "sync_ns": sync, "wait_ns": waits}
-        times["lock_ns"] = leaf & (role == Role.LOCK)
-        sizes = {
-            "read_bytes": reads, "written_bytes": writes, "asked_read_bytes": asks & (kind == OpClass.READ),
-            "asked_written_bytes": asks & (kind == OpClass.WRITE),
-        }  # fmt: skip
-        found = {name: calls * mask for name, mask in counts.items()}
-        found |= {name: duration * mask for name, mask in times.items()}
-        found |= {name: columns.moved * mask for name, mask in sizes.items()}
+        amounts = {"ns": columns.duration, "bytes": columns.moved}
+        found = {name: amounts.get(name.rpartition("_")[2], columns.calls) * masks[name]() for name in self.summed}
         return found | {"first_ns": columns.time, "last_ns": columns.end}
 
     def _add_copies(self, part: Part, columns: Columns, counted: Bools) -> None:
@@ -220,7 +227,9 @@ class ByKey(ABC):
         at = copies[to[copies] != 0]
         errors = columns.calls * (columns.numbers("errno") != 0)
         more = {"calls": columns.calls, "errors": errors, "time_ns": columns.duration * columns.outer}
-        more |= keys | written | {"io_ns": columns.duration * (columns.role == Role.IO), "file": to}
+        more |= (
+            self.more(columns) | keys | written | {"io_ns": columns.duration * (columns.role == Role.IO), "file": to}
+        )
         part.sums.add({name: values[at] for name, values in more.items()})
 
 

@@ -26,7 +26,7 @@ def arguments(parser: Parser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from pyio_trace.analysis.tables.groups import by_file
+    from pyio_trace.analysis.tables.sums_tables import by_file
 
     chosen = selection(arguments)
     log = open_log(arguments.log)

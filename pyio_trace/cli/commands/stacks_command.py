@@ -43,7 +43,7 @@ def arguments(parser: Parser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from pyio_trace.analysis.tables.groups import by_stack
+    from pyio_trace.analysis.tables.sums_tables import by_stack
     from pyio_trace.report.folded import folded
 
     chosen = selection(arguments)

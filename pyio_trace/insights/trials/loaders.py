@@ -164,11 +164,8 @@ def _epochs(rows: Rows) -> dict[tuple[str, int], _Epoch]:
 
 
 def _reading(rows: Rows) -> dict[int, int]:
-    """Id of a fetch -> ns of its outermost calls that ask for data, and of system calls outside these."""
-    roles, outer = rows.texts("op_role"), rows.columns["request_id"]
-    asks = np.array([role == "request" for role in roles], np.bool_) & (outer == rows.columns["id"])
-    leaf = np.array([role in ("io", "sync") for role in roles], np.bool_) & (outer < 0)
-    at = np.flatnonzero((asks | leaf) & (rows.columns["task_id"] >= 0))
+    """Id of a fetch -> ns of the outermost I/O in it."""
+    at = np.flatnonzero((rows.columns["outer"] != 0) & (rows.columns["task_id"] >= 0))
     sums: dict[int, int] = defaultdict(int)
     for task, time in zip(rows.columns["task_id"][at].tolist(), rows.columns["duration"][at].tolist(), strict=True):
         sums[task] += time

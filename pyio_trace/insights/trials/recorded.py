@@ -13,11 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pyio_trace.analysis.calls.details import parse
+from pyio_trace.analysis.scan.columns import Columns
 from pyio_trace.analysis.scan.decoding import decoded
 from pyio_trace.analysis.view_sums.loader_calls import OPS, hosts
 from pyio_trace.globs import stars_only
 from pyio_trace.insights.finding import Finding
-from pyio_trace.join.base.arrow_arrays import codes, numbers
 from pyio_trace.log.sorting import distinct
 
 if TYPE_CHECKING:
@@ -28,15 +28,16 @@ if TYPE_CHECKING:
 Ints = NDArray[np.int64]
 #: Operations that are read for a finding; of more, the first.
 MOST_ROWS = 200_000
-_TEXTS = ("layer", "op", "op_class", "op_role", "path", "site", "detail")
+_TEXTS = ("layer", "op", "op_class", "path", "site", "detail")
 #: Column -> what stands for null.
 _NUMBERS = {
     "id": -1, "time": 0, "duration": 0, "process": -1, "tid": -1, "file_offset": -1, "bytes_requested": -1,
     "bytes_moved": -1, "errno": 0, "request_id": -1, "task_id": -1,
 }  # fmt: skip
-COLUMNS = (*_TEXTS, *_NUMBERS)
-#: Roles of calls that have none inside.
-_CALLS = ("io", "sync", "lock", "map", "transport")
+#: What they count as, 0 or 1: see scan.columns.Columns.
+_TRUTHS = ("outer", "leaf")
+COLUMNS = (*_TEXTS, *_NUMBERS, *_TRUTHS)
+_READ = (*_TEXTS, *_NUMBERS, "outer", "op_role")
 
 
 @dataclass(frozen=True)
@@ -91,12 +92,10 @@ class Rows:
         return len(self) if not here else max(round(len(self) * whole / here), len(self))
 
     def outermost(self) -> Rows:
-        """Outermost requests, and calls that are in none.  Their times can be added up."""
-        roles = np.array(self.texts("op_role"))
-        request, ids = self.columns["request_id"], self.columns["id"]
-        asks = (roles == "request") & (request == ids)
-        alone = np.isin(roles, _CALLS) & ~np.isin(request, ids[asks])
-        return self.at(np.flatnonzero(asks | alone))
+        """Outermost requests, and calls that are in none of these.  Their times can be added up."""
+        outer = self.columns["outer"] != 0
+        alone = (self.columns["leaf"] != 0) & ~np.isin(self.columns["request_id"], self.columns["id"][outer])
+        return self.at(np.flatnonzero(outer | alone))
 
     @property
     def process(self) -> int:
@@ -155,24 +154,25 @@ class _Wanted:
         self._count = 0
         self._whole: Counter[tuple[int, int]] = Counter()
 
-    def add(self, batch: pa.RecordBatch) -> None:
-        mask = self._chosen[codes(batch.column(self._column))]
+    def add(self, columns: Columns) -> None:
+        mask = self._chosen[columns.codes(self._column)]
         if self._in_tasks:
-            process, unknown = numbers(batch.column("process"), -1), len(self._near) - 1
+            process, unknown = columns.numbers("process", -1), len(self._near) - 1
             near = self._near[np.where((process >= 0) & (process < unknown), process, unknown)]
-            mask = (mask | (numbers(batch.column("task_id"), -1) >= 0)) & near
+            mask = (mask | (columns.numbers("task_id", -1) >= 0)) & near
         found = np.flatnonzero(mask)
         if not len(found):
             return
-        processes, tids = (numbers(batch.column(name), -1)[found].astype(np.int64) for name in ("process", "tid"))
+        processes, tids = (columns.numbers(name, -1)[found] for name in ("process", "tid"))
         threads, counts = np.unique(np.stack([processes, tids]), axis=1, return_counts=True)
         for process, tid, count in zip(*threads.tolist(), counts.tolist(), strict=True):
             self._whole[process, tid] += count
         found = found[: max(MOST_ROWS - self._count, 0)]
         self._count += len(found)
         if len(found):
-            part = {name: codes(batch.column(name))[found].astype(np.int64) for name in _TEXTS}
-            part |= {name: numbers(batch.column(name), null)[found].astype(np.int64) for name, null in _NUMBERS.items()}
+            part = {name: columns.codes(name)[found] for name in _TEXTS}
+            part |= {name: columns.numbers(name, null)[found] for name, null in _NUMBERS.items()}
+            part |= {name: getattr(columns, name)[found].astype(np.int64) for name in _TRUTHS}
             self._parts.append(part)
 
     def rows(self, log: Log) -> Rows:
@@ -197,7 +197,8 @@ def rows_of(log: Log, findings: Sequence[tuple[Finding, str]]) -> list[Rows]:
     Raises what reading the log raises.
     """
     wanted = [_Wanted(finding, rows, log) for finding, rows in findings]
-    for batch in decoded(log, COLUMNS) if wanted else ():
+    for batch in decoded(log, _READ) if wanted else ():
+        columns = Columns(batch)
         for one in wanted:
-            one.add(batch)
+            one.add(columns)
     return [one.rows(log) for one in wanted]

@@ -56,6 +56,9 @@ def is_shared_memory(paths: Sequence[str]) -> NDArray[np.bool_]:
 
 #: Role -> whether it counts as a call on a file if nothing that counts is around it.
 LEAVES = np.isin(np.arange(Role.PROCESS + 1), (Role.IO, Role.SYNC, Role.LOCK, Role.MAP))
+#: The layers that move bytes from and to files.  The calls that libc makes beneath those of a C stream have no rows
+#: (docs/explanation/limits.md), so nothing counts twice.
+MOVING = [Layer.STDIO, Layer.POSIX]
 #: Class -> whether shared memory makes a call of it TRANSPORT.  What is read() and written there is data like any.
 HANDED_OVER = ~np.isin(np.arange(len(CLASSES)), (OpClass.READ, OpClass.WRITE, OpClass.COPY, OpClass.PROCESS))
 #: Class -> whether a FIFO makes the call a wait: it lasts until the other end is there, or has written.
