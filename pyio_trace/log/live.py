@@ -102,7 +102,7 @@ class LiveLog:
 
     @cached_property
     def lost(self) -> int:
-        """Operations that were counted and have no record or sum."""
+        """Operations that have no record of their own: those in sums, and those that were only counted."""
         replacing, others = self._spare
         lost = int(self.header["lost"]) + sum(int(spare.counters["count"].sum()) for spare in others)
         for identity, spare in replacing.items():

@@ -128,6 +128,10 @@ def _bytes(summary: figures.Summary) -> Iterator[Section]:
     if volume.distinct_read and volume.distinct_written:
         distinct += f" ({size(volume.distinct_read)} read, {size(volume.distinct_written)} written)"
     lines.append(distinct)
+    overview = summary.overview
+    unplaced = overview.read.unplaced + overview.written.unplaced if overview else 0
+    if unplaced:
+        lines.append(f"not in these           {size(unplaced)} moved at offsets that are not known")
     ratios = [
         f"{ratio:.2f} x for {what}"
         for ratio, what in ((volume.read_amplification, "reads"), (volume.write_amplification, "writes"))

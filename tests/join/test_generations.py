@@ -8,12 +8,19 @@ import numpy as np
 import pytest
 
 from pyio_trace.join.references.inode_reuse import UNSEEN, generations
+from pyio_trace.join.references.names_over_time import Stretches
 from pyio_trace.join.sources.opening import open_log
 from tests.support.logwriter import LogWriter
 from tests.support.programs import Runner, succeeded
 
 A, B, C, D = range(4)
 GONE = -1
+HARD, SYMBOLIC = 0, 1
+
+
+def names(changed: list[tuple[int, int, int]], linked: list[tuple[int, int, int, int]]) -> Stretches:
+    """What became of the names of four paths."""
+    return Stretches(4, np.array(changed, np.int64).reshape(-1, 3), np.array(linked, np.int64).reshape(-1, 4))
 
 
 @pytest.mark.parametrize(
@@ -30,18 +37,29 @@ GONE = -1
         ([(A, 20, B), (B, 30, GONE)], [], (C, 50), 1),
         ([(A, 20, B), (B, 20, GONE)], [], (B, 50), 0),  # what had the new name is gone, not it
         ([(A, 20, B), (B, 30, C), (C, 40, GONE)], [], (D, 50), 1),
-        ([(A, 20, GONE)], [A, B], (B, 50), 0),  # a link: B may be it
+        ([(A, 20, GONE)], [(A, 15, B, HARD)], (B, 50), 0),  # its other name
+        ([(A, 20, GONE)], [(A, 15, B, HARD)], (A, 50), 0),  # the inode is in use, so A was linked to it outside the run
+        ([(A, 20, GONE), (B, 30, GONE)], [(A, 15, B, HARD)], (C, 50), 1),  # it has lost both
+        ([(A, 20, GONE), (B, 30, GONE)], [(A, 15, B, HARD)], (B, 50), 1),
+        ([(B, 20, GONE), (A, 30, GONE)], [(A, 15, B, HARD)], (A, 50), 1),
+        ([(A, 20, C), (B, 30, GONE)], [(A, 15, B, HARD)], (D, 50), 0),
+        ([(A, 20, C), (B, 30, GONE), (C, 40, GONE)], [(A, 15, B, HARD)], (D, 50), 1),
+        ([(B, 20, GONE), (A, 20, B), (B, 30, GONE)], [(A, 15, B, HARD)], (A, 50), 0),  # a rename that did nothing
+        ([(A, 30, GONE)], [(A, 5, B, HARD)], (C, 50), 0),  # a link of before it was opened
+        ([(A, 20, GONE)], [(B, 5, A, SYMBOLIC)], (B, 50), 0),  # it was opened by a symbolic link
+        ([(A, 20, C), (C, 30, GONE)], [(B, 5, A, SYMBOLIC)], (B, 50), 0),
+        ([(A, 20, GONE)], [(A, 15, B, SYMBOLIC)], (C, 50), 1),  # its name is gone, however many point to it
         ([(A, 20, GONE)], [], (B, UNSEEN), 0),  # inherited, perhaps from before
     ],
 )
 def test_two_openings(
-    changed: list[tuple[int, int, int]], linked: list[int], second: tuple[int, int], expected: int
+    changed: list[tuple[int, int, int]], linked: list[tuple[int, int, int, int]], second: tuple[int, int], expected: int
 ) -> None:
     # GIVEN an inode opened as A at 10, what became of names, and a second opening of the same inode
     path, ticks = second
     found = generations(
         np.array([1, 1, 2]), np.array([A, path, A]), np.array([10, ticks, 70]), np.zeros(3, np.bool_),
-        np.array(changed, np.int64).reshape(-1, 3), np.array(linked, np.int64),
+        names(changed, linked),
     )  # fmt: skip
     # THEN it is of another file or it is not; other inodes have nothing to do with it
     assert found.tolist() == [0, expected, 0]
@@ -50,22 +68,21 @@ def test_two_openings(
 def test_openings_in_any_order() -> None:
     found = generations(
         np.array([7, 7, 7, 7]), np.array([C, A, B, A]), np.array([30, 10, 20, 11]), np.zeros(4, np.bool_),
-        np.array([[B, 25, GONE], [A, 15, GONE]]), np.zeros(0, np.int64),
+        names([(B, 25, GONE), (A, 15, GONE)], []),
     )  # fmt: skip
     assert found.tolist() == [2, 0, 1, 0]
 
 
 def test_nothing_is_opened() -> None:
     empty = np.zeros(0, np.int64)
-    assert generations(empty, empty, empty, empty != 0, np.array([[A, 1, GONE]]), empty).tolist() == []
+    assert generations(empty, empty, empty, empty != 0, names([(A, 1, GONE)], [])).tolist() == []
 
 
 def test_an_opening_that_made_its_file() -> None:
     # GIVEN an inode that was opened three times, the last two with O_EXCL, each with a copy of its descriptor
-    nothing = np.zeros(0, np.int64)
     found = generations(
         np.array([7, 7, 7, 7, 7, 7]), np.array([A, A, B, B, A, A]), np.array([10, 10, 20, 20, 30, 30]),
-        np.array([False, False, True, True, True, True]), nothing.reshape(-1, 3), nothing,
+        np.array([False, False, True, True, True, True]), names([], []),
     )  # fmt: skip
     # THEN a file begins at each of these, not at the copies
     assert found.tolist() == [0, 0, 1, 1, 2, 2]
@@ -172,6 +189,28 @@ def test_a_name_that_changes_hands(program: Runner, tmp_path: Path) -> None:
         ("stat", "log", 200),
         ("stat", "log.1", 100),
     ]
+
+
+def test_links_that_are_removed(program: Runner, tmp_path: Path) -> None:
+    # GIVEN files that are told apart by their sizes, each with a second name for a while, until both are gone
+    text = """\
+    import os
+    inodes = set()
+    for n in range(1, 5):
+        with open(f"a{n}", "wb") as file: file.write(b"x" * n)
+        inodes.add(os.stat(f"a{n}").st_ino)
+        os.link(f"a{n}", f"b{n}")
+        os.unlink(f"a{n}")
+        with open(f"b{n}", "ab") as file: file.write(b"y" * 10 * n)
+        os.unlink(f"b{n}")
+    print(len(inodes))
+    """
+    # WHEN they are made one after the other THEN each is a file of its own, whether or not they had one inode
+    outcome = succeeded(program.traced(text))
+    written: dict[int, int] = {}
+    for row in outcome.select(op="write", layer="posix", path=lambda path: str(path).startswith(str(tmp_path))):
+        written[row["file"]] = written.get(row["file"], 0) + row["bytes_moved"]
+    assert sorted(written.values()) == [11, 22, 33, 44], (written, outcome.stdout)
 
 
 def test_a_rename_to_the_same_name_does_nothing(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from pyio_trace.analysis.results import figures
+from pyio_trace.analysis.results.overview_figures import Overview, Storage, Tracing, Transfer
 from pyio_trace.analysis.summary.weaknesses import weaknesses
 from pyio_trace.report.sections import command, sections
 from tests.support.summaries import NO_BYTES, PROCESS, section, sizes, summary
@@ -130,6 +131,16 @@ def test_bytes_of_which_there_are_none() -> None:
 def test_distinct_bytes_that_are_a_bound() -> None:
     lines = section("Bytes", bytes=replace(NO_BYTES, distinct_read=7, distinct=7, distinct_filled=2))
     assert lines and lines[2] == "  distinct bytes touched at most 7 B"
+
+
+def test_bytes_whose_place_is_not_known() -> None:
+    read, written = Transfer(unplaced=3), Transfer(unplaced=1021)
+    overview = Overview(1, [], [], Storage(None, None, 1), [], [], [], [], Tracing(0, 0), read=read, written=written)
+    lines = section("Bytes", bytes=replace(NO_BYTES, distinct_written=7, distinct=7), overview=overview)
+    assert lines and lines[2:4] == [
+        "  distinct bytes touched 7 B",
+        "  not in these           1 KiB moved at offsets that are not known",
+    ]
 
 
 def test_files() -> None:

@@ -23,6 +23,14 @@ static void put_mark(struct pt_words *w)
     put_word(w, PT_REDACTED, strlen(PT_REDACTED));
 }
 
+bool pt_is_option(const char *word, const char *end)
+{
+    const char *p = word;
+    while (p < end && !is_blank(*p) && !is_quote(*p))
+        p++;
+    return p - word >= 2 && *word == '-' && (word[1] == '-' || (p - word == 2 && is_alnum(word[1])));
+}
+
 /* Letters after a single dash: is this the last one? */
 static bool is_flag(const char *word, size_t n, char letter)
 {

@@ -127,10 +127,35 @@ static void redact_quoted(struct text *t, const char *quote)
     t->at = more ? end_of_bare(t, end) : end;
 }
 
+/* A quote inside single quotes of a shell: 'x'\''y', or 'x'"'"'y' as shlex.quote() writes it. */
+static const char *past_shells_quote(const struct text *t, const char *p)
+{
+    size_t left = t->quote == '\'' ? (size_t)(t->end - p) : 0;
+    if (left >= 4 && memcmp(p, "'\\''", 4) == 0)
+        return p + 4;
+    return left >= 5 && memcmp(p, "'\"'\"'", 5) == 0 ? p + 5 : NULL;
+}
+
+/* The value between two of them. */
+static bool redact_in_shells_quotes(struct text *t)
+{
+    const char *inner = past_shells_quote(t, t->at), *end = inner;
+    if (!inner)
+        return false;
+    while (end < t->end && !past_shells_quote(t, end))
+        end++;
+    put(t, t->at, (size_t)(inner - t->at));
+    mark(t);
+    t->at = end;
+    return true;
+}
+
 /* Replaces the value at `at`, if there is one. */
 static void redact_value(struct text *t)
 {
     const char *quote = t->at;
+    if (redact_in_shells_quotes(t))
+        return;
     while (quote < t->end && *quote == '\\')
         quote++;
     if (quote < t->end && is_quote(*quote)) {
@@ -163,14 +188,6 @@ static void redact_header(struct text *t, bool spaced)
 }
 
 /* ---- what comes between a name and its value -------------------------------------------- */
-
-bool pt_is_option(const char *word, const char *end)
-{
-    const char *p = word;
-    while (p < end && !is_blank(*p) && !is_quote(*p))
-        p++;
-    return p - word >= 2 && *word == '-' && (word[1] == '-' || (p - word == 2 && is_alnum(word[1])));
-}
 
 /* The value of an option, in the next word of the same text. */
 static const char *value_of_option(const struct text *t, const char *from)

@@ -132,7 +132,7 @@ bool pt_is_secret(const char *name, const char *end)
     size_t n = simple(name, end, text);
     if (*also && matches_also(text, n))
         return true;
-    if (is_place(name, end) || is_ordinary(name, end))
+    if (is_place(name, end) || is_ordinary(name, end) || pt_ends_in(text, n, "secretary"))
         return false;
     for (size_t i = 0; i < sizeof last_parts / sizeof *last_parts; i++)
         if (last_part(name, end, last_parts[i]))

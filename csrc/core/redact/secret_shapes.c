@@ -67,6 +67,12 @@ static const struct shape {
     {"xapp-", 8, false},
     {"lin_api_", 16, false},
     {"AGE-SECRET-KEY-", 16, false},
+    {"figd_", 16, false},
+    {"PMAK-", 16, false},
+    {"sq0atp-", 16, false},
+    {"sq0csp-", 16, false},
+    {"xkeysib-", 32, false},
+    {"LTAI5t", 16, false},
 };
 
 /* Whether at least (whole: exactly) this many letters and digits follow in a row, with at least one digit. */

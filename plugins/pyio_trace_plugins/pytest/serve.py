@@ -85,6 +85,6 @@ def _note(log: Log) -> str:
     """What the log lacks, in one line; empty: nothing."""
     losses = log.losses()
     lost = losses.get("operations_counted_only", 0)
-    if not lost and "reason" not in losses:
+    if not lost:
         return ""
     return f"{lost:,} operations did not fit into the log and are not counted: raise PYIO_TRACE_MAX_LOG_SIZE"

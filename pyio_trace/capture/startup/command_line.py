@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 _BY_FLAG = {flag: option for option in OPTIONS for flag in option.flags}
 # Options of the interpreter itself, which people put after `-m pyio_trace` by mistake.
 _INTERPRETER = frozenset("bBdEiIOPsSuvWxX")
+_VALUED = ("-W", "-X")  # they take the next word
 
 
 def launch(arguments: list[str], commands: tuple[str, ...] = ()) -> "NoReturn":
@@ -93,7 +94,7 @@ def _option(word: str, arguments: list[str], at: int, options: dict[str, str]) -
         option = option if equals else None
         flag = word[:2] if equals else flag
     if option is None:
-        raise _unknown(flag)
+        raise _unknown(flag, arguments[at : at + 1])
     if not option.metavar:
         if equals:
             raise ConfigError("bad-value", f"{flag} takes no value")
@@ -122,9 +123,10 @@ def _following(arguments: list[str], at: int, flag: str) -> tuple[str, int]:
     return arguments[at], at + 1
 
 
-def _unknown(flag: str) -> ConfigError:
+def _unknown(flag: str, following: list[str]) -> ConfigError:
     if len(flag) >= 2 and flag[0] == "-" and flag[1] in _INTERPRETER:
-        return ConfigError("unknown-option", f"{flag} is an option of Python: write python {flag} -m pyio_trace ...")
+        words = " ".join([flag, *following] if flag in _VALUED else [flag])
+        return ConfigError("unknown-option", f"{flag} is an option of Python: write python {words} -m pyio_trace ...")
     near = did_you_mean(flag, [*_BY_FLAG, "--help", "--version"])
     return ConfigError("unknown-option", f"there is no option {flag}{near}")
 

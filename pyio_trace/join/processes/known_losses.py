@@ -76,13 +76,13 @@ def _not_zero(counts: dict[str, int]) -> dict[str, int]:
 
 
 def _counted_only(log: LiveLog) -> dict[str, Any]:
-    """Operations that were only counted because there was no room for records."""
+    """Operations that were only counted because there was no room for records, or for sums of them."""
     full = int(log.header["full_reason"])
     if not log.lost and not full:
         return {}
     since = int(log.header["full_since"])
     return {
-        "operations_counted_only": int64(log.lost),
+        "operations_counted_only": int64(sum(log.counted.counters["count"].tolist())),
         "since": log.clock.epoch_of(since) if since else None,
         "reason": _reason(log, full),
     }

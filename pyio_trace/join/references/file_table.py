@@ -22,7 +22,7 @@ from pyio_trace.join.references.inode_reuse import (
     opened_at,
     with_openings_of_sums,
 )
-from pyio_trace.join.references.names_over_time import NamesOverTime
+from pyio_trace.join.references.names_over_time import NamesOverTime, Stretches
 from pyio_trace.join.references.paths import Paths
 from pyio_trace.log import layout
 from pyio_trace.log.heap import Heap, ObjectNumbers
@@ -134,25 +134,18 @@ class Files:
             return self.path[numbers.of(np.maximum(strings, 0).astype(np.uint32))].astype(np.int64)
 
         changed = np.stack([index(names.changed[:, 0]), names.changed[:, 1], index(names.changed[:, 2])], axis=1)
-        changed = changed[changed[:, 0] >= 0]
         linked = np.stack(
             [index(names.linked[:, 0]), names.linked[:, 1], index(names.linked[:, 2]), names.linked[:, 3]], axis=1
         )
+        stretches = Stretches(len(self.paths.texts), changed, linked)
         path = desc_path.astype(np.int64)
         ticks, made = opened_at(names, descs, rows["root"].astype(np.int64))
-        inode = _split_by_generation(inode, path, ticks, made, changed, linked[:, [0, 2]].ravel())
+        inode = _split_by_generation(inode, path, ticks, made, stretches)
         file, looked_at = _shared_by_root(rows["root"], inode, inode != 0)
 
-        links = linked[(linked[:, 3] == 0) & (linked[:, 0] >= 0) & (linked[:, 2] >= 0), :3]
-        got = linked[linked[:, 2] >= 0]
         opened = np.flatnonzero(looked_at & (path >= 0) & (rows["root"] == descs))
         since = np.where(ticks == UNSEEN, 0, ticks)  # inherited, or from before tracing
-        self.over_time = NamesOverTime(
-            len(self.paths.texts),
-            np.concatenate([changed[:, :2], got[:, [2, 1]]]),
-            np.concatenate([changed[changed[:, 2] >= 0], links]),
-            np.stack([path[opened], since[opened], file[opened]], axis=1),
-        )
+        self.over_time = NamesOverTime(stretches, np.stack([path[opened], since[opened], file[opened]], axis=1))
         self.path_file = self.over_time.last()
         rest = np.flatnonzero(~looked_at & (path >= 0))
         file[rest] = self.over_time.at(path[rest], ticks[rest])
@@ -234,11 +227,11 @@ def _inodes(rows: NDArray[np.void]) -> NDArray[np.int64]:
 
 def _split_by_generation(
     inode: NDArray[np.int64], path: NDArray[np.int64], ticks: NDArray[np.int64], made: NDArray[np.bool_],
-    changed: NDArray[np.int64], linked: NDArray[np.int64],
+    stretches: Stretches,
 ) -> NDArray[np.int64]:  # fmt: skip
     """Inode numbers in which files that used the same inode one after another have different numbers."""
     known = np.flatnonzero(inode)
-    generation = generations(inode[known], path[known], ticks[known], made[known], changed, linked)
+    generation = generations(inode[known], path[known], ticks[known], made[known], stretches)
     if not generation.any():
         return inode
     pairs = inode[known] * (int(generation.max()) + 1) + generation

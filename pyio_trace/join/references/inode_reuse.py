@@ -1,12 +1,12 @@
 """Distinguishes files that used the same inode one after another.
 
 A file system gives the inode of a removed file to the next one it creates.  By device and inode alone, all temporary
-files of an hour could be one file.  When the name that a file was opened by is removed, or another file is renamed to
-it, the next opening that meets the same inode is of another file: the next *generation* of the inode.  An opening that
+files of an hour could be one file.  When the last name of an opened file is removed, or another file is renamed to it,
+the next opening that meets the same inode is of another file: the next *generation* of the inode.  An opening that
 can only succeed by making a file (O_EXCL, O_TMPFILE) always begins one, whatever became of names: a file without a name
 ends when it is closed.
 
-Only name changes in the log count.  A rename takes the file along; files with links are left as they are.
+Only name changes in the log count.  Renames and links lead from one name of a file to the others (names_over_time.py).
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from pyio_trace.enums import Layer
 from pyio_trace.join.base.records import begin_ticks
 from pyio_trace.join.base.vocabulary import Vocabulary
+from pyio_trace.join.references.names_over_time import Stretches
 from pyio_trace.log import layout, runs
 from pyio_trace.log.blocks import Block
 from pyio_trace.log.layout import Trait
@@ -29,8 +30,6 @@ from pyio_trace.log.sorting import distinct, find
 
 Ints = NDArray[np.int64]
 
-#: Most renames of one file that are followed; a file renamed more often counts as the same.
-_FOLLOWED = 8
 #: Flags of an opening that fails if there is a file of that name.
 _NEW_NAME = os.O_CREAT | os.O_EXCL
 #: The bit of O_TMPFILE that O_DIRECTORY lacks.
@@ -158,16 +157,15 @@ def opened_at(names: NameChanges, descs: Ints, roots: Ints) -> tuple[Ints, NDArr
     return ticks, made
 
 
-def generations(file: Ints, path: Ints, ticks: Ints, made: NDArray[np.bool_], changed: Ints, linked: Ints) -> Ints:
+def generations(file: Ints, path: Ints, ticks: Ints, made: NDArray[np.bool_], stretches: Stretches) -> Ints:
     """Which generation of its inode each descriptor's file is, from 0.
 
     file: numbers of inodes; path: index of the name opened, -1 unknown; ticks,
-    made: from opened_at(); changed: (path index, ticks, path index of the new
-    name or -1); linked: path indexes.
+    made: from opened_at(); stretches: the names of files over time.
 
     The descriptors of an inode are put in the order of their opening.  Between
     two neighbours a new generation begins if the later opening made its file, or
-    if the name of the earlier one was lost before the later one was opened.
+    if the file of the earlier one had lost its last name before.
     """
     if not len(file):
         return file
@@ -178,46 +176,11 @@ def generations(file: Ints, path: Ints, ticks: Ints, made: NDArray[np.bool_], ch
     begins = np.zeros(len(order), np.int64)
     begins[after] = pairs & made[after] & (ticks[before] != ticks[after])  # of one opening: copies of a descriptor
     pairs &= (begins[after] == 0) & (path[before] >= 0)
-    pairs &= ~(np.isin(path[before], linked) | np.isin(path[after], linked))
     before, after = before[pairs], after[pairs]
-    begins[after] = _name_lost(path[before], ticks[before], ticks[after], changed)
+    begins[after] = stretches.nameless_since(path[before], ticks[before]) < ticks[after]
     number = np.cumsum(begins)
     first = runs.starts(file)
     number -= np.repeat(number[first], np.diff(np.append(first, len(file))))
     result = np.empty(len(order), np.int64)
     result[order] = number
     return result
-
-
-def _name_lost(path: Ints, since: Ints, until: Ints, changed: Ints) -> NDArray[np.bool_]:
-    """Whether the file named `path` at `since` lost that name, or one it was renamed to, before `until`.
-
-    Each round looks up the next change of each file's name: a removal ends the
-    search, a rename goes on with the new name.  Changes are sorted by (path,
-    time), packed into one key for a binary search.
-    """
-    changed = changed[np.lexsort((changed[:, 1], changed[:, 0]))]
-    moments = distinct(changed[:, 1])
-    span = len(moments) + 1
-
-    def place(path: Ints, ticks: Ints) -> Ints:
-        found: Ints = path * span + np.searchsorted(moments, ticks, side="right")
-        return found
-
-    keys = place(changed[:, 0], changed[:, 1])
-    lost = np.zeros(len(path), np.bool_)
-    rows = np.arange(len(path))
-    for _ in range(_FOLLOWED):
-        at = np.searchsorted(keys, place(path[rows], since[rows]), side="right")
-        there = at < len(keys)
-        there[there] = changed[at[there], 0] == path[rows[there]]
-        rows, at = rows[there], at[there]
-        there = changed[at, 1] < until[rows]
-        rows, at = rows[there], at[there]
-        to = changed[at, 2]
-        lost[rows[to < 0]] = True
-        rows, at = rows[to >= 0], at[to >= 0]
-        if not len(rows):
-            break
-        path[rows], since[rows] = changed[at, 2], changed[at, 1]
-    return lost
