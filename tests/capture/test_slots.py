@@ -147,3 +147,16 @@ def test_slots_that_another_tool_puts_back_in_silence(program: Runner) -> None:
     log = pyio_trace.open(program.folder / "taken.pyio")
     ops = [row["op"] for row in log.operations().to_pylist() if row["path"] == str(program.folder / "mapped")]
     assert ops.count("mmap") == 5
+
+
+def test_looking_at_slots_is_not_the_programs_reading(program: Runner) -> None:
+    # GIVEN a program that goes on for long enough that its slots are looked at again
+    text = """
+    import os, time
+    deadline = time.monotonic() + 2.5
+    while time.monotonic() < deadline:
+        os.close(os.dup(0))
+        time.sleep(0.01)
+    """
+    # WHEN it is traced THEN no bytes seem to have passed by
+    assert "unseen_read" not in succeeded(program.traced(text)).log.losses()

@@ -158,11 +158,13 @@ unsigned pt_slots_look_again(void)
 
 #define COPIED 4096u
 
-/* The slots are read through the kernel, which refuses where an object was unloaded. */
+/* The slots are read through the kernel, which refuses where an object was unloaded, and which counts that as reads of the
+ * process. */
 bool pt_slots_put_back(void)
 {
     static char page[COPIED];
     uintptr_t at = 0;
+    uint64_t copied = 0;
     bool known = false, found = false;
     long fd = pt_sys(SYS_openat, AT_FDCWD, "/proc/self/mem", O_RDONLY | O_CLOEXEC, 0);
     for (unsigned i = 0; fd >= 0 && i < patch_count && !found; i++) {
@@ -171,6 +173,7 @@ bool pt_slots_put_back(void)
         if (at != (slot & ~(uintptr_t)(COPIED - 1)) || !i) {
             at = slot & ~(uintptr_t)(COPIED - 1);
             known = pt_sys(SYS_pread64, fd, page, COPIED, at) == COPIED;
+            copied += known ? COPIED : 0;
         }
         void *value = p->ours;
         if (known && slot - at <= COPIED - sizeof value)
@@ -179,6 +182,8 @@ bool pt_slots_put_back(void)
     }
     if (fd >= 0)
         pt_sys(SYS_close, fd);
+    if (pt.process_id)
+        __atomic_fetch_add(&pt.process->own_read, copied, __ATOMIC_RELAXED);
     return found;
 }
 
