@@ -158,5 +158,6 @@ def test_looking_at_slots_is_not_the_programs_reading(program: Runner) -> None:
         os.close(os.dup(0))
         time.sleep(0.01)
     """
-    # WHEN it is traced THEN no bytes seem to have passed by
-    assert "unseen_read" not in succeeded(program.traced(text)).log.losses()
+    # WHEN it is traced THEN what was looked at does not count as bytes that passed by: a page is more than its script
+    (process,) = succeeded(program.traced(text)).processes
+    assert process["unseen_read"] < 4096

@@ -1,6 +1,7 @@
 /* The slots that lead to our functions: what each held before, and how to put that back. */
 #include "patch/slots.h"
 #include "base/memory.h"
+#include "base/state.h"
 #include "base/sys.h"
 #include "patch/patch.h"
 
