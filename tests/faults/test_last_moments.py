@@ -40,7 +40,7 @@ if os.fork() == 0:
 os.close(end)
 os.wait()
 """
-#: name -> (what the program does last, its status); nothing: it ends with 7.
+#: name -> (what the program does last, its status or those that libcs give it); nothing: it ends with 7.
 DEEDS = {
     "falls off the end": ("", 7),
     "a destructor writes": (f"lib.arm({WRITES | PRINTS})", 7),
@@ -70,13 +70,14 @@ DEEDS = {
     "streams that exit flushes": ("lib.leave_unflushed()\n"
                                   "subprocess.Popen(['sleep', '1'], stdin=-3, stdout=-3, stderr=-3)\n", 7),
     "streams are closed before": ("lib.close_streams()", 7),
-    "a thread waits for input": ("lib.start_reader(); lib.leave_unflushed()", 7),
+    # glibc 2.36 ends; 2.43 waits for the thread, which holds the lock of its stream
+    "a thread waits for input": ("signal.alarm(5); lib.start_reader(); lib.leave_unflushed()", (7, -14)),
     "a daemon lives on": (DAEMON, 7),
     "it becomes another program": ("print('first', flush=True); os.execvp('sh', ['sh', '-c', 'echo then; exit 6'])", 6),
     "an uncaught exception": ("raise RuntimeError('as intended')", 1),
-    "a pool of processes": ("import concurrent.futures as f\n"
-                            "if __name__ == '__main__':\n"
-                            "    print(f.ProcessPoolExecutor(2).submit(os.getenv, 'HOME').result() is None)", 7),
+    "a pool of processes": ("import concurrent.futures as f, multiprocessing as m\n"
+                            "pool = f.ProcessPoolExecutor(2, mp_context=m.get_context('fork'))\n"
+                            "print(pool.submit(os.getenv, 'HOME').result() is None)", 7),
     "a queue's thread": ("import multiprocessing as m; q = m.Queue(); q.put(bytes(100_000)); print(len(q.get()))", 7),
 }  # fmt: skip
 
@@ -113,11 +114,12 @@ def left(runner: Runner, deed: str, *, traced: bool, library: Path) -> tuple[Out
 @pytest.mark.parametrize("deed", DEEDS)
 def test_the_end_is_as_untraced(program: Runner, library: Path, deed: str) -> None:
     # GIVEN a program that ends in this way WHEN it is run bare and traced
-    text, status = DEEDS[deed]
+    text, expected = DEEDS[deed]
     bare, by_bare = left(program, text, traced=False, library=library)
     traced, by_traced = left(program, text, traced=True, library=library)
     # THEN status, output and files are the same
-    assert bare.status == status
+    status = bare.status
+    assert status in (expected if isinstance(expected, tuple) else (expected,))
     assert (traced.status, traced.stdout) == (bare.status, bare.stdout)
     assert traced.stderr.replace("/traced/", "/bare/") == bare.stderr
     assert by_traced == by_bare
