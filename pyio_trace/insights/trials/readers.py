@@ -80,7 +80,7 @@ class Readings:
             wholes = {count: self._laid_out(count, readers, usual) for count in {0, *readers, *self.others}}
         others = [count for count in self.others if count in wholes]
         best = min(others, key=lambda count: float(np.median(wholes[count])), default=None)
-        words, table = "; ".join(self._words(readers, wholes, best)), self._table(readers, wholes)
+        words, table = "; ".join(self._words(readers, wholes, best)), self._table(readers, wholes, plain)
         memory = None if self.loader is None else self.loader.length(without_io=True)
         before, rounds, of = int(np.median(plain)), len(usual) if readers else 0, self.recorded if readers else 0
         if best is None or not rounds:
@@ -113,14 +113,20 @@ class Readings:
             slower = readers[reading] * reading / (usual * max(min(self.in_run, cores()), 1))
         return np.array([self.loader.length(workers, float(one)) for one in slower], np.float64)
 
-    def _table(self, readers: dict[int, NDArray[np.float64]], wholes: dict[int, NDArray[np.float64]]) -> list[Readers]:
+    def _table(
+        self, readers: dict[int, NDArray[np.float64]], wholes: dict[int, NDArray[np.float64]],
+        plain: NDArray[np.float64],
+    ) -> list[Readers]:  # fmt: skip
+        def laid_out_ns(count: int) -> int:  # rounded as what the best of them saves is
+            return int(np.median(plain)) - quartiles(plain - wholes[count])[1]
+
         found = []
         for count, times in sorted(readers.items()):
             low, median, high = quartiles(times)
-            laid_out = None if self.loader is None else int(np.median(wholes[count]))
+            laid_out = None if self.loader is None else laid_out_ns(count)
             found.append(Readers(count, median, low, high, laid_out))
         if self.loader is not None and readers:
-            found.insert(0, Readers(0, found[0].ns, found[0].low_ns, found[0].high_ns, int(np.median(wholes[0]))))
+            found.insert(0, Readers(0, found[0].ns, found[0].low_ns, found[0].high_ns, laid_out_ns(0)))
         return found
 
     def _words(
