@@ -69,7 +69,7 @@ def test_eight_threads_and_no_more_room(build: Build, tmp_path: Path, budget: in
     # THEN records and counters together are what they did
     log = pyio_trace.open(tmp_path / "run.pyio")
     assert done(outcome.stdout).items() <= told(log).items()
-    assert log.losses()["operations_counted_only"] > 0
+    assert log.losses()["reason"]  # it was full, and so some calls have no record
     assert "torn" not in log.losses()
 
 

@@ -46,7 +46,7 @@ for line in sys.stdin:
     failed = ""
     with contextlib.redirect_stdout(printed):
         try:
-            exec(compile(json.loads(line), "<cell>", "exec"), namespace)
+            exec(compile(json.loads(line), "<ipython-input-1>", "exec"), namespace)
         except BaseException:
             failed = traceback.format_exc()
     print(json.dumps([printed.getvalue(), failed]), flush=True)
