@@ -94,6 +94,6 @@ def test_what_that_user_has_run_is_not_run_again(tmp_path: Path) -> None:
         if text is not None:
             found.write_text(text)
         # WHEN its tests are collected again THEN what passed there is left out
-        words = [sys.executable, "-m", "pytest", "--collect-only", "-q", "-p", "no:cacheprovider", f"--passed-in={found}"]
+        words = [sys.executable, "-m", "pytest", "--collect-only", "-q", f"--passed-in={found}"]
         done = subprocess.run([*words, here], cwd=ROOT, env=clean_environment(), capture_output=True, text=True)
         assert done.stdout.splitlines().count(here) == left, done.stdout + done.stderr
