@@ -11,7 +11,7 @@ import pytest
 
 from tests.support import programs
 from tests.support.programs import output_of
-from tests.support.waiting import wait_until
+from tests.support.waiting import gone, wait_until
 
 pytestmark = pytest.mark.once
 
@@ -43,15 +43,6 @@ def numbers(child: str, last: str, folder: Path) -> tuple[list[int], str]:
     text = str(failure.value)
     (line,) = [line for line in text.splitlines() if line.startswith("stdout: ")]
     return [int(word) for word in line.split()[1:]], text
-
-
-def gone(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return True
-    with open(f"/proc/{pid}/stat") as file:  # an orphan that nobody has waited for yet
-        return file.read().rpartition(")")[2].split()[0] == "Z"
 
 
 @pytest.mark.parametrize("child", ["pass", "os.setpgid(0, 0)"])

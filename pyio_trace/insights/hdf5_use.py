@@ -18,7 +18,7 @@ from pyio_trace.light_dataclass import dataclass
 READS = ("Dataset.__getitem__", "Dataset.read_direct", "Dataset.__array__")
 WRITES = ("Dataset.__setitem__", "Dataset.write_direct")
 #: Chunks of a dataset that are marked one by one; more are counted by volume.
-_MOST_CHUNKS = 1 << 22
+MOST_CHUNKS = 1 << 22
 _MOST_BOXES = 100_000
 _MOST_AXES = 32
 _SLICE = re.compile(r"(-?\d{1,18})?:(-?\d{1,18})?(?::(-?\d{1,18})?)?")
@@ -202,10 +202,15 @@ def chunks_of(box: Box, chunks: Sequence[int]) -> Box:
     return tuple((start // size, -(-stop // size)) for (start, stop), size in zip(box, chunks, strict=False))
 
 
+def grid_of(shape: Sequence[int], chunks: Sequence[int]) -> tuple[int, ...]:
+    """How many chunks a dataset has along each axis."""
+    return tuple(-(-size // chunk) for size, chunk in zip(shape, chunks, strict=True))
+
+
 def union(boxes: Collection[Box], grid: Sequence[int]) -> int:
     """How many chunks lie in any of the boxes; at most, if there are very many."""
     volumes = sum(map(volume, boxes))
-    if math.prod(grid) > _MOST_CHUNKS or volumes > 1 << 26:
+    if math.prod(grid) > MOST_CHUNKS or volumes > 1 << 26:
         return min(volumes, math.prod(grid))
     seen = np.zeros(grid, np.bool_)
     for box in boxes:

@@ -18,6 +18,7 @@ from pyio_trace.join.sources.opening import open_log
 from pyio_trace.log.parquet_log import KEY
 from tests.support.logwriter import LogWriter
 from tests.support.programs import Runner
+from tests.support.waiting import gone, wait_until
 
 COMMANDS = [
     *(["summary", "--format", "json"], ["insights", "--format", "json"], ["summary", "--all"], ["insights"]),
@@ -35,7 +36,8 @@ if os.fork() == 0:
 os.wait()
 if os.fork() == 0:
     os.setsid()
-    open("child", "w").close()
+    with open("child", "w") as file:
+        file.write(str(os.getpid()))
     os.kill(os.getppid(), signal.SIGKILL)
     os.kill(os.getpid(), signal.SIGKILL)
 while True:
@@ -73,6 +75,8 @@ def test_two_readings_say_the_same(
     else:
         mode = kind if kind in ("ring", "profile") else "trace"
         assert program.traced(KILLED, env={"PYIO_TRACE_MODE": mode}).status == -9
+        child = int((program.folder / "child").read_text())
+        wait_until(lambda: gone(child), "the end of the child")
     if kind == "torn":
         os.truncate(path, path.stat().st_size * 2 // 3)
     if kind == "packed":

@@ -28,3 +28,12 @@ def wait_for_reader(task: int) -> None:
             return "pipe" in name.read()
 
     wait_until(reads, "a reader of a pipe")
+
+
+def gone(pid: int) -> bool:
+    """Whether that process has ended, waited for or not."""
+    try:
+        with open(f"/proc/{pid}/stat") as file:
+            return file.read().rpartition(")")[2].split()[0] == "Z"  # an orphan that nobody has waited for yet
+    except (FileNotFoundError, ProcessLookupError):
+        return True

@@ -25,6 +25,7 @@ class Replay:
     least: a part of what the remedy saves is not tried, so the gain is at least
     the measured one; note: which part, or what else to know of the figures.
     workers: processes that do it side by side; threads: that plain and remedy start.
+    share: how much of the recorded operations the trial stands for; the rest is the same either way.
     """
 
     plain: Callable[[int], int]
@@ -38,6 +39,7 @@ class Replay:
     cache: str = "new files"
     workers: int = 1
     threads: int = 1
+    share: float = 1
 
     def __post_init__(self) -> None:
         if self.operations < 1:
