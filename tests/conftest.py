@@ -46,7 +46,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     path = config.getoption("--outcomes")
     if path and not hasattr(config, "workerinput"):  # pytest-xdist's workers report to the process that started them
-        config.pluginmanager.register(Outcomes(path.absolute(), config.getoption("--quick")))
+        config.pluginmanager.register(Outcomes(path.absolute()))
     config.option.loadscopereorder = False  # pytest-xdist would begin with the files of many tests
 
 

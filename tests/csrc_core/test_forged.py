@@ -38,7 +38,7 @@ def forge(build: Build, way: str, folder: Path, mode: str, times: int, *field: o
 @pytest.mark.parametrize("mode", MODES)
 def test_any_word_of_the_log(build: Build, tmp_path: Path, mode: str, way: str) -> None:
     # GIVEN whole-range values all over the log WHEN a program goes on THEN only its log is damaged, said once each
-    count = rounds(1000, 10_000)
+    count = rounds(300, 10_000)
     assert len(forge(build, way, tmp_path, mode, count)) <= count / PER_PROCESS
 
 

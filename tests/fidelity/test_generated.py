@@ -37,7 +37,7 @@ def test_programs() -> None:
 @pytest.mark.soak
 @pytest.mark.timeout(0 if SOAK else 600)
 def test_more_programs() -> None:
-    run_state_machine_as_test(Programs, settings=_settings(rounds(60, 5000)))
+    run_state_machine_as_test(Programs, settings=_settings(rounds(24, 5000)))
 
 
 NEW = os.O_CREAT | os.O_EXCL | os.O_RDWR

@@ -56,7 +56,7 @@ def test_quick(kind: str, examples: int, tmp_path: Path) -> None:
 @pytest.mark.timeout(0 if SOAK else 900)
 @pytest.mark.parametrize(
     ("kind", "examples"),
-    [("live", rounds(50, 6000)), ("parquet", rounds(100, 12_000)), ("libraries", rounds(30, 4000))],
+    [("live", rounds(20, 6000)), ("parquet", rounds(40, 12_000)), ("libraries", rounds(12, 4000))],
 )
 def test_longer_and_never_the_same(kind: str, examples: int, tmp_path: Path) -> None:
     fuzz(kind, examples, tmp_path, random.SystemRandom().randrange(1 << 32))

@@ -1,7 +1,7 @@
 """`pytest --outcomes FILE`: what .ci/run needs to know of a session, as JSON.
 
 {"counts": {"passed": N, "failed": N, "skipped": N},
- "passed": [NODEID], of a session that was not --quick,
+ "passed": [NODEID],
  "failed": {NODEID: {"text": the failure, "load": the machine's load average of the last minute}},
  "seconds": {NODEID: of its phases}}
 
@@ -21,8 +21,8 @@ import pytest
 class Outcomes:
     """A plugin that collects the reports of one session.  Under pytest-xdist, of the process that has them all."""
 
-    def __init__(self, path: Path, quick: bool = False) -> None:
-        self.path, self.quick = path, quick
+    def __init__(self, path: Path) -> None:
+        self.path = path
         self.passed: list[str] = []
         self.counts = {"passed": 0, "failed": 0, "skipped": 0}
         self.failed: dict[str, dict[str, object]] = {}
@@ -47,9 +47,8 @@ class Outcomes:
     def pytest_sessionfinish(self) -> None:
         """Writes the file."""
         self.counts["failed"] = len(self.failed)
-        found: dict[str, object] = {"counts": self.counts, "failed": self.failed, "seconds": self.seconds}
-        if not self.quick:
-            found["passed"] = [nodeid for nodeid in self.passed if nodeid not in self.failed]
+        passed = [nodeid for nodeid in self.passed if nodeid not in self.failed]
+        found = {"counts": self.counts, "passed": passed, "failed": self.failed, "seconds": self.seconds}
         self.path.parent.mkdir(parents=True, exist_ok=True)
         self.path.write_text(json.dumps(found, indent=1))
 
@@ -60,5 +59,5 @@ class Outcomes:
 
 
 def passed_in(path: Path) -> set[str]:
-    """The tests that passed in the session that wrote this file: nothing if it is not there, or was --quick."""
+    """The tests that passed in the session that wrote this file: nothing if it is not there."""
     return set(json.loads(path.read_text()).get("passed", ())) if path.exists() else set()

@@ -19,12 +19,12 @@ _PART = [
     "test_fileio", "test_bufio", "test_file", "test_file_eintr", "test_fileinput", "test_largefile", "test_mmap",
     "test_os", "test_posix", "test_fcntl", "test_shutil", "test_tempfile", "test_glob", "test_gzip", "test_popen",
     "test_pty", "test_atexit", "test_sys_setprofile", "test_sys_settrace", "test_inspect", "test_import", "test_runpy",
-    "test_site", "numpy._core.tests.test_memmap", "h5py.tests",
+    "test_site", "numpy._core.tests.test_memmap",
 ]  # fmt: skip
 #: Those that see the same again, at length.
 _REST = [
     "test_pathlib", "test_zipfile", "test_tarfile", "test_sqlite3", "test_pickle", "test_weakref", "test_traceback",
-    "test_importlib", "pyarrow.tests.test_ipc",
+    "test_importlib", "pyarrow.tests.test_ipc", "h5py.tests",
 ]  # fmt: skip
 
 _TELLS = """
