@@ -167,7 +167,7 @@ os.unlink("log.2")
 
 
 def test_a_name_that_changes_hands(program: Runner, tmp_path: Path) -> None:
-    # GIVEN files that are told apart by their sizes, and whose names change hands WHEN they are called by name
+    # GIVEN files of different sizes whose names change hands WHEN they are called by name
     outcome = succeeded(program.traced(ROTATES))
     rows = [row for row in outcome.select(layer="posix") if Path(row["path"] or "/").parent == tmp_path]
     size = {row["file"]: row["bytes_moved"] for row in rows if row["op"] == "write"}
@@ -192,7 +192,7 @@ def test_a_name_that_changes_hands(program: Runner, tmp_path: Path) -> None:
 
 
 def test_links_that_are_removed(program: Runner, tmp_path: Path) -> None:
-    # GIVEN files that are told apart by their sizes, each with a second name for a while, until both are gone
+    # GIVEN files of different sizes, each with a second name for a while, until both are gone
     text = """\
     import os
     inodes = set()

@@ -46,8 +46,8 @@ static void close_from(unsigned first)
         pt_sys(SYS_close, fd);
 }
 
-/* Sends what the loader, the interpreter and libraries print on failure to a file in memory: the parent has one line
- * for it, and with -q there must be none.  The finisher itself writes to STDERR_KEPT.  No standard descriptor stays
+/* Sends what the loader, the interpreter and libraries print on failure to a file in memory: the parent says it in
+ * one line, or not at all with -q.  The finisher itself writes to STDERR_KEPT.  No standard descriptor stays
  * closed: the log would get its number, and prints would go into the log. */
 static void set_streams(int heard_at)
 {

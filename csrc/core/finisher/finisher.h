@@ -42,7 +42,7 @@ int pt_finisher_become(const struct pt_finisher *f);
 
 /* ---- words.c */
 #define PT_DIGITS 21
-/* Writes a number at the end of the room given. */
+/* Writes a number so that it ends where the buffer ends. */
 const char *pt_digits(uint64_t number, char room[static PT_DIGITS]);
 #define PT_FINISHER_WORDS 7
 /* What to say of a finisher that was not started (error) or did not end well (status, as waitpid has it); returns how

@@ -23,7 +23,7 @@ enum pt_link {
     PT_LINK_DESCRIPTOR = 3,
     PT_LINK_INFERRED = 4
 };
-/* Besides, in records: PT_LINK_CONTEXT, of a thread or process that was started in the span, until the span ends. */
+/* Only in records: as PT_LINK_CONTEXT, but the span started the thread or process, so the link ends with the span. */
 #define PT_LINK_STARTED 5u
 
 #define PT_SEEK_DISTANCE 256u   /* set in the size of an lseek relative to the end, unless it went to the end itself */

@@ -15,7 +15,8 @@ void pt_slots_set_unloads(unsigned long long unloads);
 /* Points slots at our functions again into which another tool has put back what they held before.  Returns how many
  * hold something else: that tool's own functions. */
 unsigned pt_slots_look_again(void);
-/* Whether any slot holds again what it held before it was patched.  May be wrong about an unloaded object. */
+/* Whether somebody has put the original function back into a patched slot.  The answer for an object that has been
+ * unloaded may be wrong. */
 bool pt_slots_put_back(void);
 
 /* ---- loaded_libraries.c */

@@ -35,7 +35,8 @@ enum pt_harmless pt_harmless_of(const char *name, const char *end);
 bool pt_is_harmless(enum pt_harmless which, const char *value, const char *end);
 bool pt_is_named(const char *name, const char *end, const char *word);
 
-/* secret_shapes.c.  Finds a secret within a word.  Returns its end, and its start in `found`; NULL: there is none. */
+/* secret_shapes.c.  Looks for a secret inside a word.  Sets `found` to its start and returns its end; NULL: the word has
+ * none. */
 const char *pt_shaped_secret(const char *begin, const char *end, const char **found);
 const char *pt_private_key(const char *p, const char *end); /* the end of a PEM block that begins at p */
 

@@ -13,7 +13,7 @@ bool pt_mapping_writes_file(const struct pt_mapping_place *m)
     return m->flags & PT_MAPPING_SHARED && m->protection & PROT_WRITE;
 }
 
-/* A descriptor of the mapped file, of the same open file; -1: none is known. */
+/* An open descriptor of the mapped file, from the same open(); -1: none is known. */
 int pt_mapping_descriptor(const struct pt_mapping_place *m)
 {
     const struct pt_desc *d = pt_desc_at(m->desc);
