@@ -118,7 +118,7 @@ def _work(overview: Overview, wall: int) -> list[tuple[int, str]]:
     line = max(locks, key=lambda line: line.time_ns, default=None)
     place = f", {'most ' if len(locks) > 1 else ''}at {short_line(line.line)}" if line is not None else ""
     lock = sum(one.lock_ns for one in splits), sum(one.beside_lock_ns for one in splits)
-    return [*found, *_one_or_others("Waiting for locks", "Locks", *lock, place)]
+    return [*found, *_one_or_others("Locks", "Locks", *lock, place)]
 
 
 def _one_or_others(wait: str, calls: str, main: int, others: int, place: str = "") -> list[tuple[int, str]]:
