@@ -29,6 +29,7 @@ COMMANDS = {
     "diff": "two runs compared; more of them as a scaling table",
     "processes": "the processes: their names, who started them, how they ended",
     "counters": "Darshan's counters by file; what was counted and not recorded",
+    "samples": "what the threads were found doing, beside their operations",
     "views": "the views that `view` prints, one line each",
     "view": "one view of a log: sums by line, accesses, reuse, phases, ...",
     "schema": "the JSON schema of what a command prints",

@@ -23,11 +23,19 @@ _AT_ONCE = 1 << 22
 class TimeBins:
     """Sums by bin and key columns."""
 
-    def __init__(self, keys: tuple[str, ...], values: tuple[str, ...], bins: int = 512, most: int = 1 << 21) -> None:
+    def __init__(
+        self,
+        keys: tuple[str, ...],
+        values: tuple[str, ...],
+        bins: int = 512,
+        most: int = 1 << 21,
+        *,
+        narrowest: int = 0,
+    ) -> None:
         """values: what is summed, besides "time", which is spread over the bins of a call.  bins: as many there are at
-        most; most: sums in memory."""
+        most; most: sums in memory; narrowest: bins are at least 2 ** narrowest ns wide."""
         self._keys, self._values, self._bins, self._most = keys, values, bins, most
-        self._shift = 0
+        self._shift = narrowest
         self._first, self._last = 1 << 62, -(1 << 62)  # ns since the epoch
         self._sums = self._empty()
 

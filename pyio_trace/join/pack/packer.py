@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from pyio_trace import events
 from pyio_trace.errors import LogError
+from pyio_trace.join.base import samples_text
 from pyio_trace.join.pack.new_file import Folder, NewFile
 from pyio_trace.join.pack.parquet_writer import metadata_of, open_writer
 from pyio_trace.join.sources.facade import Log
@@ -124,8 +125,11 @@ def write(
                 progress(done, total)
 
         batches = written()
-        attached = read(batches) if read is not None else {}
+        attached = dict((read(batches) if read is not None else None) or {})
         deque(batches, maxlen=0)  # what was not read
+        samples = source.samples()
+        if len(samples):
+            attached[samples_text.NAME] = samples_text.encoded(samples)
         lacking = least_bytes(done) - file.tell()
         if lacking > 0:  # so regular that readers would reject this many rows in so small a file
             writer.add_key_value_metadata({"padding": " " * lacking})

@@ -16,14 +16,20 @@ def read_info(log: LiveLog, processes: list[Process], rows: int) -> dict[str, An
     runs), mode, format, version, cores (that the first process could run on; null: unknown), records, bytes (of the
     log), bytes_per_operation, file_systems (mount point -> type; null: unknown), lock_options (mount point -> options,
     see options_of) and ring_since (ns since the epoch: a ring has overwritten operations that began up to then, and
-    has all later ones; null: it has all)."""
+    has all later ones; null: it has all).  Where there was a sampler, also sampling_hz (looks a second that were asked
+    for), sampler_refused (errno of the first process that it was not allowed to read, or 0) and sampler_cpu (ns that it
+    has used itself)."""
     header = log.header
     mode = int(header["mode"])
     used = min(int(header["next"]), log.file.whole)
     ends = [process.end for process in processes if process.end is not None]
     running = any(process.ended == log_constants.RUNNING for process in processes)
     host, boot = (bytes(header[name]).decode("utf-8", "backslashreplace") for name in ("host", "boot_id"))
-    return {
+    sampling = (
+        {name: min(int(header[name]), (1 << 63) - 1) for name in ("sampling_hz", "sampler_refused", "sampler_cpu")}
+        if header["sampling_hz"] else {}
+    )  # fmt: skip
+    return sampling | {
         "run": f"{int(header['run_id']):016x}",
         "host": host,
         "boot": boot,

@@ -129,9 +129,12 @@ class Stacks:
         sent: SentCode,
         own: OwnCode,
         forks: Sequence[int] = (),
+        *,
+        sampled: bool = False,
     ) -> None:
-        """own: tells the lines of the log apart; forks: ids of the stacks at which processes were forked."""
-        self._heap, self._sent, self._own = heap, sent, own
+        """own: tells the lines of the log apart; forks: ids of the stacks at which processes were forked; sampled: the
+        stacks are a sampler's, whose ids of code are not those of the process itself."""
+        self._heap, self._sent, self._own, self._sampled = heap, sent, own, sampled
         self._cut = [_CutStacks((heap.frames(identity) or ([], False))[0]) for identity in forks]
         self._used = used.tolist()
         self._at = numbers.of(used.astype(np.uint32))
@@ -247,9 +250,14 @@ class Stacks:
     def _own_part(self, frames: list[Frame], fork: list[Frame]) -> list[Frame]:
         """The frames that were not on the stack when the process was forked, or have gone on since."""
         shared = 0
-        while shared < min(len(frames), len(fork)) and frames[~shared] == fork[~shared]:
+        while shared < min(len(frames), len(fork)) and self._same(frames[~shared], fork[~shared]):
             shared += 1
         return frames[: len(frames) - shared]
+
+    def _same(self, frame: Frame, other: Frame) -> bool:
+        if frame == other or not self._sampled:
+            return frame == other
+        return frame[1] == other[1] and self._code(frame[0]) == self._code(other[0])
 
     def _by_kind(self, frames: list[Frame]) -> dict[int, Frame]:
         """The innermost frame of each kind.  Ends at the first one of the kind that wins over all others."""

@@ -134,3 +134,12 @@ def library_of(site: str) -> str:
 def in_pyio_trace(file: str) -> bool:
     """Whether a source file belongs to pyio_trace, wherever it is or was installed."""
     return _PYIO_TRACE.search(file) is not None
+
+
+def module_of(file: str) -> str:
+    """The module of a source file as it is imported; of a file in no folder of libraries, its name."""
+    if file.startswith("<frozen "):
+        return file.removeprefix("<frozen ").removesuffix(">")
+    folder = _FOLDER.match(file)
+    path = file[folder.end() :] if folder else file.rpartition("/")[2]
+    return path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     import polars as pl
     import pyarrow as pa
 
+    from pyio_trace.join.base.samples import Samples
     from pyio_trace.join.references.own_code import OwnCode
 
 
@@ -68,15 +69,16 @@ class Log:
         return dataframes.to_polars(self.operations(columns))
 
     def sql(self, query: str) -> pa.Table:
-        """The answer to an SQL query, by DuckDB, over the tables operations, processes, counters and mappings.  It
-        can read and write no files.
+        """The answer to an SQL query, by DuckDB, over the tables operations, processes, counters, mappings and
+        samples.  It can read and write no files.
 
         Raises ConfigError not-installed without DuckDB; duckdb.Error for a
         query that it does not accept.
         """
         from pyio_trace.join.sources import dataframes
 
-        others = {"processes": self.processes, "counters": self.counters, "mappings": self.mappings}
+        tables = (self.processes, self.counters, self.mappings, self.samples)
+        others = {table.__name__: table for table in tables}
         return dataframes.run_sql(query, self.operations, others)
 
     def batches(
@@ -151,6 +153,21 @@ class Log:
         """Exact counters of operations without a row: process, pid, why (counted, excluded), layer, op_class, op,
         kind (of descriptor), calls, bytes, duration (ns), errors."""
         return counters_table(self._source.counters())
+
+    def samples(self) -> pa.Table:
+        """What the sampler beside the run found its threads doing: one row for each run of equal samples of a thread,
+        at most a second or so, by process, thread and time.  Without a sampler, there are no rows.
+
+        process (index), thread (its number in the system), time (begin, ns since the epoch), duration (ns), cpu and
+        delay (ns in it that the thread had a processor, and waited for one: exact), stack (outermost frame first,
+        separated by ;, as call_stack of operations; null: no Python frame), state (running, gil, lock, sleep, poll,
+        wait, system call, fault), samples (how often it was looked at).
+        """
+        return self._source.samples().table()
+
+    def sampled(self) -> Samples:
+        """The samples as arrays."""
+        return self._source.samples()
 
     def renames(self) -> list[dict[str, Any]]:
         """Files that have another name than the one they were written under, without a rename in the log: file (as in

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from pyio_trace import events
 from pyio_trace.join.base import parallel
+from pyio_trace.join.base.samples import Samples
 from pyio_trace.join.processes.kernel_io import kernel_io_of
 from pyio_trace.join.processes.known_losses import BYPASSES, read_losses
 from pyio_trace.join.processes.mapped_files import read_mappings
@@ -26,6 +27,7 @@ from pyio_trace.join.processes.usage import usage_of
 from pyio_trace.join.processes.writers import writers
 from pyio_trace.join.tables.log_tables import LogTables
 from pyio_trace.join.tables.operation_columns import OperationColumns
+from pyio_trace.join.tables.sample_rows import samples_of
 from pyio_trace.log.blocks import BLOCK_ROWS
 from pyio_trace.log.extents import Extent
 from pyio_trace.log.heap import Heap
@@ -155,6 +157,13 @@ class LiveSource:
     @cached_property
     def _counters(self) -> list[dict[str, Any]]:
         return read_counters(self._log, self._tables.words, self._table)
+
+    def samples(self) -> Samples:
+        return self._samples
+
+    @cached_property
+    def _samples(self) -> Samples:
+        return samples_of(self._tables)
 
     def attachment(self, name: str) -> str | None:
         return None

@@ -9,8 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from pyio_trace import events
 from pyio_trace.join.base.dictionaries import UnifiedDictionary
+from pyio_trace.join.base.samples import Samples, collected
 from pyio_trace.join.parents import ambiguous_parents
 from pyio_trace.join.processes.mounts import agreed
 from pyio_trace.join.sources.source import Source
@@ -96,6 +99,13 @@ class MergedSource:
             for table, first in zip(tables, self._first_process, strict=True)
             for row in table
         ]
+
+    def samples(self) -> Samples:
+        each = [source.samples() for source in self._sources]
+        return collected([
+            Samples(part.columns | {"process": np.where(part["process"] < 0, -1, part["process"] + first)}, part.stacks)
+            for part, first in zip(each, self._first_process, strict=True) if len(part)
+        ])  # fmt: skip
 
     def attachment(self, name: str) -> str | None:
         return None

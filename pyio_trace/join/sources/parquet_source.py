@@ -10,11 +10,14 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from pyio_trace import enums, events
 from pyio_trace.errors import LogError
+from pyio_trace.join.base import samples_text
 from pyio_trace.join.base.dictionaries import UnifiedDictionary
+from pyio_trace.join.base.samples import NOTHING, Samples
 from pyio_trace.join.sources import earlier_imports, parquet_description
 from pyio_trace.join.sources.earlier_imports import EarlierImports
 from pyio_trace.join.sources.earlier_roles import EarlierRoles
@@ -141,6 +144,17 @@ class ParquetSource:
 
     def counters(self) -> list[dict[str, Any]]:
         return list(self._log.description["counters"])
+
+    def samples(self) -> Samples:
+        return self._samples
+
+    @cached_property
+    def _samples(self) -> Samples:
+        text = self._log.attachment(samples_text.NAME)
+        try:
+            return NOTHING if text is None else samples_text.decoded(text, len(self._log.description["processes"]))
+        except ValueError:
+            raise self._damaged("samples") from None
 
     def attachment(self, name: str) -> str | None:
         return self._log.attachment(name)

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from pyio_trace.join.base.samples import Samples
+
 
 class Source(Protocol):
     """Operations, and what is known about their run, as plain values."""
@@ -44,6 +46,9 @@ class Source(Protocol):
 
     def counters(self) -> list[dict[str, Any]]:
         """Rows of the counters table."""
+
+    def samples(self) -> Samples:
+        """What the threads were found doing; nothing where there was no sampler."""
 
     def attachment(self, name: str) -> str | None:
         """A text that was attached to the log when it was packed, None: there is none."""

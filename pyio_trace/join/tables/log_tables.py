@@ -128,12 +128,10 @@ class LogTables:
 
     @cached_property
     def stacks(self) -> Stacks:
-        return Stacks(
-            self.heap, self.numbers, self.scan.stacks, SentCode(self.log, self.heap), self.own, self._forks[0]
-        )
+        return Stacks(self.heap, self.numbers, self.scan.stacks, SentCode(self.log, self.heap), self.own, self.forks[0])
 
     @cached_property
-    def _forks(self) -> tuple[list[int], NDArray[np.int8]]:
+    def forks(self) -> tuple[list[int], NDArray[np.int8]]:
         """(ids of the stacks at which processes were forked; by process: the index of its one, -1 none, and once more
         -1 for none)."""
         stacks: dict[int, int] = {}
@@ -147,7 +145,7 @@ class LogTables:
 
     def fork_of(self, process: NDArray[np.int32]) -> NDArray[np.int8] | None:
         """For process indexes (-1 none): which stack the process was forked at; None: no process was forked."""
-        stacks, number = self._forks
+        stacks, number = self.forks
         return number.take(process, mode="wrap") if stacks else None
 
     @cached_property
