@@ -24,7 +24,7 @@ _WIDEST = 100
 #: Bytes of strings to expand at a time: in a small log, many rows can share one long string.
 _AT_ONCE = 128 << 20
 #: Integer columns in ns, which text shows in seconds.
-_TIMES = frozenset({"time", "duration", "first", "last"})
+_TIMES = frozenset({"time", "duration", "first", "last", "cpu", "delay"})
 _LEAST = -(1 << 63) + 1  # the int64 below it has no absolute value
 #: What a spreadsheet takes for the start of a formula.
 _FORMULA = of_texts(["=", "+", "-", "@", "\t", "\r", "\n"])

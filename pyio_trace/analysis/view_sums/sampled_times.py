@@ -9,7 +9,7 @@ call it a window,
   such calls: their innermost line does I/O, and they lie where the calls lie;
 - what is left is divided into time on or for a processor and time blocked.  The exact
   figures of the kernel limit it; where calls on files took part of them, samples decide;
-- each of the two is shared out by how often the thread was found so: runnable samples get
+- each of the two is shared out by how long the thread was found so: runnable samples get
   the first, the others the second.
 """
 
@@ -59,7 +59,7 @@ def split(samples: Samples, in_calls: Bools, calls: ThreadCalls, whole: bool = F
     in_calls: samples at lines that make calls on files; whole: a thread's calls are known as sums only, so its whole
     time is one window.
     """
-    duration, looks = (samples[name].astype(np.float64) for name in ("duration", "samples"))
+    duration = samples["duration"].astype(np.float64)
     io = _overlaps(samples, calls)
     window = _windows(samples, 1 << 62 if whole else max(_WINDOW, _WIDTHS * calls.width))
     windows = int(window[-1]) + 1 if len(window) else 0
@@ -84,15 +84,15 @@ def split(samples: Samples, in_calls: Bools, calls: ThreadCalls, whole: bool = F
         free = np.maximum(room - taken, 0)
         taken += np.minimum(shared(np.maximum(exact - summed(taken), 0), free), free)
     left = np.maximum(duration - taken, 0)
-    weight = looks * np.divide(left, duration, out=np.zeros(len(left)), where=duration > 0)
-    running = weight * (samples["state"] == _RUNNING)
+    running = left * (samples["state"] == _RUNNING)
     room = summed(left)
     cpu, delay = summed(samples["cpu"].astype(np.float64)), summed(samples["delay"].astype(np.float64))
-    usual = room * np.divide(summed(running), summed(weight), out=np.zeros(windows), where=summed(weight) > 0)
-    runnable = np.clip(usual, np.minimum(np.maximum(cpu + delay - exact, 0), room), np.minimum(cpu + delay, room))
+    runnable = np.clip(
+        summed(running), np.minimum(np.maximum(cpu + delay - exact, 0), room), np.minimum(cpu + delay, room)
+    )
     part = np.divide(cpu, cpu + delay, out=np.ones(windows), where=cpu + delay > 0)
-    on = shared(runnable, running, weight, left)
-    blocked = shared(room - runnable, weight - running, weight, left)
+    on = shared(runnable, running, left)
+    blocked = shared(room - runnable, left - running, left)
     return Split(on * part[window], on * (1 - part)[window], blocked)
 
 
