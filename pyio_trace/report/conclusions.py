@@ -31,6 +31,7 @@ def conclusions(summary: Summary) -> list[str]:
     if overview is None or not overview.kinds or wall <= 0 or is_part(summary):
         return []
     found = [*_loaders(overview.loaders, wall), *_waits(overview), *_work(overview, wall), *_metadata(overview)]
+    found += _sampled(overview, wall)
     found += _imports(overview, wall)
     found.sort(key=lambda one: -one[0])
     sentences = [text for time, text in found if time >= _WORTH * wall][:_MOST]
@@ -127,6 +128,19 @@ def _one_or_others(wait: str, calls: str, main: int, others: int, place: str = "
         more = place or (f", {seconds(main)} in the main one" if main else "")
         return [(others, f"{calls} took {seconds(others)} in other threads{more}.")]
     return [(main, f"{wait} took {seconds(main)}{place}.")] if main else []
+
+
+def _sampled(overview: Overview, wall: int) -> list[tuple[int, str]]:
+    """What samples say of the first process beside its operations: that it computes, or sleeps, and where."""
+    split, found = overview.kinds[0].split, []
+    for name, time, part in (("Computing", split.computing_ns, "cpu_ns"), ("Sleeping", split.asleep_ns, "sleep_ns")):
+        lines = [line for line in overview.wall if line.here_ns > line.aside_ns and getattr(line, part)]
+        if not time or not lines:
+            continue
+        most = max(lines, key=lambda line: min(getattr(line, part), line.here_ns))
+        place = f", most {'' if most.line.startswith('(') else 'at '}{short_line(most.line)}"
+        found.append((time, f"{name} took {seconds(time)}{_share(time, wall, overview.kinds[:1])}{place}."))
+    return found
 
 
 def _share(part: int, wall: int, kinds: list[KindTime]) -> str:

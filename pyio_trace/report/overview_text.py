@@ -10,15 +10,17 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import TypeVar
 
 from pyio_trace.analysis.results.figures import Summary
 from pyio_trace.analysis.results.overview_figures import BASE, PER_BYTE, FileGroup, KindTime, Line, Overview, SlowReads
 from pyio_trace.errors import printable
 from pyio_trace.join.references.own_code import library_of
-from pyio_trace.report.bars import LOOKS, Letters, bar, legend
+from pyio_trace.report.bars import LOOKS, Letters, bar, legend, states_of
 from pyio_trace.report.conclusions import conclusions, is_part
 from pyio_trace.report.step_lines import step_lines
+from pyio_trace.report.wall_lines import wall_lines
 from pyio_trace.report.wording import fitting, none_recorded, relative, short_line, waits
 from pyio_trace.units import counted, number, seconds, shortened, significant, size
 
@@ -64,11 +66,11 @@ def _parts(
     """of_lines, rows: most rows of LINES, and of the other sections."""
     overview, folder = summary.overview, summary.run.folder
     yield [_run(summary), *_state(summary), *conclusions(summary)]
-    if overview is not None and summary.run.calls:
+    if overview is not None and (summary.run.calls or overview.wall):
         yield [*_time(overview, letters), *(f"  {line}" for line in step_lines(summary, WIDTH - 2))]
         yield from filter(None, (
-            _data(summary), _lines(overview, folder, of_lines), _files(overview, letters, folder, rows),
-            _folders(overview, folder, rows), findings,
+            _data(summary), _lines(overview, folder, of_lines, summary.run.wall),
+            _files(overview, letters, folder, rows), _folders(overview, folder, rows), findings,
         ))  # fmt: skip
     yield [*_not_seen(summary, letters, rows), *_tracing(summary)]
 
@@ -162,7 +164,7 @@ def _kind(kind: KindTime, only: str) -> str:
 
 def _states(kind: KindTime) -> str:
     split = kind.split
-    times = sorted(((split.state(state), state) for state in LOOKS), reverse=True)
+    times = sorted(((time, state) for state, time in states_of(split).items()), reverse=True)
     shown = [(time, state) for time, state in times if time >= _LEAST_STATE * split.wall_ns and time][:_STATES]
     if split.io_ns and "io" not in (state for _, state in shown):
         shown = [*shown[: _STATES - 1], (split.io_ns, "io")]
@@ -240,7 +242,9 @@ def _without_account(processes: int) -> str:
     return f"; {counted(processes, 'process', 'processes')} not known" if processes else ""
 
 
-def _lines(overview: Overview, folder: str, rows: int) -> list[str]:
+def _lines(overview: Overview, folder: str, rows: int, wall: int) -> list[str]:
+    if overview.wall:
+        return wall_lines(overview.wall, wall, partial(_said, overview, folder), rows)
     found = [row for line in overview.lines if _is_place(line) for row in _rows_of(line, overview, folder)]
     shown = _leading(found, [time for time, _, _ in found], rows)
     if not shown:
@@ -248,6 +252,13 @@ def _lines(overview: Overview, folder: str, rows: int) -> list[str]:
     heading = f"LINES {'time':>9}  {'of it I/O':>9}  what"
     texts = (f"{seconds(time):>13}  {seconds(leaf) if leaf else '-':>9}  {text}" for time, leaf, text in shown)
     return [heading, *(f"  {text}" for text in texts)]
+
+
+def _said(overview: Overview, folder: str, place: str, held: int) -> str | None:
+    """What the operations of a line say, if they took most of the time that it held."""
+    rows = [row for line in overview.lines if line.line == place for row in _rows_of(line, overview, folder)]
+    time, _, what = max(rows, default=(0, 0, ""), key=lambda row: row[0])
+    return what if what and time * 2 >= held else None
 
 
 def _is_place(line: Line) -> bool:

@@ -10,8 +10,8 @@ import pytest
 
 from pyio_trace.analysis.reducer import scan
 from pyio_trace.analysis.reducers.by_line_time import ByLineTime
+from pyio_trace.analysis.results.line_time import BEFORE, IDLE, NOWHERE, LineTime, LineTimes
 from pyio_trace.analysis.scan.filters import Filter, restrict
-from pyio_trace.analysis.view_sums.line_times import BEFORE, IDLE, NOWHERE, LineTime, LineTimes
 from pyio_trace.errors import ConfigError
 from pyio_trace.join.pack.packer import pack
 from pyio_trace.join.sources.opening import open_log
@@ -182,6 +182,20 @@ def test_time_at_no_line_of_the_program_is_named(run: Run) -> None:
     result = run.times()
     assert {row.line: row.here_ns for row in result.rows} == {BEFORE: 80 * MS, IDLE: 900 * MS, NOWHERE: 37 * MS}
     assert (result.thread_ns, result.residual_ns) == (1017 * MS, 37 * MS)
+
+
+def test_waits_of_workers_and_of_further_threads_are_told_apart(run: Run) -> None:
+    # GIVEN a worker whose library waits for work, and a thread of the program that waits, and then works
+    worker = run.writer.process(101, parent=run.process, start=layout.START_SPAWN, version=b"3.11")
+    queue = ("/usr/lib/python3.11/multiprocessing/connection.py", "Connection.recv", 5)
+    run.writer.sample(worker, 101, "system call", begin=MS, ticks=600 * MS, stack=run.stack(queue))
+    own = run.stack(at(9, "serve"), queue)
+    run.writer.sample(run.process, 105, "lock", begin=MS, ticks=800 * MS, samples=80, stack=own)
+    run.writer.sample(run.process, 105, begin=801 * MS, ticks=100 * MS, samples=10, stack=own)
+    # THEN the first is idle, and of the second it is known what is no work
+    lines = run.lines()
+    assert lines[IDLE].here_ns == 600 * MS
+    assert (lines["9:serve"].here_ns, lines["9:serve"].aside_ns) == (900 * MS, 800 * MS)
 
 
 def test_without_a_sampler_calls_alone_are_known(run: Run) -> None:

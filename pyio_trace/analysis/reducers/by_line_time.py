@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from pyio_trace.analysis.results.line_time import LineTimes
 from pyio_trace.analysis.scan.columns import MEANING, Columns
 from pyio_trace.analysis.sums.grouped_sums import GroupedSums
 from pyio_trace.analysis.sums.time_bins import TimeBins
 from pyio_trace.analysis.view_sums.key_sums import TOP
-from pyio_trace.analysis.view_sums.line_times import LineTimes, line_times
+from pyio_trace.analysis.view_sums.line_times import line_times
 from pyio_trace.enums import Role
 from pyio_trace.light_dataclass import dataclass
 

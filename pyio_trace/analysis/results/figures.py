@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import asdict, field
 from typing import Any
 
-from pyio_trace.analysis.results.overview_figures import Overview
+from pyio_trace.analysis.results.overview_figures import PARTS_OF_OTHER, Overview
 from pyio_trace.light_dataclass import dataclass
 
 
@@ -322,5 +322,13 @@ class Summary:
     weaknesses: list[Weakness] = field(default_factory=list)
 
     def to_dict(self) -> dict[str, Any]:
-        """The summary as dicts, lists, strings and numbers."""
-        return asdict(self)
+        """The summary as dicts, lists, strings and numbers; what only samples say is not there without samples."""
+        found = asdict(self)
+        overview = found["overview"] or {"wall": None, "kinds": [], "processes": []}
+        if not overview["wall"]:
+            del overview["wall"]
+        for one in (*overview["kinds"], *overview["processes"]):
+            for name in PARTS_OF_OTHER:
+                if one["split"][f"{name}_ns"] is None:
+                    del one["split"][f"{name}_ns"]
+        return found

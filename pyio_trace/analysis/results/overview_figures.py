@@ -9,10 +9,13 @@ from __future__ import annotations
 from dataclasses import field, fields
 from typing import Any
 
+from pyio_trace.analysis.results.line_time import LineTime
 from pyio_trace.light_dataclass import dataclass
 
 #: The states that a process's wall time is split into, in the order of their bars.
 STATES = ("io", "sync", "lock", "library", "hand_over", "waiting", "task", "other", "starting", "idle")
+#: What samples divide other_ns into; blocked otherwise is the rest of it.
+PARTS_OF_OTHER = ("computing", "gil", "asleep")
 #: ns that a read of cached bytes takes at most: for the call, and for each byte.
 BASE, PER_BYTE = 20_000, 1
 
@@ -28,7 +31,8 @@ class Split:
     task, None for programs of their own; other_ns: the rest, computing as a rule; beside_ns: I/O of further threads
     while the main thread was in none; beside_sync_ns, beside_lock_ns: the same for syncs and locks.  These are no
     states of their own: the same wall time is in the states above.  cpu_ns: user and system time, by the kernel's
-    account.
+    account.  computing_ns, gil_ns, asleep_ns: of other_ns, with a processor or ready for one, waiting for the
+    interpreter's lock, asleep; the rest of it is blocked otherwise.  None: there are no samples.
     """
 
     io_ns: int = 0
@@ -46,6 +50,9 @@ class Split:
     beside_sync_ns: int = 0
     lock_ns: int = 0
     beside_lock_ns: int = 0
+    computing_ns: int | None = None
+    gil_ns: int | None = None
+    asleep_ns: int | None = None
 
     def state(self, name: str) -> int:
         """ns in one of STATES; 0 where it does not apply."""
@@ -304,7 +311,7 @@ class Tracing:
 
 @dataclass(frozen=True)
 class Overview:
-    """All of it; lists have the largest first."""
+    """All of it; lists have the largest first.  wall: wall time by line, where the run was sampled."""
 
     cores: int | None
     kinds: list[KindTime]
@@ -319,3 +326,4 @@ class Overview:
     read: Transfer = Transfer()
     written: Transfer = Transfer()
     loops: list[LoaderLoop] = field(default_factory=list)
+    wall: list[LineTime] = field(default_factory=list)

@@ -37,6 +37,8 @@ from pyio_trace.join.processes.process_names import group, plural, titled
 from pyio_trace.join.sources.merged_source import log_of
 
 if TYPE_CHECKING:
+    from pyio_trace.analysis.results.figures import Summary
+    from pyio_trace.analysis.results.line_time import LineTimes, MainThread
     from pyio_trace.join.sources.facade import Log
 
 Ints = NDArray[np.int64]
@@ -106,6 +108,31 @@ def make_overview(
         written=transfers[1],
         loops=loops_of(loaders),
     )
+
+
+def with_wall(summary: Summary, wall: LineTimes | None) -> Summary:
+    """The summary with what samples say: the wall time by line, and what the rest of the processes' time is."""
+    if wall is None or summary.overview is None:
+        return summary
+    main = {one.process: one for one in wall.main}
+    processes = [
+        replace(one, split=divided(one.split, main[one.index])) if one.index in main else one
+        for one in summary.overview.processes
+    ]
+    return replace(
+        summary, overview=replace(summary.overview, wall=wall.rows, processes=processes, kinds=_kinds(processes))
+    )
+
+
+def divided(split: Split, main: MainThread) -> Split:
+    """A split whose rest is divided as the main thread was found: without what is in other states already."""
+    known = split.library_ns + split.task_ns, split.waiting_ns + split.hand_over_ns + (split.idle_ns or 0)
+    parts = [max(main.computing_ns - known[0], 0), main.gil_ns, main.asleep_ns, max(main.blocked_ns - known[1], 0)]
+    whole = sum(parts)
+    if not whole:
+        return split
+    computing, gil, asleep, _ = (split.other_ns * part // whole for part in parts)
+    return replace(split, computing_ns=computing, gil_ns=gil, asleep_ns=asleep)
 
 
 def wanted_details(sums: Sums, ops: list[str]) -> DetailRows:
