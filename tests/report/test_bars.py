@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from pyio_trace.analysis.results.overview_figures import STATES, Split
+from pyio_trace.analysis.results.overview_figures import PARTS_OF_OTHER, STATES, Split
 from pyio_trace.report.bars import LOOKS, Letters, bar, legend, letters_for
 
 
@@ -43,4 +43,5 @@ def test_what_an_encoding_can_show(encoding: str | None, blocks: bool) -> None:
 
 def test_the_legend_has_what_is_shown() -> None:
     assert legend(["#..", "::"], Letters(False)) == "# I/O  . other  : starting"
-    assert len({looks[1] for looks in LOOKS.values()}) == len({looks[2] for looks in LOOKS.values()}) == len(STATES)
+    assert len({looks[1] for looks in LOOKS.values()}) == len({looks[2] for looks in LOOKS.values()}) == len(LOOKS)
+    assert set(LOOKS) == {*STATES, *PARTS_OF_OTHER, "blocked"}

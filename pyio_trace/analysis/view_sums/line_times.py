@@ -67,16 +67,19 @@ def line_times(log: Log, when: TimeBins, where: GroupedSums, top: int) -> LineTi
     return LineTimes(len(samples) > 0, whole, residual, rows[:top], main, len(rows[top:]), when.dropped + where.dropped)
 
 
-def _add_samples(sums: _Sums, log: Log, samples: Samples, lines: StackLines, when: TimeBins, calling: set[str]) -> None:
-    """Adds the time of samples.  calling: innermost lines of calls on files."""
+def _add_samples(
+    sums: _Sums, log: Log, samples: Samples, lines: StackLines, when: TimeBins, calling: set[str]
+) -> list[MainThread]:
+    """Adds the time of samples; returns that of main threads.  calling: innermost lines of calls on files."""
     if not len(samples):
-        return
+        return []
     count = len(samples.stacks)
     stack = np.where(samples["stack"] < 0, count, samples["stack"])
     in_calls = np.array([*(text.rpartition(";")[2] in calling for text in samples.stacks), False])[stack]
     bins = when.columns()
     order = np.lexsort((bins["bin"], bins["thread"], bins["process"]))
-    of_threads = ThreadCalls(*(bins[name][order] for name in ("process", "thread", "bin", "time")), when.width)
+    process, thread, begin, time = (bins[name][order] for name in ("process", "thread", "bin", "time"))
+    of_threads = ThreadCalls(process, thread, begin, time, when.width)
     parts = split(samples, in_calls, of_threads, whole=log.info()["mode"] == "profile")
     used = np.bincount(stack, minlength=count + 1)
     on_stack = [lines.of(text) if used[at] else [] for at, text in enumerate(samples.stacks)]
@@ -114,7 +117,8 @@ def _main_threads(
 def _main(table: list[dict[str, Any]], samples: Samples) -> NDArray[np.bool_]:
     """Samples of main threads."""
     pid = np.array([*(row["pid"] or 0 for row in table), 0], np.int64)[samples["process"]]
-    return samples["thread"] == pid
+    found: NDArray[np.bool_] = samples["thread"] == pid
+    return found
 
 
 def _kinds(table: list[dict[str, Any]], samples: Samples) -> Ints:

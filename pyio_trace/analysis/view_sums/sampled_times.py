@@ -65,7 +65,7 @@ def split(samples: Samples, in_calls: Bools, calls: ThreadCalls, whole: bool = F
     windows = int(window[-1]) + 1 if len(window) else 0
 
     def summed(values: Floats) -> Floats:
-        return np.bincount(window, values, windows)
+        return np.bincount(window, values, windows).astype(np.float64)
 
     def shared(amount: Floats, *ways: Floats) -> Floats:
         """An amount of each window, by the first of these weights that are not all 0 there."""

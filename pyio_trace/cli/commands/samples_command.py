@@ -1,11 +1,12 @@
-"""What the threads of a run were found doing, one row for each run of equal samples.
+"""What the threads of a run were found doing: runs of equal samples, one row each.
 
 A sampler beside the program looks at each thread many times a second.  Columns:
-process (index), thread, time (in text, seconds since the run began), duration, cpu
-and delay (in text, seconds: how long it was so, and how much of that the thread had
-a processor, and waited for one), state (running; gil, lock, sleep, poll, wait:
-blocked in that; system call: in another one; fault: in a page fault, or stopped),
-samples (how often it was looked at), stack (outermost frame first).
+process (index), thread, time (in text, seconds since the run began), duration,
+cpu and delay (in text, seconds: how long it was so, and how much of that the
+thread had a processor, and waited for one), state (running; gil, lock, sleep,
+poll, wait: blocked in that; system call: in another one; fault: in a page
+fault, or stopped), samples (how often it was looked at), stack (outermost frame
+first).
 
 pyio-trace view by_line_time adds them up by line of the program.
 
