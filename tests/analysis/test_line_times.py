@@ -152,6 +152,18 @@ def test_the_outermost_library_function_beneath_each_line(run: Run) -> None:
     assert [row.function for row in whole.called] == ["PIL.Image.Image.convert", "json.loads"]
 
 
+def test_a_generator_expression_belongs_to_the_line_that_has_it(run: Run) -> None:
+    thread, inner = run.writer.thread(run.process, 100), run.stack(at(3), at(3, "main.<locals>.<genexpr>"))
+    thread.record("PREAD", begin=MS, duration=40 * MS, desc=run.file, size=9, result=9, stack=inner)
+    run.writer.sample(run.process, 100, begin=MS, ticks=100 * MS, samples=10, stack=inner)
+    run.writer.sample(run.process, 100, begin=101 * MS, ticks=100 * MS, samples=10, stack=run.stack(at(3)))
+    lines = run.lines()
+    assert set(lines) == {"3:<module>"} and near(lines["3:<module>"].here_ns, 200 * MS)
+    # ... and one in another line does not
+    run.writer.sample(run.process, 100, begin=201 * MS, ticks=50 * MS, stack=run.stack(at(4), at(3, "<lambda>")))
+    assert set(run.lines()) == {"3:<module>", "3:<lambda>", "4:<module>"}
+
+
 def test_a_forked_worker_has_no_line_of_its_parent(run: Run) -> None:
     # GIVEN a worker that was forked at line 30 of main(), and reads and works at line 5
     trainer = run.stack(at(30))

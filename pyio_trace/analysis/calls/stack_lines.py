@@ -38,7 +38,8 @@ class StackLines:
         for at in range(len(frames) - 1, -1, -1):
             frame = frames[at]
             if self._is_own(frame):
-                found.setdefault(frame, called)
+                if not (at and _is_part(frame, frames[at - 1])):
+                    found.setdefault(frame, called)
             elif not in_pyio_trace(frame.rsplit(":", 2)[0]):
                 called = self._import(frames[at + 1 :]) if frame.startswith(_MACHINERY) else self._name(frame)
         return [Line(line, called) for line, called in reversed(found.items())]
@@ -62,3 +63,14 @@ class StackLines:
             file, _, function = frame.rsplit(":", 2) if frame.count(":") > 1 else (frame, "", "")
             self._names[frame] = f"{module_of(file)}.{function}".strip(".")
         return self._names[frame]
+
+
+def place_of(line: str) -> str:
+    """file:line of file:line:function."""
+    return line.rpartition(":")[0]
+
+
+def _is_part(frame: str, caller: str) -> bool:
+    """Whether a frame is of a comprehension, a generator expression or a lambda in the line that runs it."""
+    function = frame.rpartition(":")[2]
+    return function.endswith(">") and function != "<module>" and place_of(frame) == place_of(caller)

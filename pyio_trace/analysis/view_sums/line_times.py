@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pyio_trace.analysis.calls.code_texts import texts
-from pyio_trace.analysis.calls.stack_lines import Line, StackLines
+from pyio_trace.analysis.calls.stack_lines import Line, StackLines, place_of
 from pyio_trace.analysis.results.line_time import BEFORE, IDLE, NOWHERE, CalledTime, LineTime, LineTimes, MainThread
 from pyio_trace.analysis.sums.grouped_sums import GroupedSums
 from pyio_trace.analysis.sums.time_bins import TimeBins
@@ -57,7 +57,7 @@ def line_times(log: Log, when: TimeBins, where: GroupedSums, top: int) -> LineTi
     stacks = texts(log, "call_stack", calls["stack"])
     for at, (site, stack) in enumerate(zip(texts(log, "site", calls["site"]), stacks, strict=True)):
         own = lines.of(stack) if stack else []
-        if site is not None and site not in [one.line for one in own]:
+        if site is not None and place_of(site) not in [place_of(one.line) for one in own]:
             own = [*own, Line(site, "")]  # it submitted the work to this thread, or is a library's
         sums.add(own or [Line(NOWHERE, "")], {"io": calls["io"][at], "sync": calls["sync"][at]}, calls["calls"][at], 0)
     main = _add_samples(sums, log, samples, lines, when, {stack.rpartition(";")[2] for stack in stacks if stack})
