@@ -67,6 +67,10 @@ def _within(data: bytes, at: int, end: int, kind: int) -> Iterator[tuple[str, Pl
                 yield "sums", Place(entry, layout.PROFILE)
                 if kind == layout.CHUNK_SUMS_DATA:
                     yield "transfers", Place(entry + layout.PROFILE_SIZE, layout.PROFILE_DATA)
+    elif kind == layout.CHUNK_SAMPLES:
+        for sample in range(at + layout.HEAP_START, end - layout.SAMPLE.itemsize + 1, layout.SAMPLE.itemsize):
+            if any(data[sample : sample + 8]):
+                yield "samples", Place(sample, layout.SAMPLE)
     elif kind == layout.CHUNK_HEAP:
         at += layout.HEAP_START
         while at + 16 <= end:

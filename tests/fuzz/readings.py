@@ -99,7 +99,7 @@ def _tables(path: Path, choice: int) -> str:
         assert 0 < batch.num_rows <= choice % 100 + 1
         for name, values in dictionaries.items():
             assert batch.column(name).dictionary.equals(values), name
-    for extra in (log.processes(), log.counters()):
+    for extra in (log.processes(), log.counters(), log.samples()):
         extra.validate(full=True)
     json.dumps([log.losses(), log.info()], ensure_ascii=False).encode()
     return "table"

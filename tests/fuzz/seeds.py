@@ -71,6 +71,8 @@ def rich() -> bytes:
                       result=5, stack=stacks[0])  # fmt: skip
         thread.record("READ", begin=begin + 400, state=layout.BEGUN, desc=desc, aux=3, size=5)
     _sums(writer, top, desc, stacks[0], paths[2])
+    for number, state in enumerate(layout.SAMPLE_STATES):
+        writer.sample(top, 100, state, begin=50_000 + 100 * number, ticks=100, stack=stacks[number % 3], cpu=number)
     return writer.bytes()
 
 

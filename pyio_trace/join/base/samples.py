@@ -124,9 +124,10 @@ class Collected:
 
     def _merge(self) -> None:
         whole = self._whole()
+        whole = _in_bins(whole, self._width)
         while len(whole["time"]) > self._most and self._width < _WIDEST:
-            whole = _in_bins(whole, self._width)
             self._width *= 4
+            whole = _in_bins(whole, self._width)
         if len(whole["time"]) > self._most:  # only forged logs have so many threads
             whole["process"][self._most // 2 :] = whole["stack"][self._most // 2 :] = -1
             whole["thread"][self._most // 2 :] = 0
