@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pyio_trace.join.base.arrow_arrays import texts_at
+from pyio_trace.log.sorting import distinct
 
 if TYPE_CHECKING:
     from pyio_trace.join.sources.facade import Log
@@ -17,7 +18,7 @@ Ints = NDArray[np.int64]
 
 def texts(log: Log, column: str, codes: Ints) -> list[str | None]:
     """What these codes of a dictionary column stand for; None for -1."""
-    distinct, place = np.unique(codes, return_inverse=True)  # a text may be long, and in many rows
-    known = distinct >= 0
-    words = [*[None] * int((~known).sum()), *texts_at(log.dictionary(column), distinct[known])]
-    return [words[at] for at in place.ravel().tolist()]
+    used = distinct(codes)  # a text may be long, and in many rows
+    known = used >= 0
+    words = [*[None] * int((~known).sum()), *texts_at(log.dictionary(column), used[known])]
+    return [words[at] for at in np.searchsorted(used, codes).tolist()]

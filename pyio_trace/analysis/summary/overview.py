@@ -37,6 +37,7 @@ from pyio_trace.join.processes.process_names import group, plural, titled
 from pyio_trace.join.sources.merged_source import log_of
 
 if TYPE_CHECKING:
+    from pyio_trace.analysis.reducer import Reducer
     from pyio_trace.analysis.results.figures import Summary
     from pyio_trace.analysis.results.line_time import LineTimes, MainThread
     from pyio_trace.join.sources.facade import Log
@@ -108,6 +109,15 @@ def make_overview(
         written=transfers[1],
         loops=loops_of(loaders),
     )
+
+
+def of_samples(log: Log, top: int) -> list[Reducer[Any, Any]]:
+    """The reducer of wall time by line; none without samples, or where calls in which they were made may be left out."""
+    if not len(log.sampled()) or (log.choice is not None and not set(log.choice.columns) <= {"process"}):
+        return []
+    from pyio_trace.analysis.reducers.by_line_time import ByLineTime  # the end of a small run imports little
+
+    return [ByLineTime(top)]
 
 
 def with_wall(summary: Summary, wall: LineTimes | None) -> Summary:

@@ -12,20 +12,18 @@ from numpy.typing import NDArray
 from pyio_trace.analysis.calls import lifetimes
 from pyio_trace.analysis.calls.renamed_files import present_names
 from pyio_trace.analysis.reducer import Reducer, scan
-from pyio_trace.analysis.reducers.by_line_time import ByLineTime
 from pyio_trace.analysis.results import figures, overview_figures
 from pyio_trace.analysis.scan.batch_rows import POSIX, STDIO, USER_LAYER
 from pyio_trace.analysis.summary import cost
 from pyio_trace.analysis.summary.detail_rows import Details
 from pyio_trace.analysis.summary.kept_summary import kept_summary
-from pyio_trace.analysis.summary.overview import known_sum, make_overview, wanted_details, with_wall
+from pyio_trace.analysis.summary.overview import known_sum, make_overview, of_samples, wanted_details, with_wall
 from pyio_trace.analysis.summary.summary_rows import SummaryReader
 from pyio_trace.analysis.summary.summary_sums import SummarySums, Sums
 from pyio_trace.analysis.summary.summary_times import SummaryTimes, Times
 from pyio_trace.analysis.summary.unseen import IMPORT, unseen_of
 from pyio_trace.analysis.summary.weaknesses import weaknesses
 from pyio_trace.analysis.sums.dense_sums import NCLASSES, NLAYERS, NROLES, OPENS, READS, WRITES
-from pyio_trace.analysis.view_sums.line_times import is_sampled
 from pyio_trace.enums import CLASSES, LAYERS, OpClass
 from pyio_trace.join.base.roles import MOVING
 from pyio_trace.join.processes.process_names import titled
@@ -80,7 +78,7 @@ def summarize_with(
     table = log.processes().to_pylist()
     reader = SummaryReader(log, table)
     own: list[Reducer[Any, Any]] = [SummarySums(reader), SummaryTimes.of(reader, table)]
-    sampled = [ByLineTime(top)] if is_sampled(log) else []
+    sampled = of_samples(log, top)
     sums, times, *results = scan(log, [*own, *sampled, *reducers], progress, batches, workers)
     wall = results.pop(0) if sampled else None
     wanted = wanted_details(sums, log.dictionary("op").to_pylist())

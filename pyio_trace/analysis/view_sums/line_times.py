@@ -37,11 +37,6 @@ _BLOCKED = [layout.SAMPLE_STATES.index(state) for state in ("lock", "sleep", "po
 _CALLED = 8
 
 
-def is_sampled(log: Log) -> bool:
-    """Whether there are samples, and all the calls that they may have been made in."""
-    return (log.choice is None or set(log.choice.columns) <= {"process"}) and len(log.sampled()) > 0
-
-
 def line_times(log: Log, when: TimeBins, where: GroupedSums, top: int) -> LineTimes:
     """The times of lines; when, where: of calls on files, by thread and time, and by site and stack.
 

@@ -107,6 +107,8 @@ def _windows(samples: Samples, width: int) -> Ints:
 def _overlaps(samples: Samples, calls: ThreadCalls) -> Floats:
     """By sample: ns of its thread's calls on files in it."""
     found = np.zeros(len(samples))
+    if not len(calls.time):
+        return found
     begins = np.append(runs.starts(samples["process"], samples["thread"]), len(samples)).tolist()
     of_calls = _key(calls.process, calls.thread)
     for first, end in pairwise(begins):

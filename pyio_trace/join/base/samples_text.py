@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pyio_trace.join.base.samples import MOST, NAMES, NOTHING, Collected, Columns, Samples, checked
+from pyio_trace.log.sorting import distinct
 
 #: The name of the attachment.
 NAME = "samples"
@@ -30,9 +31,10 @@ def encoded(samples: Samples) -> str:
     """The text of samples; decoded() reads it."""
     import pyarrow as pa
 
-    used, place = np.unique(samples["stack"], return_inverse=True)
-    known = [samples.stacks[at] for at in used.tolist() if at >= 0]
-    columns = samples.columns | {"stack": place.ravel() - int(len(used) > len(known))}
+    used = distinct(samples["stack"][samples["stack"] >= 0])
+    known = [samples.stacks[at] for at in used.tolist()]
+    place = np.where(samples["stack"] < 0, -1, np.searchsorted(used, samples["stack"]))
+    columns = samples.columns | {"stack": place}
     texts, kept = _within_limit(known)
     columns["stack"] = np.where(columns["stack"] < kept, columns["stack"], -1)
     raw = b"".join(_shuffled(_differences(columns)[name]) for name in NAMES) + texts
