@@ -12,9 +12,9 @@ from pyio_trace.analysis.results.line_time import IDLE, NOWHERE, LineTime
 from pyio_trace.report.wording import short_line
 from pyio_trace.units import counted, percent, seconds
 
-#: Part of a line's time -> what it says of the line.
+#: Part of a line's time -> what it says of the line; if it computes or could compute for longer, that is said.
 _STATES = {
-    "cpu_ns": "computing", "delay_ns": "waits for a processor", "gil_ns": "waits for the GIL",
+    "gil_ns": "waits for the GIL",
     "lock_ns": "waits for a lock", "sleep_ns": "asleep", "poll_ns": "waits (poll)",
     "wait_ns": "waits for a child process", "system_call_ns": "in a system call", "fault_ns": "in page faults",
     "unseen_ns": "waits, each too short to be seen",
@@ -57,5 +57,9 @@ def _found(line: LineTime) -> str:
     if line.io_ns + line.sync_ns >= _MOST_OF * line.here_ns:
         return f"{place}: {counted(line.calls, 'call')} on files"
     state = max(_STATES, key=lambda name: getattr(line, name))
-    calls = f"; {counted(line.calls, 'call')} on files" if line.calls else ""
-    return f"{what}: {_STATES[state]}{calls}"
+    computing, said = line.cpu_ns + line.delay_ns, _STATES[state]
+    if computing >= getattr(line, state):
+        said = "computing" + (
+            f", {percent(line.delay_ns / computing)} without a processor" if line.delay_ns * 2 > computing else ""
+        )
+    return f"{what}: {said}" + (f"; {counted(line.calls, 'call')}" if line.calls else "")

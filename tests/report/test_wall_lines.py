@@ -76,6 +76,13 @@ def test_a_program_without_calls_has_lines_too(tmp_path: Path, capsys: pytest.Ca
     assert "train.py:3: asleep" in text
 
 
+def test_on_a_busy_machine_a_line_that_computes_is_said_to(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = Run(tmp_path)
+    stack, amounts = run.stack(at(3)), {"cpu": 300 * MS, "delay": 600 * MS}
+    run.writer.sample(run.process, 100, begin=MS, ticks=900 * MS, samples=90, stack=stack, **amounts)
+    assert "train.py:3: computing, 67 % without a processor" in screen(run.writer.save(run.path), capsys)
+
+
 def test_the_json_has_what_samples_say_only_where_there_are_some(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

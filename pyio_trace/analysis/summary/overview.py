@@ -112,7 +112,7 @@ def make_overview(
 
 
 def of_samples(log: Log, top: int) -> list[Reducer[Any, Any]]:
-    """The reducer of wall time by line; none without samples, or where calls in which they were made may be left out."""
+    """The reducer of wall time by line; none without samples, or where calls that they were made in may lack."""
     if not len(log.sampled()) or (log.choice is not None and not set(log.choice.columns) <= {"process"}):
         return []
     from pyio_trace.analysis.reducers.by_line_time import ByLineTime  # the end of a small run imports little
