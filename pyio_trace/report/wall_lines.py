@@ -40,7 +40,9 @@ def wall_lines(lines: list[LineTime], wall: int, said: Callable[[str, int], str 
         part = min(line.io_ns + line.sync_ns, held)
         share = percent(held / wall) if 0 < held <= wall else ""
         io = seconds(part) if part else "-"
-        texts.append(f"  {seconds(held):>13} {share:>5}  {io:>8}  {said(line.line, held) or _found(line)}")
+        texts.append(
+            f"  {seconds(held):>13} {share:>5}  {io:>8}  {said(line.line, held) or _found(line)}{_others(line)}"
+        )
     return texts
 
 
@@ -63,3 +65,11 @@ def _found(line: LineTime) -> str:
             f", {percent(line.delay_ns / computing)} without a processor" if line.delay_ns * 2 > computing else ""
         )
     return f"{what}: {said}" + (f"; {counted(line.calls, 'call')}" if line.calls else "")
+
+
+def _others(line: LineTime) -> str:
+    """Where others worked while the line waited for them."""
+    waited = line.lock_ns + line.poll_ns + line.wait_ns + line.system_call_ns
+    if waited * 2 < line.here_ns or not line.meanwhile or line.meanwhile[0].time_ns < _MOST_OF * waited:
+        return ""
+    return f", in {short_line(line.meanwhile[0].line)}"

@@ -210,6 +210,26 @@ def test_waits_of_workers_and_of_further_threads_are_told_apart(run: Run) -> Non
     assert (lines["9:serve"].here_ns, lines["9:serve"].aside_ns) == (900 * MS, 800 * MS)
 
 
+def test_what_others_did_while_a_line_waited(run: Run) -> None:
+    # GIVEN a main thread that waits for its pool from 100 to 900 ms, workers of which one works all the time, one
+    # at another line from 500 ms on, one that syncs for 200 ms; and a thread of the program that only sleeps
+    run.writer.sample(run.process, 100, begin=MS, ticks=100 * MS, samples=10, stack=run.stack(at(2)))
+    run.writer.sample(run.process, 100, "lock", begin=101 * MS, ticks=800 * MS, samples=80, stack=run.stack(at(3)))
+    workers = [run.writer.process(pid, start=layout.START_SPAWN, parent=run.process) for pid in (101, 102)]
+    run.writer.sample(workers[0], 101, begin=MS, ticks=999 * MS, samples=99, stack=run.stack(at(7, "work")))
+    run.writer.sample(workers[1], 102, begin=501 * MS, ticks=300 * MS, samples=30, stack=run.stack(at(8, "work")))
+    writes = run.stack(at(6, "write"))
+    run.writer.thread(workers[1], 103).record("FSYNC", begin=301 * MS, duration=200 * MS, desc=run.file, stack=writes)
+    run.writer.sample(workers[1], 103, "system call", begin=301 * MS, ticks=200 * MS, samples=20, stack=writes)
+    run.writer.sample(run.process, 104, "sleep", begin=MS, ticks=900 * MS, samples=90, stack=run.stack(at(9, "nap")))
+    # THEN their lines are named with their time meanwhile, and nothing else; lines that do not wait have none
+    lines = run.lines()
+    others = [(other.line.rpartition(":")[0][-1], other.time_ns) for other in lines["3:<module>"].meanwhile]
+    assert [line for line, _ in others] == ["7", "8", "6"]
+    assert all(near(time, truth * MS) for (_, time), truth in zip(others, (800, 300, 200), strict=True))
+    assert not lines["2:<module>"].meanwhile and not lines["7:work"].meanwhile
+
+
 def test_without_a_sampler_calls_alone_are_known(run: Run) -> None:
     run.writer.header["sampling_hz"] = 0
     thread = run.writer.thread(run.process, 100)

@@ -76,6 +76,13 @@ def test_a_program_without_calls_has_lines_too(tmp_path: Path, capsys: pytest.Ca
     assert "train.py:3: asleep" in text
 
 
+def test_a_line_that_waits_says_where_the_others_were(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = Run(tmp_path)
+    run.writer.sample(run.process, 100, "lock", begin=MS, ticks=900 * MS, samples=90, stack=run.stack(at(3)))
+    run.writer.sample(run.process, 101, begin=MS, ticks=800 * MS, samples=80, stack=run.stack(at(7, "work")))
+    assert "train.py:3: waits for a lock, in train.py:7\n" in screen(run.writer.save(run.path), capsys)
+
+
 def test_on_a_busy_machine_a_line_that_computes_is_said_to(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run = Run(tmp_path)
     stack, amounts = run.stack(at(3)), {"cpu": 300 * MS, "delay": 600 * MS}

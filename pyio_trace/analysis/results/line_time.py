@@ -28,6 +28,17 @@ class CalledTime:
 
 
 @dataclass(frozen=True)
+class OtherLine:
+    """A line at which other threads and processes worked while a line waited.  time_ns: with a processor, or ready for
+    one, or in calls on files; added up."""
+
+    SHOWN: ClassVar[tuple[str, ...]] = ("time_ns",)
+
+    line: str
+    time_ns: int
+
+
+@dataclass(frozen=True)
 class LineTime:
     """One line of the program.  Times of several threads add up.
 
@@ -38,7 +49,8 @@ class LineTime:
     sleep_ns, poll_ns (select, epoll), wait_ns (for a child process), system_call_ns (another one, such as reading a
     socket), fault_ns (a page that was not in memory, or stopped): blocked in that.  unseen_ns: blocked, too briefly to
     be found so.  own_ns: in the program's own code, and in functions written in C that it called.  called: the library
-    functions that it called, longest first.  calls: on files; samples: how often it was found there.
+    functions that it called, longest first.  meanwhile: of the lines that waited longest for others, what
+    these did then.  calls: on files; samples: how often it was found there.
     """
 
     SHOWN: ClassVar[tuple[str, ...]] = ("here_ns", "time_ns", "io_ns", "cpu_ns", "gil_ns", "lock_ns", "sleep_ns")
@@ -63,6 +75,7 @@ class LineTime:
     calls: int
     samples: int
     called: list[CalledTime]
+    meanwhile: list[OtherLine]
 
 
 @dataclass(frozen=True)

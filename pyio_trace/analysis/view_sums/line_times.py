@@ -10,9 +10,19 @@ from numpy.typing import NDArray
 
 from pyio_trace.analysis.calls.code_texts import texts
 from pyio_trace.analysis.calls.stack_lines import Line, StackLines, place_of
-from pyio_trace.analysis.results.line_time import BEFORE, IDLE, NOWHERE, CalledTime, LineTime, LineTimes, MainThread
+from pyio_trace.analysis.results.line_time import (
+    BEFORE,
+    IDLE,
+    NOWHERE,
+    CalledTime,
+    LineTime,
+    LineTimes,
+    MainThread,
+    OtherLine,
+)
 from pyio_trace.analysis.sums.grouped_sums import GroupedSums
 from pyio_trace.analysis.sums.time_bins import TimeBins
+from pyio_trace.analysis.view_sums.meanwhile import meanwhile, numbered
 from pyio_trace.analysis.view_sums.sampled_times import Split, ThreadCalls, split
 from pyio_trace.errors import ConfigError
 from pyio_trace.join.base.samples import Samples
@@ -33,6 +43,8 @@ _OTHERS = ("here", "aside", "own", "calls", "samples")
 _RUNNING = layout.SAMPLE_STATES.index("running")
 #: States in which a thread waits for something to do, as a rule.
 _BLOCKED = [layout.SAMPLE_STATES.index(state) for state in ("lock", "sleep", "poll", "wait", "system call")]
+#: States in which it may wait for another thread or process.
+_FOR_OTHERS = ("lock", "poll", "wait", "system call")
 #: Functions that a row names.
 _CALLED = 8
 
@@ -92,8 +104,24 @@ def _add_samples(
     for at in np.flatnonzero(looks).tolist():
         own = on_stack[at] if at < count else [Line(_KINDS[at - count], "")]
         sums.add(own, {name: float(values[at]) for name, values in amounts.items()}, 0, int(looks[at]))
+    _add_meanwhile(sums, samples, parts, [own[-1].line if own else None for own in on_stack], stack, in_calls)
     importing = np.array([*(any(one.called.startswith("import") for one in own) for own in on_stack), False])
     return _main_threads(table, samples, parts, importing[stack])
+
+
+def _add_meanwhile(
+    sums: _Sums, samples: Samples, parts: Split, innermost: list[str | None], stack: Ints, in_calls: NDArray[np.bool_]
+) -> None:
+    """Adds what others did while lines waited for them.
+
+    innermost: by stack, its line; stack, in_calls: by sample, and whether its innermost line makes calls on files.
+    """
+    line, names = numbered([*innermost, None])
+    waits = np.isin(samples["state"], [layout.SAMPLE_STATES.index(state) for state in _FOR_OTHERS])
+    works = (samples["state"] == _RUNNING) | in_calls
+    working = np.where(works, np.maximum(samples["duration"] - parts.blocked, 0), 0)
+    for at, others in meanwhile(samples, line[stack], parts.blocked * waits, working).items():
+        sums.meanwhile[names[at]] = [OtherLine(names[other], time) for other, time in others]
 
 
 def _main_threads(
@@ -130,6 +158,7 @@ class _Sums:
 
     def __init__(self) -> None:
         self._lines: dict[str, dict[str, float]] = {}
+        self.meanwhile: dict[str, list[OtherLine]] = {}
         self._called: dict[str, dict[str, list[float]]] = {}
 
     def add(self, own: Iterable[Line], amounts: dict[str, float], calls: int, samples: int) -> None:
@@ -166,7 +195,8 @@ class _Sums:
                 LineTime(
                     line=line, time_ns=sum(parts.values()), here_ns=round(found["here"]),
                     aside_ns=round(found["aside"]), own_ns=round(found["own"]),
-                    calls=int(found["calls"]), samples=int(found["samples"]), called=called[:_CALLED], **parts,
+                    calls=int(found["calls"]), samples=int(found["samples"]), called=called[:_CALLED],
+                    meanwhile=self.meanwhile.get(line, []), **parts,
                 )
             )  # fmt: skip
         return sorted(rows, key=lambda row: (-row.here_ns, -row.time_ns, row.line))
