@@ -95,6 +95,7 @@ def watch(
     bytes_source: int = 0,
     role: int = 0,
     step_name: str | None = None,
+    only_if: str | None = None,
     is_property: bool = False,
 ) -> str | None:
     """Watch calls of a function.  Returns None, or why that is not possible.

@@ -52,6 +52,12 @@ READS: dict[str, tuple[str, dict[str, tuple[int | None, int | None]]]] = {
     "text lines": ("for line in open(path): pass", {"TextIOWrapper.__next__": (LINES + 1, SIZE)}),
     "text readline": ("f = open(path)\nwhile f.readline(): pass", {"TextIOWrapper.readline": (LINES + 1, SIZE)}),
     "text readlines": ("open(path).readlines()", {"TextIOWrapper.__next__": (LINES + 1, SIZE)}),
+    "tell": ("f = open(path)\nwhile f.readline(): f.tell()",
+             {"TextIOWrapper.readline": (LINES + 1, SIZE), "TextIOWrapper.tell": (LINES, 0)}),
+    "tell while iterating": (
+        "f = open(path)\nfor line in f:\n    try: f.tell()\n    except OSError: pass",
+        {"TextIOWrapper.__next__": (LINES + 1, SIZE), "TextIOWrapper.tell": (LINES, 0)},
+    ),
     "list": ("list(open(path))", {"TextIOWrapper.__next__": (LINES + 1, SIZE)}),
     "raw read(1000)": ("f = open(path, 'rb', buffering=0)\nwhile f.read(1000): pass", {"FileIO.read": (161, SIZE)}),
     "raw read": ("open(path, 'rb', buffering=0).read()", {"FileIO.read": (1, SIZE)}),

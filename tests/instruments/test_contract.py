@@ -105,7 +105,7 @@ print(json.dumps([before if first == "library" else None, during, after, states[
 
 
 #: What to import for an instrument's targets to be there, where that is not its library alone.
-_LOADED = {"concurrent": "concurrent.futures.thread"}
+_LOADED = {"concurrent": "concurrent.futures.thread", "PIL": "PIL.Image", "compression": "compression.zstd"}
 
 
 @pytest.mark.parametrize("name", INSTALLED)

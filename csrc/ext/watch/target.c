@@ -40,6 +40,7 @@ static void describe(struct pt_target *g, const struct pt_target_description *de
     Py_XINCREF(g->description.after);
     Py_XINCREF(g->description.bytes);
     Py_XINCREF(g->description.step_name);
+    Py_XINCREF(g->description.only_if);
     g->name_id = 0;
     Py_XDECREF(old.function);
     Py_XDECREF(old.name);
@@ -49,6 +50,7 @@ static void describe(struct pt_target *g, const struct pt_target_description *de
     Py_XDECREF(old.after);
     Py_XDECREF(old.bytes);
     Py_XDECREF(old.step_name);
+    Py_XDECREF(old.only_if);
 }
 
 struct pt_target *pt_target_add(const void *key, const struct pt_target_description *description)

@@ -48,7 +48,9 @@ struct pt_target_description {
     enum pt_bytes_source bytes_source; /* of the bytes moved */
     enum pt_role role;
     PyObject *step_name; /* a str: name of each step of the iterator that the call returns; NULL: steps are no spans */
-    bool is_property;    /* the getter of a property, for which the interpreter has a shortcut */
+    PyObject
+        *only_if; /* a str: attribute of the first argument that says whether the call is worth a row; NULL: it is */
+    bool is_property; /* the getter of a property, for which the interpreter has a shortcut */
 };
 
 struct pt_target {

@@ -33,15 +33,17 @@ static int unless_none(PyObject *value, void *out)
 /* Returns false, with an exception set, if the arguments are wrong.  All references are borrowed. */
 static bool parse_description(struct pt_target_description *d, PyObject *args, PyObject *kwargs)
 {
-    static char *words[] = {"",      "",      "kind",         "path_index", "path_keyword", "path",        "details",
-                            "after", "bytes", "bytes_source", "role",       "step_name",    "is_property", NULL};
+    static char *words[] = {"",     "",          "kind",    "path_index",  "path_keyword",
+                            "path", "details",   "after",   "bytes",       "bytes_source",
+                            "role", "step_name", "only_if", "is_property", NULL};
     unsigned int kind = 0, bytes_source = PT_BYTES_NONE, role = PT_ROLE_OPERATION;
     int is_property = 0;
     *d = (struct pt_target_description){.path_index = -1};
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OU|$InO&O&O&O&O&IIO&p:watch", words, &d->function, &d->name, &kind,
-                                     &d->path_index, unless_none, &d->path_keyword, unless_none, &d->path, unless_none,
-                                     &d->details, unless_none, &d->after, unless_none, &d->bytes, &bytes_source, &role,
-                                     unless_none, &d->step_name, &is_property))
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OU|$InO&O&O&O&O&IIO&O&p:watch", words, &d->function, &d->name,
+                                     &kind, &d->path_index, unless_none, &d->path_keyword, unless_none, &d->path,
+                                     unless_none, &d->details, unless_none, &d->after, unless_none, &d->bytes,
+                                     &bytes_source, &role, unless_none, &d->step_name, unless_none, &d->only_if,
+                                     &is_property))
         return false;
     if (kind >= sizeof op_of_kind || bytes_source > PT_BYTES_CALLBACK || role >= PT_ROLE_COUNT) {
         PyErr_SetString(PyExc_ValueError, "no such kind, source of bytes, or role");

@@ -51,6 +51,10 @@ class Target:
     process counts as a container.
     steps: the name for the steps of the iterator that the call returns; each step
     is a span.  `moved` then says whether the nbytes of the steps count.
+    only_if: an attribute of the object whose method it is.  A call while that is
+    missing, None, an empty list or a number of bytes below 64 KiB gets no row, and
+    costs next to nothing: a method that loads something, and is called again and
+    again once it is loaded; one that reads a small member of an archive.
     optional: a version of the library without this function is not an error.
     hands_over: MARKS, if the call is not an operation but the beginning or end of
     a longer one, such as a task.  Then `details` and `after` (with None if the
@@ -63,8 +67,8 @@ class Target:
     """
 
     __slots__ = (
-        "after", "details", "hands_over", "kind", "module", "moved", "name", "optional", "path", "position", "steps",
-        "where",
+        "after", "details", "hands_over", "kind", "module", "moved", "name", "only_if", "optional", "path", "position",
+        "steps", "where",
     )  # fmt: skip
 
     def __init__(
@@ -79,6 +83,7 @@ class Target:
         after: Details | None = None,
         moved: str | Callable[..., int | None] | None = None,
         kind: str = "call",
+        only_if: str | None = None,
         optional: bool = False,
         hands_over: int = 0,
         steps: str | None = None,
@@ -92,6 +97,7 @@ class Target:
         self.after = after
         self.moved = moved
         self.kind = kind
+        self.only_if = only_if
         self.optional = optional
         self.hands_over = hands_over
         self.steps = steps

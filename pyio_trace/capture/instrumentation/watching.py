@@ -46,6 +46,7 @@ def watch(target: Target, module: ModuleType) -> str | None:
         bytes_source=len(MOVED) if callable(moved) else MOVED.index(moved),
         role=target.hands_over,
         step_name=target.steps,
+        only_if=target.only_if,
         is_property=isinstance(_attribute(module, target.where), property),
     )
     return why_not

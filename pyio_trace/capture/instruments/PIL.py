@@ -1,0 +1,62 @@
+"""Pillow: images that are opened, and decoded when their pixels are first needed.
+
+ImageFile.load() is called by each method that needs pixels.  Only the call that finds tiles to decode is a row.
+"""
+
+from __future__ import annotations
+
+from pyio_trace.capture.instrumentation.instrument import Instrument, Target
+from pyio_trace.capture.instruments._codecs import state
+from pyio_trace.capture.instruments._files import plain
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+#: Bytes of a pixel in memory, by mode.  Others have four, or two (I;16 and its like).
+_BYTES = {"1": 1, "L": 1, "P": 1, "LA": 4, "PA": 4}
+
+
+def _file(image: object, *args: object, **kwargs: object) -> Any:
+    """The file that it is read from."""
+    return state(image).get("fp")
+
+
+def _image(image: object) -> dict[str, object] | None:
+    known = state(image)
+    size, mode = known.get("_size"), known.get("_mode")
+    return {"size": size, "mode": mode} if type(size) is tuple and type(mode) is str else None
+
+
+def _opened(result: object, *args: object, **kwargs: object) -> dict[str, object] | None:
+    name = type.__getattribute__(type(result), "__dict__").get("format")
+    return {"format": plain(name), **(_image(result) or {})} if isinstance(name, str) else _image(result)
+
+
+def _loaded(result: object, image: object) -> dict[str, object] | None:
+    return _image(image)
+
+
+def _decoded(result: object, image: object) -> int | None:
+    """The bytes of the pixels, as they are in memory."""
+    known = state(image)
+    mode = known["_mode"]
+    width, height = known["_size"]
+    return int(width * height * (2 if mode.startswith("I;16") else _BYTES.get(mode, 4)))
+
+
+instrument = Instrument(
+    "PIL",
+    targets=(
+        Target("open", module="PIL.Image", name="Image.open", path="fp", after=_opened),
+        Target(
+            "ImageFile.load",
+            module="PIL.ImageFile",
+            name="Image.load",
+            only_if="tile",
+            path=_file,
+            after=_loaded,
+            moved=_decoded,
+        ),
+    ),
+)

@@ -1,0 +1,8 @@
+"""lzma: bytes out of files, passes over them, bytes in."""
+
+from __future__ import annotations
+
+from pyio_trace.capture.instrumentation.instrument import Instrument
+from pyio_trace.capture.instruments._codecs import READ, REWIND, closing
+
+instrument = Instrument("lzma", version=lambda module: None, targets=(READ, REWIND, closing("LZMAFile")))
