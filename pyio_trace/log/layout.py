@@ -54,29 +54,14 @@ class Trait:
 
 
 (
-    SHAPE_FD,
-    SHAPE_PATH,
-    SHAPE_PATH2,
-    SHAPE_OPEN,
-    SHAPE_FD2,
-    SHAPE_SPAN,
-    SHAPE_SEEK,
-    SHAPE_EXT,
-    SHAPE_DUP,
-    SHAPE_TRUNC,
-    SHAPE_PTRUNC,
-    SHAPE_FD2_AT,
-    SHAPE_OUTPUT,
-    SHAPE_COMMAND,
-    SHAPE_WAIT,
-    SHAPE_CPU,
-    SHAPE_RAISED,
-) = range(17)
+    SHAPE_FD, SHAPE_PATH, SHAPE_PATH2, SHAPE_OPEN, SHAPE_FD2, SHAPE_SPAN, SHAPE_SEEK, SHAPE_EXT, SHAPE_DUP,
+    SHAPE_TRUNC, SHAPE_PTRUNC, SHAPE_FD2_AT, SHAPE_OUTPUT, SHAPE_COMMAND, SHAPE_WAIT, SHAPE_CPU, SHAPE_RAISED,
+) = range(17)  # fmt: skip
 
 CHUNK_MAGIC = 0x4B4E484349595021
 #: How many process chunks find room on a full disk.
 KEPT_SLOTS = 20
-CHUNK_OPS, CHUNK_HEAP, CHUNK_PROCESS, CHUNK_PAD, CHUNK_SUMS, CHUNK_SUMS_DATA = 1, 2, 3, 4, 5, 6
+CHUNK_OPS, CHUNK_HEAP, CHUNK_PROCESS, CHUNK_PAD, CHUNK_SUMS, CHUNK_SUMS_DATA, CHUNK_SAMPLES = 1, 2, 3, 4, 5, 6, 7
 OPS_START = 96
 HEAP_START = 80
 
@@ -116,6 +101,9 @@ DESC_KINDS = (
 )  # fmt: skip
 #: Those that a descriptor can lead to.
 FILE_KINDS = DESC_KINDS[: DESC_KINDS.index("path")]
+#: enum pt_sample_state, by number: what a thread was found doing.
+SAMPLE_STATES = ("running", "gil", "lock", "sleep", "poll", "wait", "system call", "fault")
+SAMPLE_UNREADABLE, SAMPLE_INNERMOST = 1, 2
 #: enum pt_blind, bit by bit.
 BLIND = ("io_uring", "syscall", "mapped", "unpatched", "fileobjects")
 
@@ -156,6 +144,9 @@ HEADER = np.dtype(
         ("settings", "<u4"),
         ("kept_room", "<u4"),
         ("cores", "<u4"),
+        ("sampling_hz", "<u4"),
+        ("sampler_refused", "<u4"),
+        ("sampler_cpu", "<u8"),
     ],
     align=True,
 )
@@ -370,6 +361,14 @@ PROCESS_ENTRY = np.dtype(
 
 PACKAGE = np.dtype([("heap", HEAP), ("previous", "<u4"), ("name", "<u4"), ("ticks", "<u8")], align=True)
 
+SAMPLE = np.dtype(
+    [
+        ("begin", "<u8"), ("ticks", "<u8"), ("cpu_ns", "<u8"), ("delay_ns", "<u8"), ("process", "<u4"), ("tid", "<u4"),
+        ("stack", "<u4"), ("samples", "<u2"), ("state", "u1"), ("flags", "u1"),
+    ],
+    align=True,
+)  # fmt: skip
+
 #: C struct name -> dtype, for tests/log/test_layout.py.
 STRUCTS: dict[str, np.dtype[np.void]] = {
     "pt_clock_pair": CLOCK_PAIR,
@@ -390,4 +389,5 @@ STRUCTS: dict[str, np.dtype[np.void]] = {
     "pt_profile": PROFILE,
     "pt_profile_data": PROFILE_DATA,
     "pt_process": PROCESS_ENTRY,
+    "pt_sample": SAMPLE,
 }

@@ -126,6 +126,7 @@ class LogWriter:
         self._strings: dict[tuple[bytes, int], int] = {}
         self._heap_at = self._heap_end = 0
         self._heap_process = 0
+        self._samples_at = self._samples_end = 0
 
     # ---- chunks
 
@@ -184,6 +185,33 @@ class LogWriter:
     def thread(self, process: int, tid: int, chunk_size: int = layout.PAGE) -> Thread:
         """A thread that writes records."""
         return Thread(self, process, tid, chunk_size)
+
+    # ---- samples
+
+    def sample(
+        self,
+        process: int,
+        tid: int,
+        state: str = "running",
+        *,
+        begin: int,
+        ticks: int,
+        cpu: int | None = None,
+        delay: int = 0,
+        stack: int = 0,
+        samples: int = 1,
+        flags: int = 0,
+    ) -> None:
+        """A run of equal samples of a thread; cpu: all of it (a tick of 1 ns) if it runs, else 0."""
+        if self._samples_at + layout.SAMPLE.itemsize > self._samples_end:
+            start = self.chunk(layout.CHUNK_SAMPLES, layout.PAGE, ticks=begin)
+            self._samples_at, self._samples_end = start + layout.HEAP_START, start + layout.PAGE
+        if cpu is None:
+            cpu = ticks if state == "running" else 0
+        number = layout.SAMPLE_STATES.index(state)
+        row = (begin, ticks, cpu, delay, process, tid, stack, samples, number, flags)
+        self.put(self._samples_at, np.array(row, layout.SAMPLE))
+        self._samples_at += layout.SAMPLE.itemsize
 
     # ---- the heap
 

@@ -90,6 +90,10 @@ struct pt_header {
     /* Id of the room for PT_KEPT_SLOTS process chunks, usable when the disk is full (log/spare.c); 0: none. */
     uint32_t kept_room;
     uint32_t cores; /* that the process which made the log could run on; 0: unknown */
+    /* The sampler beside the run.  Logs of before it have zeros here. */
+    uint32_t sampling_hz;     /* how often a second it was asked to look at each thread; 0: there is none */
+    uint32_t sampler_refused; /* atomic: errno of the first process that it was not allowed to read; 0: none */
+    uint64_t sampler_cpu;     /* atomic: ns of processor time that it has used itself */
 };
 #define PT_RING_SLOT 65536u
 #define PT_SETTINGS_MOST 65536u /* bytes of settings at most */
@@ -210,9 +214,10 @@ enum pt_chunk_kind {
     PT_CHUNK_HEAP = 2,
     PT_CHUNK_PROCESS = 3,
     PT_CHUNK_PAD = 4,
-    PT_CHUNK_SUMS = 5, /* an array of pt_profile from PT_HEAP_START on */
-    PT_CHUNK_SUMS_DATA = 6
-}; /* an array of pt_profile followed by pt_profile_data */
+    PT_CHUNK_SUMS = 5,      /* an array of pt_profile from PT_HEAP_START on */
+    PT_CHUNK_SUMS_DATA = 6, /* an array of pt_profile followed by pt_profile_data */
+    PT_CHUNK_SAMPLES = 7    /* an array of pt_sample from PT_HEAP_START on; of any process: process, tid are 0 */
+};
 
 struct pt_chunk { /* 80 bytes; records start at 96 (48-byte records), heap objects at 80 */
     uint64_t magic;

@@ -224,7 +224,43 @@ enum pt_mapping_flag {
 #define PT_MAPPING_SHARES_SHIFT 8u
 enum pt_measured { PT_NOT_MEASURED = 0, PT_MEASURED_AT_MUNMAP = 1, PT_MEASURED_AT_END = 2, PT_MEASURING_SKIPPED = 3 };
 
+/* ---- samples ---------------------------------------------------------- */
+
+/* What a thread was found doing, from outside. */
+enum pt_sample_state {
+    PT_SAMPLE_RUNNING = 0,
+    PT_SAMPLE_GIL = 1,  /* waits for the interpreter's lock */
+    PT_SAMPLE_LOCK = 2, /* waits for another lock, or for a condition */
+    PT_SAMPLE_SLEEP = 3,
+    PT_SAMPLE_POLL = 4, /* waits in poll, select or epoll */
+    PT_SAMPLE_WAIT = 5, /* waits for a child process */
+    PT_SAMPLE_SYSTEM_CALL = 6,
+    PT_SAMPLE_FAULT = 7 /* a page fault, or stopped */
+};
+enum pt_sample_flag {
+    PT_SAMPLE_UNREADABLE = 1, /* its stack could not be read */
+    PT_SAMPLE_INNERMOST = 2   /* only the innermost frames are known */
+};
+
+/* A run of equal samples: a thread was found with the same stack in the same state, at most for a second or so.  The
+ * runs of one thread follow each other in time and do not overlap.  Zeros end the array. */
+struct pt_sample {
+    uint64_t begin;    /* ticks; written last, so 0: the sampler died before */
+    uint64_t ticks;    /* from begin until the end of this stretch of time */
+    uint64_t cpu_ns;   /* processor time of the thread in this stretch: exact, from the kernel's schedstat */
+    uint64_t delay_ns; /* time in this stretch in which it could run and waited for a processor: exact as well */
+    uint32_t process;  /* id of the process entry */
+    uint32_t tid;
+    uint32_t stack;   /* id of a stack, as in records; 0: no Python frame */
+    uint16_t samples; /* how often it was looked at */
+    uint8_t state;    /* enum pt_sample_state */
+    uint8_t flags;    /* bits of enum pt_sample_flag */
+};
+
 _Static_assert(sizeof(struct pt_record) == 48, "record size");
+_Static_assert(sizeof(struct pt_sample) == 48 && offsetof(struct pt_sample, process) == 32 &&
+                   offsetof(struct pt_sample, state) == 46,
+               "sample layout");
 _Static_assert(sizeof(struct pt_desc) == 64, "descriptor size");
 _Static_assert(sizeof(struct pt_string) == 16, "string header size");
 _Static_assert(sizeof(struct pt_mapping) == 112, "mapping size");
