@@ -31,6 +31,7 @@ from pyio_trace.values import (
     parse_mode,
     parse_names,
     parse_output,
+    parse_rate,
     parse_redact,
     parse_rules,
     parse_signal,
@@ -53,7 +54,7 @@ LOG_VARIABLE, FINAL_VARIABLE, DOCTOR_VARIABLE, FOUND_VARIABLE, SCRIPT_VARIABLE =
 
 # Types of options.
 SWITCH, CHOICE, LIST, SIZE, DURATION = "switch", "choice", "list", "size", "duration"
-PATH, SIGNAL, PERMISSIONS = "path", "signal", "permissions"
+PATH, SIGNAL, PERMISSIONS, RATE = "path", "signal", "permissions", "rate"
 
 
 class Option:
@@ -147,6 +148,9 @@ OPTIONS: "tuple[Option, ...]" = (
     Option("max_memory", SIZE, ("--max-memory",), "SIZE", size_between(1 << 20, 64 << 30, "names take"), "32M",
            "the most memory that the tables of names and stacks may take in each traced process; beyond it a name may "
            "be written to the log more than once"),
+    Option("sample", RATE, ("--sample",), "HZ", parse_rate, "off",
+           "how often a second a process beside the run looks where each thread is and what it waits for: off, or a "
+           "number such as 100; less often where it would take 2% of a processor. Not with --mode ring"),
 )  # fmt: skip
 BY_NAME = {option.name: option for option in OPTIONS}
 _LARGEST_PROJECT = 1 << 20  # of a pyproject.toml, in bytes
@@ -176,6 +180,7 @@ class Config:
     log_mode: str
     redact: str
     max_memory: int
+    sample: int
 
     def __init__(self, **values: object) -> None:
         for name in values:

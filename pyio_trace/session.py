@@ -14,6 +14,7 @@ from pyio_trace.config import (
     LIST,
     PATH,
     PERMISSIONS,
+    RATE,
     SIZE,
     SWITCH,
     Config,
@@ -31,7 +32,10 @@ if TYPE_CHECKING:
     from types import ModuleType, TracebackType
     from typing import Self
 
-_ALSO_GIVEN_AS = {PATH: " or a path", SIZE: " or a number", DURATION: " or a number", LIST: " or a list of strings"}
+_ALSO_GIVEN_AS = {
+    PATH: " or a path", SIZE: " or a number", DURATION: " or a number", RATE: " or a number",
+    LIST: " or a list of strings",
+}  # fmt: skip
 
 
 def _core() -> ModuleType:
@@ -228,6 +232,7 @@ def trace(
     log_mode: int | str | None = None,
     redact: str | Iterable[str] | None = None,
     max_memory: int | str | None = None,
+    sample: int | str | None = None,
 ) -> Trace:
     """A context manager that traces what happens inside it, in all threads and child processes.
 
@@ -256,7 +261,7 @@ def text_of(option: Option, value: object) -> str:
     if option.type == PERMISSIONS and isinstance(value, int):  # 0o640
         return f"{value:o}"
     try:
-        if option.type in (SIZE, DURATION) and (isinstance(value, float) or hasattr(value, "__index__")):
+        if option.type in (SIZE, DURATION, RATE) and (isinstance(value, float) or hasattr(value, "__index__")):
             return str(value)  # ValueError: too many digits
         if isinstance(value, str) or option.type == PATH or (option.type == LIST and hasattr(value, "__fspath__")):
             return os.fsdecode(value)  # type: ignore[arg-type]  # TypeError: not a path

@@ -25,6 +25,7 @@ _DURATION_UNITS = {"": 1, "ns": 1, "us": 1_000, "ms": 1_000_000, "s": 1_000_000_
 _SIZE_UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 MINIMUM_LOG = 64 << 10  # the fixed region, a process entry and a chunk or two
 MAXIMUM_LOG = 64 << 30  # ids have 32 bits and count units of 16 bytes (log_format.h)
+SAMPLING_MOST = 1000  # times a second; csrc/core/process/sampler.c
 REDACT_MOST = 1024  # less than what csrc/core/redact/redact.c has room for
 
 
@@ -70,6 +71,16 @@ def parse_duration(text: str, name: str) -> int:
     if not 0 <= duration < 1 << 62:
         raise ConfigError("bad-duration", f"{name}: {text!r} is out of range")
     return duration
+
+
+def parse_rate(text: str, name: str) -> int:
+    """How often a second, from ``"100"``; 0 for ``"off"``."""
+    word = text.strip().lower()
+    if word in ("off", "0"):
+        return 0
+    if not (word.isascii() and word.isdecimal() and len(word) < 5 and 1 <= int(word) <= SAMPLING_MOST):
+        raise ConfigError("bad-value", f"{name}: {text!r} is not a rate; write off, or a number up to {SAMPLING_MOST}")
+    return int(word)
 
 
 def parse_rules(text: str, name: str) -> str:

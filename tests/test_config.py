@@ -99,6 +99,19 @@ def test_names_of_secrets(nowhere: str) -> None:
     assert load({}, {"PYIO_TRACE_REDACT": " argv, Code,"}, nowhere).redact == "argv,code"
 
 
+@pytest.mark.parametrize(("words", "rate"), [("off", 0), ("0", 0), (" 100 ", 100), ("1000", 1000)])
+def test_rates(words: str, rate: int, nowhere: str) -> None:
+    config = load({"sample": words}, {}, nowhere)
+    assert config.sample == rate == Config.from_environment(config.to_environment()).sample
+
+
+@pytest.mark.parametrize("words", ["1001", "-1", "0.5", "100Hz", "on", "\u0661"])
+def test_what_is_no_rate(words: str, nowhere: str) -> None:
+    with pytest.raises(ConfigError) as problem:
+        load({"sample": words}, {}, nowhere)
+    assert problem.value.slug == "bad-value"
+
+
 def test_environment_round_trip() -> None:
     config = Config(output="x-%p.pyio", quiet=True, stacks="site", follow="none", max_log_size=1 << 30)
     environ = config.to_environment()

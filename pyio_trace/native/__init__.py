@@ -34,6 +34,11 @@ def package_folder() -> str:
     return os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 
+def program(name: str) -> str:
+    """The path of a program that lies beside the core."""
+    return os.path.join(os.path.dirname(os.path.abspath((core and core.__file__) or "")), name)
+
+
 def say(text: str) -> None:
     """Write a line to the traced program's stderr, bypassing its buffers.
 

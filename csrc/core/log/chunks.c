@@ -138,17 +138,22 @@ void pt_log_keep_mapped(uint64_t end)
  *   that cannot be true ends the claims of this process.  A value that was set
  *   back by whole pages makes chunks overlap: records are lost, nothing worse. */
 
-/* Records stop before the log is full: the sums that follow them (record/profile.c) need room too. */
+/* Records, and samples like them, stop before the log is full: the sums that follow (record/profile.c) need room too. */
+static bool stops_early(uint32_t kind)
+{
+    return kind == PT_CHUNK_OPS || kind == PT_CHUNK_SAMPLES;
+}
+
 static uint64_t limit_of(uint32_t kind)
 {
     uint64_t budget = pt.budget;
-    return kind == PT_CHUNK_OPS ? budget - budget / 8 / PT_PAGE * PT_PAGE : budget;
+    return stops_early(kind) ? budget - budget / 8 / PT_PAGE * PT_PAGE : budget;
 }
 
 /* The disk has no room for a chunk of this size: the size to try next, or 0. */
 static uint64_t smaller(uint32_t kind, uint64_t size)
 {
-    if (kind == PT_CHUNK_OPS)
+    if (stops_early(kind))
         return size > PT_PAGE ? PT_PAGE : 0;
     if (kind == PT_CHUNK_PAD && size >= 4 * PT_RING_SLOT) /* a ring: whole slots, two at least */
         return size / 2 / PT_RING_SLOT * PT_RING_SLOT;
@@ -164,7 +169,7 @@ static bool stops_all(uint32_t reason)
 static bool is_closed(uint32_t kind)
 {
     uint32_t full = __atomic_load_n(&pt.header->full_reason, __ATOMIC_RELAXED);
-    return __atomic_load_n(&full_here, __ATOMIC_RELAXED) || stops_all(full) || (full && kind == PT_CHUNK_OPS);
+    return __atomic_load_n(&full_here, __ATOMIC_RELAXED) || stops_all(full) || (full && stops_early(kind));
 }
 
 /* Could the core have written this value of header.next? */

@@ -144,6 +144,8 @@ void pt_enter_forked_child(bool pending)
         pt_mappings_forked();
         p->loaded = from->loaded;
         p->stack_state = from->stack_state;
+        memcpy(&p->layout, &from->layout, offsetof(struct pt_layout, version));
+        __atomic_store_n(&p->layout.version, from->layout.version, __ATOMIC_RELEASE);
         p->blind = from->blind;
         p->global_rank = from->global_rank; /* but not the name, which is its parent's own */
         p->local_rank = from->local_rank;

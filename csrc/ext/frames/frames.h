@@ -11,6 +11,9 @@ const char *pt_frames_unsupported(void);
 /* How many frames a stack may have; 0: as many as the log allows. */
 void pt_frames_set_depth(unsigned depth);
 
+/* Puts into the process's entry of the log where its frames are, for the sampler. */
+void pt_frames_tell_layout(void);
+
 /* Returns the id of the calling thread's stack; 0 if it is no Python thread.  Needs no GIL. */
 uint32_t pt_frames_stack_no_gil(struct pt_thread *t);
 

@@ -12,6 +12,8 @@
 #else
 #include "internal/pycore_frame.h"
 #endif
+#include "internal/pycore_interp.h"
+#include "internal/pycore_runtime.h"
 #undef Py_BUILD_CORE
 
 #include <stdbool.h>

@@ -66,6 +66,8 @@ static PyObject *begin(PyObject *args, PyObject *kwargs, int (*begins)(const str
         return raise_error(error, options.path);
     if (why_no_stacks && pt.process_id)
         strncpy(pt.process->note, why_no_stacks, sizeof pt.process->note - 1);
+    if (walk)
+        pt_frames_tell_layout();
     return PyBool_FromLong(options.create || pt_is_owner());
 }
 
@@ -135,6 +137,19 @@ PyObject *pt_module_finish_with(PyObject *module, PyObject *args)
     if (!(stub = strdup(stub)))
         return PyErr_NoMemory();
     pt_finish_with((const char *const *)argv, quiet, stub);
+    Py_RETURN_NONE;
+}
+
+/* start_sampler(hz, program): a process beside the run that looks at its threads so often a second; program: the path
+ * of what it becomes */
+PyObject *pt_module_start_sampler(PyObject *module, PyObject *args)
+{
+    (void)module;
+    unsigned int hz;
+    const char *program;
+    if (!PyArg_ParseTuple(args, "Iy", &hz, &program))
+        return NULL;
+    pt_sampler_start(program, hz);
     Py_RETURN_NONE;
 }
 

@@ -9,6 +9,7 @@ PyObject *pt_module_prepare(PyObject *module, PyObject *args, PyObject *kwargs);
 PyObject *pt_module_store_settings(PyObject *module, PyObject *settings);
 PyObject *pt_module_stop(PyObject *module, PyObject *args);
 PyObject *pt_module_finish_with(PyObject *module, PyObject *args);
+PyObject *pt_module_start_sampler(PyObject *module, PyObject *args);
 PyObject *pt_module_note(PyObject *module, PyObject *text);
 PyObject *pt_module_say(PyObject *module, PyObject *text);
 PyObject *pt_module_name_process(PyObject *module, PyObject *args);

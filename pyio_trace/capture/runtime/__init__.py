@@ -181,5 +181,5 @@ def finish_at_exit(live: str, final: "str | None", *, quiet: bool, mode: str) ->
     if final is not None:
         words += ["--final", final, "--mode", mode]
     words += ["--quiet"] if quiet else ["--stderr", "3"]  # STDERR_KEPT in csrc/core/finisher/child.c
-    stub = os.path.join(os.path.dirname(os.path.abspath(native.core.__file__ or "")), "pyio-trace-end")
-    native.core.finish_with([os.fsencode(word) for word in words], quiet, os.fsencode(stub))
+    stub = os.fsencode(native.program("pyio-trace-end"))
+    native.core.finish_with([os.fsencode(word) for word in words], quiet, stub)

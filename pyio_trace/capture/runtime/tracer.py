@@ -86,6 +86,8 @@ def start(config: "Config", live: str, final: "str | None", *, create: bool, run
     except (CaptureError, ConfigError):
         native.core.files_uninstall()
         raise
+    if config.sample and started.owner:
+        native.core.start_sampler(config.sample, os.fsencode(native.program("pyio-trace-sample")))
     if packages:
         native.core.set_program(",".join(packages))
     script = script_name()

@@ -1,0 +1,248 @@
+/* The processes of the run, from the log's table.
+ *
+ * An entry may be forged: by a process of the run that has dropped its privileges, which still has the log mapped.  So
+ * a process is looked at only if it was started when the entry says, belongs to our user, and has the log mapped, which
+ * nobody else can have: the file is private.  Its layout is copied once and checked. */
+#include "sampler.h"
+
+#include "base/proc.h"
+#include "base/sys.h"
+#include "log/process_table.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#if !defined(SYS_pidfd_open)
+#define SYS_pidfd_open 434
+#endif
+#define STEPS_MOST 4096u        /* entries that are looked at in one round */
+#define WAITED_FOR 2000000000ll /* ns: for an entry to be filled in */
+
+struct process *sampler_processes[PROCESSES_MOST];
+unsigned sampler_process_count;
+static uint32_t newest; /* id of the entry that was the newest last time */
+
+void sampler_note_refused(int error)
+{
+    uint32_t none = 0;
+    __atomic_compare_exchange_n(&pt.header->sampler_refused, &none, (uint32_t)error, false, __ATOMIC_RELAXED,
+                                __ATOMIC_RELAXED);
+}
+
+static int64_t now_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+/* ---- is it one of ours? ---------------------------------------------------------- */
+
+/* The device and the number of a mapped file, as /proc/PID/maps has them.  at: an address in it; 0: any file. */
+static bool find_mapping(const char *path, uintptr_t at, char place[64], const char *wanted)
+{
+    FILE *maps = fopen(path, "re");
+    char *line = NULL;
+    size_t room = 0;
+    bool found = false;
+    while (maps && !found && getline(&line, &room, maps) > 0) {
+        unsigned long low, high, number;
+        char device[24];
+        if (sscanf(line, "%lx-%lx %*s %*s %23s %lu", &low, &high, device, &number) != 4 || !number)
+            continue;
+        snprintf(place, 64, "%s %lu", device, number);
+        found = wanted ? strcmp(place, wanted) == 0 : at >= low && at < high;
+    }
+    free(line);
+    if (maps)
+        fclose(maps);
+    return found;
+}
+
+static bool maps_our_log(int pid)
+{
+    static char ours[64];
+    char path[32], other[64];
+    if (!*ours && !find_mapping("/proc/self/maps", (uintptr_t)pt.base, ours, NULL))
+        return false;
+    snprintf(path, sizeof path, "/proc/%d/maps", pid);
+    return find_mapping(path, 0, other, ours);
+}
+
+static bool is_our_user(int pid)
+{
+    char path[32];
+    struct stat st;
+    snprintf(path, sizeof path, "/proc/%d", pid);
+    return stat(path, &st) == 0 && st.st_uid == geteuid();
+}
+
+/* Root may read everybody.  Once a process has dropped root's rights, what it adds to the log must not make us read
+ * root's processes for it: no more are taken. */
+static bool may_be_misled(void)
+{
+    for (unsigned i = 0; i < sampler_process_count && geteuid() == 0; i++)
+        if (sampler_processes[i]->pidfd >= 0 && !is_our_user(sampler_processes[i]->pid))
+            return true;
+    return false;
+}
+
+/* 0, or an errno; ESRCH: it has ended. */
+static int take(struct process *p)
+{
+    const struct pt_process *e = p->entry;
+    uint32_t pid = e->namespace_inode ? e->outer_pid : e->pid;
+    if (!pid || pid > INT32_MAX || pid == (uint32_t)getpid())
+        return ESRCH;
+    p->pid = (int)pid;
+    p->start_time = e->start_time;
+    p->pidfd = (int)pt_sys(SYS_pidfd_open, p->pid, 0);
+    if (p->pidfd < 0)
+        return -p->pidfd; /* ENOSYS: before Linux 5.3, where its end could be missed */
+    if (!p->start_time || pt_process_start_time(pid) != p->start_time)
+        return ESRCH;
+    return is_our_user(p->pid) && !may_be_misled() && maps_our_log(p->pid) ? 0 : EACCES;
+}
+
+/* ---- its layout -------------------------------------------------------------------- */
+
+static bool lie_within(const uint16_t *offsets, unsigned count, unsigned size, unsigned room)
+{
+    for (unsigned i = 0; i < count; i++)
+        if (offsets[i] + size > room)
+            return false;
+    return true;
+}
+#define LIE_WITHIN(size, room, ...) \
+    lie_within((const uint16_t[]){__VA_ARGS__}, sizeof((uint16_t[]){__VA_ARGS__}) / sizeof(uint16_t), size, room)
+
+static bool is_usable(const struct pt_layout *l)
+{
+    return l->version >= 0x30b && l->version < 0x400 && l->runtime &&
+           LIE_WITHIN(8, STATE_ROOM, l->ts_next, l->ts_tid, l->ts_chunk, l->ts_top, l->ts_frame) &&
+           l->fr_size <= FRAME_ROOM && LIE_WITHIN(8, l->fr_size, l->fr_code, l->fr_instruction, l->fr_previous) &&
+           LIE_WITHIN(1, l->fr_size, l->fr_owner) && l->co_bytes <= CODE_ROOM &&
+           LIE_WITHIN(8, l->co_bytes, l->co_file, l->co_name, l->co_table) &&
+           LIE_WITHIN(4, l->co_bytes, l->co_first, l->co_flags) && l->str_ascii_data <= OBJECT_ROOM &&
+           LIE_WITHIN(4, l->str_ascii_data, l->str_state) && LIE_WITHIN(8, l->str_ascii_data, l->str_length) &&
+           l->bytes_data <= OBJECT_ROOM && LIE_WITHIN(8, l->bytes_data, l->bytes_size);
+}
+
+/* It is filled in after the entry: when Python starts, or in the child of a fork. */
+static bool has_layout(struct process *p)
+{
+    if (p->layout.version)
+        return true;
+    if (!__atomic_load_n(&p->entry->layout.version, __ATOMIC_ACQUIRE))
+        return false;
+    p->layout = p->entry->layout;
+    if (!is_usable(&p->layout)) {
+        p->layout.version = 0;
+        return false;
+    }
+    uint32_t stacks = p->entry->stack_state;
+    p->depth = stacks == PT_STACKS_FULL ? DEEPEST : stacks == PT_STACKS_SITE ? 8 : 0;
+    return true;
+}
+
+/* ---- the table ------------------------------------------------------------------------- */
+
+static void drop(unsigned i)
+{
+    struct process *p = sampler_processes[i];
+    sampler_forget_threads(p);
+    if (p->pidfd >= 0)
+        pt_sys(SYS_close, p->pidfd);
+    free(p);
+    sampler_processes[i] = sampler_processes[--sampler_process_count];
+}
+
+static void add(uint32_t id)
+{
+    const struct pt_process *entry = pt_process_at(id);
+    struct process *p = entry ? calloc(1, sizeof *p) : NULL;
+    if (p && sampler_process_count == PROCESSES_MOST) {
+        sampler_note_refused(EMFILE);
+        free(p);
+        p = NULL;
+    }
+    if (!p)
+        return;
+    p->id = id;
+    p->entry = entry;
+    p->pidfd = -1;
+    p->since = now_ns();
+    sampler_processes[sampler_process_count++] = p;
+}
+
+/* The entries that have been added since the last round. */
+static void add_new(void)
+{
+    uint32_t head = __atomic_load_n(&pt.header->processes, __ATOMIC_ACQUIRE), id = head;
+    for (unsigned i = 0; id && id != newest && i < STEPS_MOST; i++) {
+        const struct pt_process *entry = pt_process_at(id);
+        add(id);
+        id = entry ? __atomic_load_n(&entry->previous, __ATOMIC_ACQUIRE) : 0;
+    }
+    newest = head;
+}
+
+/* The program that it was before an exec. */
+static void drop_earlier(const struct process *of)
+{
+    for (unsigned i = 0; i < sampler_process_count;)
+        if (sampler_processes[i] != of && sampler_processes[i]->pid == of->pid)
+            drop(i);
+        else
+            i++;
+}
+
+static uint32_t end_of(const struct process *p)
+{
+    return __atomic_load_n(&p->entry->end_kind, __ATOMIC_ACQUIRE);
+}
+
+/* A process that has called exec may be of the run again, as another program. */
+static bool is_over(const struct process *p)
+{
+    uint32_t end = end_of(p);
+    if (p->gone || (end != PT_END_UNKNOWN && end != PT_END_EXEC))
+        return true;
+    return p->pidfd < 0 && (end == PT_END_EXEC || now_ns() - p->since > WAITED_FOR);
+}
+
+bool sampler_is_readable(struct process *p)
+{
+    return p->pidfd >= 0 && !p->gone && end_of(p) == PT_END_UNKNOWN && has_layout(p);
+}
+
+void sampler_update_processes(void)
+{
+    add_new();
+    for (unsigned i = 0; i < sampler_process_count;) {
+        struct process *p = sampler_processes[i];
+        if (is_over(p)) {
+            drop(i);
+            continue;
+        }
+        if (p->pidfd < 0 && __atomic_load_n(&p->entry->followed, __ATOMIC_ACQUIRE) == 1 && p->entry->start_time) {
+            int error = take(p);
+            if (error) {
+                if (error != ESRCH)
+                    sampler_note_refused(error);
+                drop(i);
+                continue;
+            }
+            uint32_t id = p->id;
+            drop_earlier(p);
+            for (i = 0; i < sampler_process_count && sampler_processes[i]->id != id;)
+                i++; /* it may have moved */
+        }
+        i++;
+    }
+}

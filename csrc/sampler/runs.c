@@ -1,0 +1,93 @@
+/* Runs of equal samples, in the log.
+ *
+ * The run that is open is brought up to date in place at each look.  So nothing is ever left to be written: the sampler
+ * may be killed, and the log packed, at any moment.  A profile has one entry for each process, thread, stack and state
+ * instead, to which all of its runs are added. */
+#include "sampler.h"
+
+#include "base/hash.h"
+#include "log/chunks.h"
+
+#include <string.h>
+
+#define LARGEST_CHUNK (64u << 10)
+#define SUMS (1u << 14) /* entries that are remembered; what is forgotten gets another entry */
+#define SAMPLES_MOST UINT16_MAX
+
+static struct pt_sample *next, *end;
+
+static struct pt_sample *new_place(void)
+{
+    static uint64_t size = PT_PAGE;
+    if (next && next < end)
+        return next++;
+    uint64_t claimed = size;
+    struct pt_chunk *c = pt_chunk_claim_slow(&(struct pt_chunk_request){.kind = PT_CHUNK_SAMPLES}, &claimed);
+    if (!c)
+        return NULL;
+    next = (struct pt_sample *)((char *)c + PT_HEAP_START);
+    end = next + (claimed - PT_HEAP_START) / sizeof *next;
+    size = size < LARGEST_CHUNK ? size * 2 : size;
+    return next++;
+}
+
+static struct pt_sample *begin(const struct process *p, const struct thread *t, uint64_t ticks)
+{
+    struct pt_sample *s = new_place();
+    if (!s)
+        return NULL;
+    s->process = p->id;
+    s->tid = t->tid;
+    s->stack = t->stack;
+    s->state = t->state;
+    s->flags = t->flags;
+    s->ticks = 0;
+    __atomic_store_n(&s->begin, ticks, __ATOMIC_RELEASE);
+    return s;
+}
+
+static void add(struct pt_sample *s, uint64_t ticks, uint64_t cpu, uint64_t delay)
+{
+    s->cpu_ns += cpu;
+    s->delay_ns += delay;
+    s->samples += s->samples < SAMPLES_MOST;
+    __atomic_store_n(&s->ticks, ticks, __ATOMIC_RELEASE);
+}
+
+static void add_to_sum(const struct process *p, const struct thread *t, uint64_t from, uint64_t to, uint64_t cpu,
+                       uint64_t delay)
+{
+    static struct sum {
+        uint64_t key, ticks;
+        struct pt_sample *sample;
+    } sums[SUMS];
+    uint32_t words[] = {p->id, t->tid, t->stack, (uint32_t)t->state << 8 | t->flags};
+    uint64_t key = pt_hash_bytes(words, sizeof words, 0x53414d50);
+    struct sum *s = &sums[key % SUMS];
+    if (s->key != key || !s->sample || s->sample->samples == SAMPLES_MOST)
+        *s = (struct sum){key, 0, begin(p, t, from)};
+    s->ticks += to - from;
+    if (s->sample)
+        add(s->sample, s->ticks, cpu, delay);
+}
+
+void sampler_add(const struct process *p, struct thread *t, const struct moment *m, uint64_t cpu, uint64_t delay)
+{
+    struct pt_sample *s = t->run;
+    if (pt.mode == PT_MODE_PROFILE) {
+        add_to_sum(p, t, m->from_ticks, m->now_ticks, cpu, delay);
+        return;
+    }
+    bool same = s && t->run_stack == t->stack && t->run_state == t->state && t->run_flags == t->flags;
+    if (!same || t->run_end != m->from || m->now - t->run_begin > LONGEST_RUN) {
+        s = t->run = begin(p, t, m->from_ticks);
+        t->run_stack = t->stack;
+        t->run_state = t->state;
+        t->run_flags = t->flags;
+        t->run_begin = m->from;
+        t->run_ticks = m->from_ticks;
+    }
+    t->run_end = m->now;
+    if (s)
+        add(s, m->now_ticks - t->run_ticks, cpu, delay);
+}
