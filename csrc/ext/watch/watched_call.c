@@ -46,12 +46,12 @@ static void add_details(struct pt_details *d, PyObject *answer)
     Py_XDECREF(answer);
 }
 
-/* Bytes of a member or image from which on a row costs little beside the work. */
+/* Bytes of a member from which on a row costs little beside the work. */
 #define WORTH_A_ROW 65536
 
-/* Whether a call is not worth a row: the attribute that decides is missing, None, an empty list or a small number.  Runs
- * no code of the program: an attribute that the class has (a property) is not asked. */
-static bool is_idle(PyObject *name, const struct pt_invocation *call)
+/* Whether a call is not worth a row: the attribute that decides is missing, or a small number.  Runs no code of the
+ * program: an attribute that the class has (a property) is not asked. */
+static bool is_small(PyObject *name, const struct pt_invocation *call)
 {
     PyObject *self = pt_positional(call) > 0 ? call->args[0] : NULL;
     if (!self || _PyType_Lookup(Py_TYPE(self), name))
@@ -60,10 +60,9 @@ static bool is_idle(PyObject *name, const struct pt_invocation *call)
     if (!value)
         PyErr_Clear();
     int64_t number;
-    bool idle = !value || value == Py_None || (PyList_CheckExact(value) && PyList_GET_SIZE(value) == 0) ||
-                (PyLong_CheckExact(value) && pt_small_int(value, &number) && number < WORTH_A_ROW);
+    bool small = !value || (pt_small_int(value, &number) && number < WORTH_A_ROW);
     Py_XDECREF(value);
-    return idle;
+    return small;
 }
 
 /* Returns false if the call is to go on unrecorded, or to raise what is kept in `before`. */
@@ -199,7 +198,7 @@ PyObject *pt_watched_call(struct pt_target *g, const struct pt_invocation *call)
         return pt_call_original(call);
     if (PT_UNLIKELY(g->description.role != PT_ROLE_OPERATION))
         return call_by_role(g, call);
-    if (g->description.only_if && is_idle(g->description.only_if, call))
+    if (g->description.only_if && is_small(g->description.only_if, call))
         return pt_call_original(call);
     struct watched_call c;
     uint64_t since = pt_ticks();

@@ -51,10 +51,8 @@ class Target:
     process counts as a container.
     steps: the name for the steps of the iterator that the call returns; each step
     is a span.  `moved` then says whether the nbytes of the steps count.
-    only_if: an attribute of the object whose method it is.  A call while that is
-    missing, None, an empty list or a number of bytes below 64 KiB gets no row, and
-    costs next to nothing: a method that loads something, and is called again and
-    again once it is loaded; one that reads a small member of an archive.
+    only_if: an attribute of the object whose method it is, a number of bytes.  A
+    call while that is missing or below 64 KiB gets no row, and costs next to nothing.
     optional: a version of the library without this function is not an error.
     hands_over: MARKS, if the call is not an operation but the beginning or end of
     a longer one, such as a task.  Then `details` and `after` (with None if the

@@ -1,6 +1,7 @@
 """Pillow: images that are opened, and decoded when their pixels are first needed.
 
-ImageFile.load() is called by each method that needs pixels.  Only the call that finds tiles to decode is a row.
+ImageFile.load() is called by each method that needs pixels, getpixel() too: watching it takes half as long again as
+getpixel().  load_prepare() is called once, just before the image is decoded.
 """
 
 from __future__ import annotations
@@ -49,14 +50,6 @@ instrument = Instrument(
     "PIL",
     targets=(
         Target("open", module="PIL.Image", name="Image.open", path="fp", after=_opened),
-        Target(
-            "ImageFile.load",
-            module="PIL.ImageFile",
-            name="Image.load",
-            only_if="tile",
-            path=_file,
-            after=_loaded,
-            moved=_decoded,
-        ),
+        Target("ImageFile.load_prepare", module="PIL.ImageFile", path=_file, after=_loaded, moved=_decoded),
     ),
 )
