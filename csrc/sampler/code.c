@@ -7,12 +7,14 @@
 #include "log/intern.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #define PLACES (1u << 15)
 #define WAYS 8u
-#define LARGEST_TABLE (1u << 20)  /* bytes of one line table */
-#define TABLES_MOST (32u << 20)   /* bytes of all of them */
-#define CHECKED_FOR 1000000000ull /* ns: a code object may have been freed, and another one be in its place */
+#define LARGEST_TABLE (1u << 20) /* bytes of one line table */
+#define TABLES_MOST (32u << 20)  /* bytes of all of them */
+#define CHECKED_FOR 200000000ull /* ns: a code object may have been freed, and another one be in its place */
+#define AT_A_TIME 4096u          /* bytes of a table that are compared at a time */
 
 static struct code codes[PLACES];
 static size_t tables; /* bytes */
@@ -83,6 +85,23 @@ static bool read_table(const struct process *p, struct code *c)
     return true;
 }
 
+/* Whether the table that was read is still there: where the code of one module was, the next one's often lies, with the
+ * same name, first line, and addresses. */
+static bool has_same_table(const struct process *p, const struct code *c)
+{
+    char head[OBJECT_ROOM], now[AT_A_TIME];
+    if (!c->table)
+        return true;
+    if (!sampler_read(p, c->table_at, head, p->layout.bytes_data) || word_in(head, p->layout.bytes_size) != c->size)
+        return false;
+    for (uint32_t at = 0; at < c->size; at += AT_A_TIME) {
+        uint32_t n = c->size - at < AT_A_TIME ? c->size - at : AT_A_TIME;
+        if (!sampler_read(p, c->table_at + p->layout.bytes_data + at, now, n) || memcmp(now, c->table + at, n) != 0)
+            return false;
+    }
+    return true;
+}
+
 struct code *sampler_code(const struct process *p, uint64_t at, uint64_t now)
 {
     const struct pt_layout *l = &p->layout;
@@ -102,7 +121,7 @@ struct code *sampler_code(const struct process *p, uint64_t at, uint64_t now)
                          .first_line = half_in(head, l->co_first),
                          .flags = half_in(head, l->co_flags)};
     if (here && c->file_at == fresh.file_at && c->name_at == fresh.name_at && c->table_at == fresh.table_at &&
-        c->first_line == fresh.first_line && c->flags == fresh.flags) {
+        c->first_line == fresh.first_line && c->flags == fresh.flags && has_same_table(p, c)) {
         c->checked = now;
         return c;
     }
