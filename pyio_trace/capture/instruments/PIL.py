@@ -7,7 +7,6 @@ getpixel().  load_prepare() is called once, just before the image is decoded.
 from __future__ import annotations
 
 from pyio_trace.capture.instrumentation.instrument import Instrument, Target
-from pyio_trace.capture.instruments._codecs import state
 from pyio_trace.capture.instruments._files import plain
 
 TYPE_CHECKING = False
@@ -18,14 +17,21 @@ if TYPE_CHECKING:
 _BYTES = {"1": 1, "L": 1, "P": 1, "LA": 4, "PA": 4}
 
 
+def _get(image: object, name: str) -> Any:
+    """An attribute of an image.  Not by its __dict__: once that exists, Python looks up each attribute more slowly."""
+    try:
+        return object.__getattribute__(image, name)
+    except AttributeError:
+        return None
+
+
 def _file(image: object, *args: object, **kwargs: object) -> Any:
     """The file that it is read from."""
-    return state(image).get("fp")
+    return _get(image, "fp")
 
 
 def _image(image: object) -> dict[str, object] | None:
-    known = state(image)
-    size, mode = known.get("_size"), known.get("_mode")
+    size, mode = _get(image, "_size"), _get(image, "_mode")
     return {"size": size, "mode": mode} if type(size) is tuple and type(mode) is str else None
 
 
@@ -40,9 +46,8 @@ def _loaded(result: object, image: object) -> dict[str, object] | None:
 
 def _decoded(result: object, image: object) -> int | None:
     """The bytes of the pixels, as they are in memory."""
-    known = state(image)
-    mode = known["_mode"]
-    width, height = known["_size"]
+    mode = _get(image, "_mode")
+    width, height = _get(image, "_size")
     return int(width * height * (2 if mode.startswith("I;16") else _BYTES.get(mode, 4)))
 
 
