@@ -364,6 +364,7 @@ PROCESS_ENTRY = np.dtype(
         ("packages", "<u4"),
         ("watch_ticks", "<u8"),
         ("program", "<u4"),
+        ("early_import_ticks", "<u8"),
     ],
     align=True,
 )
