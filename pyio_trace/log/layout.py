@@ -355,6 +355,7 @@ PROCESS_ENTRY = np.dtype(
         ("packages", "<u4"),
         ("watch_ticks", "<u8"),
         ("program", "<u4"),
+        ("early_import_ticks", "<u8"),
         ("layout", "<u8", (11,)),  # struct pt_layout, which only the sampler reads
     ],
     align=True,

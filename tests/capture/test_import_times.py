@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from pyio_trace.analysis.summary.summarize import summarize
 from tests.support.programs import Outcome, Row, Runner, succeeded
 
 #: A module that takes a while, and imports another that does.
@@ -38,6 +39,24 @@ def test_imports_inside_others_count_once(program: Runner) -> None:
     # THEN it has one import more, with the time that both modules slept
     assert _own(outcome)["imports"] == _own(base)["imports"] + 1
     assert _own(outcome)["import_time"] >= 50_000_000
+
+
+@pytest.mark.usefixtures("modules")
+@pytest.mark.parametrize("words", [["program.py"], ["-m", "program"]])
+def test_imports_before_the_script(program: Runner, words: list[str]) -> None:
+    # GIVEN an interpreter that imports a slow module while it starts, and a program that imports another one
+    program.write("import inner", "sitecustomize.py")
+    program.write("import outer\nopen('file', 'w').close()", "program.py")
+    env = {"PYTHONPATH": str(program.folder), "PYIO_TRACE": "1", "PYIO_TRACE_OUTPUT": "run.pyio"}
+    # WHEN it is traced THEN the first one is early
+    outcome = succeeded(program.command([sys.executable, *words], env | {"PYIO_TRACE_QUIET": "1"}))
+    own = outcome.processes[0]
+    assert 30_000_000 <= own["early_import_time"] <= own["import_time"] - 20_000_000
+    # AND starting lasts until the program's own call, with both imports in it once
+    opened = min(row["time"] for row in outcome.rows if row["path"] == str(program.folder / "file"))
+    overview = summarize(outcome.log).overview
+    assert overview is not None
+    assert 50_000_000 <= overview.processes[0].split.starting_ns <= opened - own["begin"]
 
 
 def _packages(outcome: Outcome) -> dict[str, int]:

@@ -172,7 +172,7 @@ def test_processes(writer: LogWriter, tmp_path: Path) -> None:
     writer.process(
         100, accounts=both, begin_account=_account(cpu_user=5, cpu_system=1), begin=1_000,
         end_account=_account(cpu_user=105, cpu_system=21), version="3.11.7", imports=3, import_ticks=40, watch_ticks=7,
-        script_since=3_000, children_account=_account(cpu_user=1000),
+        script_since=3_000, early_import_ticks=11, children_account=_account(cpu_user=1000),
     )  # fmt: skip
     writer.process(
         101, accounts=layout.ACCOUNT_BEGIN | layout.ACCOUNT_WAITED, children_account=_account(cpu_user=30),
@@ -183,20 +183,20 @@ def test_processes(writer: LogWriter, tmp_path: Path) -> None:
     writer.process(
         103, accounts=ALL, end_account=_account(**everything), begin_account=_account(**everything),
         children_account=_account(**everything), imports=ALL, import_ticks=MOST, script_since=MOST, version="3",
-        watch_ticks=MOST,
+        watch_ticks=MOST, early_import_ticks=MOST,
     )  # fmt: skip
     # THEN the table has what is known of each
     for log in _both(writer, tmp_path):
         ended, killed, running, forged = log.processes().to_pylist()
         assert (ended["cpu_user"], ended["cpu_system"]) == (100, 20)
         assert (ended["imports"], ended["import_time"], ended["watch_time"]) == (3, 40, 7)
-        assert ended["script_begin"] - ended["begin"] == 2_000
+        assert (ended["script_begin"] - ended["begin"], ended["early_import_time"]) == (2_000, 10)
         assert (killed["cpu_user"], killed["cpu_system"]) == (70, 7)
         assert (killed["storage_read"], killed["storage_written"], killed["kernel_read"]) == (512, 4096, None)
         assert (killed["imports"], killed["watch_time"]) == (None, None)
         assert running["cpu_user"] is None
         assert forged["cpu_user"] == 0
-        assert forged["imports"] == ALL and forged["watch_time"] > 0
+        assert forged["imports"] == ALL and forged["watch_time"] > 0 and forged["early_import_time"] > 0
 
 
 def test_of_several_completions_of_a_place_the_latest_counts() -> None:

@@ -44,7 +44,7 @@ def test_a_row_has_everything(writer: LogWriter, tmp_path: Path) -> None:
             "followed": True, "cwd": "/home", "lost": 2, "blind": ["io_uring", "mapped"], "stack_state": "full",
             "note": "n", "kernel_read": None, "kernel_written": None, "storage_read": None, "storage_written": None,
             "major_faults": None, "cpu_user": None, "cpu_system": None, "imports": 0, "import_time": 0,
-            "script_begin": None, "import_packages": [], "import_package_times": [],
+            "early_import_time": None, "script_begin": None, "import_packages": [], "import_package_times": [],
             "watch_time": 0, "program_packages": [],
             "unseen_read": None, "unseen_written": None, "mapped_touched": None,
             "mapped_written": None,

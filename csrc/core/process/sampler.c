@@ -41,7 +41,7 @@ struct launch {
 };
 
 /* In the second child.  It has a table of descriptors of its own, so nothing here touches the program's. */
-static int become_sampler(void *argument)
+static _Noreturn int become_sampler(void *argument)
 {
     struct launch *l = argument;
     char number[PT_DIGITS];
@@ -63,7 +63,7 @@ static int become_sampler(void *argument)
 }
 
 /* In the first child. */
-static int start_second(void *argument)
+static _Noreturn int start_second(void *argument)
 {
     struct launch *l = argument;
     if (clone(become_sampler, l->stack + STACK, CLONE_VM | CLONE_VFORK, l) < 0)

@@ -39,6 +39,7 @@ void pt_script_begins(void)
     if (script_seen || (pt.gate & PT_GATE_OFF) || !pt.process_id)
         return;
     script_seen = true;
+    pt.process->early_import_ticks = __atomic_load_n(&pt.process->import_ticks, __ATOMIC_RELAXED) + 1;
     pt.process->script_since = pt_ticks();
 }
 

@@ -62,14 +62,14 @@ class Origins:
     """How each process began; the last element is for operations whose process is not known.
 
     begins: ns since the start of the run; scripts: when its own code began, likewise, -1: not known; imports: ns in
-    import statements; early: these may be from before its own code began; stackless: it has no Python lines, so that
-    any call is its own.
+    import statements; early: of these, at most so many are from before its own code began; stackless: it has no Python
+    lines, so that any call is its own.
     """
 
     begins: Ints
     scripts: Ints
     imports: Ints
-    early: Mask
+    early: Ints
     stackless: Mask
 
     @staticmethod
@@ -77,7 +77,7 @@ class Origins:
         """table: rows of Log.processes(); start: of the run, epoch ns; size: how many elements."""
         begins, imports = np.zeros(size, np.int64), np.zeros(size, np.int64)
         scripts, stackless = np.full(size, _UNKNOWN, np.int64), np.zeros(size, np.bool_)
-        early = np.ones(size, np.bool_)
+        early = np.full(size, FARTHEST, np.int64)
         continued = {child["parent"] for child in table if lifetimes.is_continuation(table, child)}
         for index, process in enumerate(table):
             begins[index] = int64(process["begin"] - start)
@@ -88,10 +88,11 @@ class Origins:
                 continue
             if process["script_begin"] is not None:
                 scripts[index] = int64(max(process["script_begin"] - start, 0))
-                early[index] = how != ""
+                known = process["early_import_time"]
+                early[index] = int64(max(known, 0)) if known is not None else FARTHEST if how else 0
             elif process["start"] == "fork" and index not in continued and process["version"]:
                 scripts[index] = max(begins[index], 0)  # its parent's code goes on
-                early[index] = False
+                early[index] = 0
         return Origins(begins, scripts, imports, early, stackless)
 
 
@@ -232,7 +233,7 @@ class ProcessStates:
         first = np.where(workers, np.maximum(self._first, self._first_task), self._first)
         began = np.minimum(first, FARTHEST) - self._begins
         started = np.where(first == _NEVER, walls, np.clip(began, 0, walls))
-        early = np.where(self._origins.early | workers, started, 0)
+        early = np.minimum(np.where(workers, FARTHEST, self._origins.early), started)
         importing = self._origins.imports - self._own_in_imports - np.minimum(early, self._origins.imports)
         unions = np.minimum(unions, walls - started)
         times = np.diff(unions, axis=0, prepend=np.zeros((1, len(walls)), np.int64))

@@ -8,6 +8,9 @@ from typing import TypeVar
 
 Item = TypeVar("Item")
 
+#: A remedy that does something once for so many operations still shows seven eighths of what it saves.
+SEVERAL = 8
+
 
 class NotTried(Exception):
     """The remedy cannot be tried; the message says why, as the end of "not tried: ..."."""
@@ -25,7 +28,9 @@ class Replay:
     least: a part of what the remedy saves is not tried, so the gain is at least
     the measured one; note: which part, or what else to know of the figures.
     workers: processes that do it side by side; threads: that plain and remedy start.
-    share: how much of the recorded operations the trial stands for; the rest is the same either way.
+    together: operations that a round does at least, if there are so many: one alone cannot show what a remedy saves
+    that does once for many what was done for each.
+    share: of the recorded operations' time, what the trial covers; the remedy does not change the rest.
     """
 
     plain: Callable[[int], int]
@@ -39,6 +44,7 @@ class Replay:
     cache: str = "new files"
     workers: int = 1
     threads: int = 1
+    together: int = SEVERAL
     share: float = 1
 
     def __post_init__(self) -> None:

@@ -91,7 +91,7 @@ def measured(replay: Replay, seconds: float, cold: bool, own_folder: Callable[[i
         caches.add(page_cache.state(replay.originals) if replay.originals else replay.cache)
 
     runs = [lambda count, run=run: _time(replay, run, count, own_folder) for run in (replay.plain, replay.remedy)]
-    times, count = in_rounds(runs, replay.operations, seconds, prepare, look)
+    times, count = in_rounds(runs, replay.operations, seconds, prepare, look, replay.together)
     plain, remedy = (np.array(own) * (replay.recorded * replay.share / count) for own in times)
     low, median, high = quartiles(plain - remedy)
     cache = caches.pop() if len(caches) == 1 else "partly cached"

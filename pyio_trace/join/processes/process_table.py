@@ -82,6 +82,7 @@ class Process:
     cpu_system: int | None = None
     imports: int | None = None
     import_time: int | None = None
+    early_import_time: int | None = None
     script_begin: int | None = None
     import_packages: list[str] = field(default_factory=list)
     import_package_times: list[int] = field(default_factory=list)
@@ -114,7 +115,7 @@ def arrow_schema() -> pa.Schema:
             "version": text, "followed": pa.bool_(), "cwd": text, "lost": big, "blind": pa.list_(text),
             "stack_state": text, "note": text, "kernel_read": big, "kernel_written": big, "storage_read": big,
             "storage_written": big, "major_faults": big, "cpu_user": big, "cpu_system": big, "imports": big,
-            "import_time": big, "script_begin": big,
+            "import_time": big, "early_import_time": big, "script_begin": big,
             "import_packages": pa.list_(text), "import_package_times": pa.list_(big), "watch_time": big,
             "program_packages": pa.list_(text),
             "unseen_read": big, "unseen_written": big,

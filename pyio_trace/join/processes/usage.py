@@ -37,12 +37,14 @@ class Storage(NamedTuple):
 
 
 class Imports(NamedTuple):
-    """Import statements that loaded modules, without those inside others; ns in them; when the script began, ns since
-    the epoch.  import_packages: the packages that took longest; import_package_times: ns in each, without the other
-    packages that it imports, and less what took under a millisecond at once."""
+    """Import statements that loaded modules, without those inside others; ns in them, and in those before the script
+    began, None: not known; when it began, ns since the epoch.  import_packages: the packages that took longest;
+    import_package_times: ns in each, without the other packages that it imports, and less what took under a millisecond
+    at once."""
 
     imports: int
     import_time: int
+    early_import_time: int | None
     script_begin: int | None
     import_packages: list[str]
     import_package_times: list[int]
@@ -91,17 +93,18 @@ def _spans(log: LiveLog, ticks: NDArray[np.uint64]) -> list[int]:
 def _imports(log: LiveLog, heap: Heap) -> list[Imports | None]:
     """None: the process has no Python, or ran none of its code."""
     entries = log.processes()
-    time = _spans(log, entries["import_ticks"])
+    noted = entries["early_import_ticks"]  # plus 1
+    time, early = _spans(log, entries["import_ticks"]), _spans(log, np.maximum(noted, 1) - np.uint64(1))
     begin = log.clock.epoch(entries["script_since"]).tolist()
     rows = zip(
-        entries["version"], entries["imports"].tolist(), time, begin, entries["script_since"] > 0, entries["packages"],
-        strict=True,
+        entries["version"], entries["imports"].tolist(), time, early, noted > 0, begin,
+        entries["script_since"] > 0, entries["packages"], strict=True,
     )  # fmt: skip
     return [
-        Imports(count, ns, script if began else None, *_packages(log, heap, int(newest)))
+        Imports(count, ns, before if known else None, script if began else None, *_packages(log, heap, int(newest)))
         if bytes(version).strip(b"\0")
         else None
-        for version, count, ns, script, began, newest in rows
+        for version, count, ns, before, known, script, began, newest in rows
     ]
 
 

@@ -128,7 +128,8 @@ class Log:
         kernel_read, kernel_written, storage_read, storage_written, major_faults,
         unseen_read, unseen_written, mapped_touched, mapped_written (bytes),
         cpu_user, cpu_system (ns of processor time while traced), imports,
-        import_time (ns), script_begin (ns since the epoch), import_packages and
+        import_time (ns), early_import_time (of it, before script_begin), script_begin
+        (ns since the epoch), import_packages and
         import_package_times (the packages that took longest, ns in each),
         program_packages (installed packages that are its program, because they were started),
         watch_time (ns that watching added to calls of libraries); see

@@ -35,8 +35,8 @@ _PROCESS = [field.name for field in fields(Process)]
 #: Those that older Parquet logs do not have.
 _ADDED = {
     "end_by", "process_kind", "process_name", "global_rank", "local_rank", "world_size", "cpu_user", "cpu_system",
-    "imports", "import_time", "script_begin", "import_packages", "import_package_times", "watch_time",
-    "program_packages",
+    "imports", "import_time", "early_import_time", "script_begin", "import_packages", "import_package_times",
+    "watch_time", "program_packages",
 }  # fmt: skip
 #: Lists that belong together.
 _PACKAGES = ("import_packages", "import_package_times")
