@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 
 from pyio_trace.analysis.results.figures import Summary
+from pyio_trace.analysis.results.line_time import LineTime
 from pyio_trace.analysis.results.overview_figures import KindTime, LoaderEpoch, Overview
 from pyio_trace.errors import printable
 from pyio_trace.report.wording import short_line, waited_for
@@ -139,8 +140,17 @@ def _sampled(overview: Overview, wall: int) -> list[tuple[int, str]]:
             continue
         most = max(lines, key=lambda line: min(getattr(line, part), line.here_ns))
         place = f", most {'' if most.line.startswith('(') else 'at '}{short_line(most.line)}"
-        found.append((time, f"{name} took {seconds(time)}{_share(time, wall, overview.kinds[:1])}{place}."))
+        share = _share(time, wall, overview.kinds[:1])
+        if part == "cpu_ns":
+            share = _delayed(lines) or share
+        found.append((time, f"{name} took {seconds(time)}{share}{place}."))
     return found
+
+
+def _delayed(lines: list[LineTime]) -> str:
+    """Says so if these lines waited for a processor rather than used one: then no change to them helps."""
+    delay, ready = sum(line.delay_ns for line in lines), sum(line.delay_ns + line.cpu_ns for line in lines)
+    return f", {percent(delay / ready)} of it waiting for a processor" if delay * 2 > ready else ""
 
 
 def _share(part: int, wall: int, kinds: list[KindTime]) -> str:

@@ -128,7 +128,8 @@ def test_rows_beyond_the_limit_are_counted(run: Outcome) -> None:
 
 def test_what_does_not_fit_into_memory_is_counted(run: Outcome) -> None:
     (table,) = scan(run.log, [found()["by_file"](most=4)])
-    assert table.dropped > 0 and len(table.rows) == 2
+    # those with the most time stay, which are not always the same; files without a name are one row
+    assert table.dropped > 0 and 1 <= len(table.rows) <= 2
 
 
 def test_forged_values_do_no_harm(tmp_path: Path) -> None:

@@ -165,6 +165,32 @@ def test_when_a_module_or_command_began(program: Runner, words: list[str]) -> No
     assert own["begin"] < own["script_begin"] <= int(outcome.stdout)
 
 
+def test_a_command_that_imports_nothing_has_a_beginning(program: Runner) -> None:
+    # GIVEN a command that imports nothing new, sleeps, and forks a child that imports
+    text = """\
+import os, time
+print(time.time_ns(), flush=True)
+time.sleep(0.5)
+if (child := os.fork()) == 0:
+    import colorsys
+    os._exit(0)
+os.waitpid(child, 0)
+print(child)
+"""
+    env = {"PYIO_TRACE": "1", "PYIO_TRACE_OUTPUT": "run.pyio", "PYIO_TRACE_QUIET": "1"}
+    # WHEN it runs
+    outcome = succeeded(program.command([sys.executable, "-c", text], env))
+    first, child = map(int, outcome.stdout.split())
+    # THEN its own code begins before what it says, and its sleep is not a part of its start
+    own = outcome.processes[0]
+    assert own["begin"] < own["script_begin"] <= first
+    overview = summarize(outcome.log).overview
+    assert overview is not None
+    assert overview.processes[0].split.starting_ns <= own["end"] - own["begin"] - 500_000_000
+    # AND the child, which goes on with that code, has no beginning
+    assert outcome.process(child)["script_begin"] is None
+
+
 def test_a_forked_child_goes_on_with_the_script(program: Runner) -> None:
     # GIVEN a script that forks a child, which imports
     text = """\
@@ -184,30 +210,21 @@ print(child)
     assert child["import_time"] > 0
 
 
-def test_tracing_that_starts_in_the_script_has_no_mark(program: Runner) -> None:
-    # GIVEN a program that traces a part of itself
+def test_tracing_that_starts_in_the_script(program: Runner) -> None:
+    # GIVEN a program that traces a part of itself, which imports and sleeps
     text = """\
-import pyio_trace
+import pyio_trace, time
 with pyio_trace.trace("part.pyio"):
     import colorsys
+    print(time.time_ns())
+    time.sleep(0.2)
 """
     # WHEN it runs
-    succeeded(program.bare(text))
-    # THEN its import is counted, and its beginning is not known
-    [own] = Outcome(0, "", "", program.folder / "part.pyio").processes
-    assert (own["imports"], own["script_begin"]) == (1, None)
-
-
-@pytest.mark.parametrize("change", ["del sys.modules['__main__']", "sys.modules['__main__'] = 5"])
-def test_a_script_that_is_no_module_any_more(program: Runner, change: str) -> None:
-    # GIVEN a program that has taken itself out of sys.modules WHEN it traces a part of itself THEN it does
-    text = f"""\
-import sys
-import pyio_trace
-{change}
-with pyio_trace.trace("part.pyio"):
-    import colorsys
-"""
-    succeeded(program.bare(text))
-    [own] = Outcome(0, "", "", program.folder / "part.pyio").processes
-    assert own["imports"] == 1
+    outcome = succeeded(program.bare(text))
+    # THEN its import is counted, and its code runs since tracing began: nothing of the sleep is a start
+    part = Outcome(0, "", "", program.folder / "part.pyio")
+    [own] = part.processes
+    assert own["imports"] == 1 and own["begin"] <= own["script_begin"] <= int(outcome.stdout)
+    overview = summarize(part.log).overview
+    assert overview is not None
+    assert overview.processes[0].split.starting_ns <= own["end"] - own["begin"] - 200_000_000

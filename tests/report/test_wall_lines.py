@@ -36,8 +36,12 @@ def sampled(folder: Path) -> Path:
     ):  # fmt: skip
         stack = run.stack(*frames)
         run.writer.sample(run.process, 100, state, begin=begin * MS, ticks=ticks * MS, samples=ticks // 10, stack=stack)
+    return ended(run, 2001)
+
+
+def ended(run: Run, ms: int) -> Path:
     entry = run.process << 4
-    run.writer.put(entry + _offset("end"), (2001 * MS).to_bytes(8, "little"))
+    run.writer.put(entry + _offset("end"), (ms * MS).to_bytes(8, "little"))
     run.writer.put(entry + _offset("end_kind"), (1).to_bytes(4, "little"))
     return run.writer.save(run.path)
 
@@ -87,7 +91,10 @@ def test_on_a_busy_machine_a_line_that_computes_is_said_to(tmp_path: Path, capsy
     run = Run(tmp_path)
     stack, amounts = run.stack(at(3)), {"cpu": 300 * MS, "delay": 600 * MS}
     run.writer.sample(run.process, 100, begin=MS, ticks=900 * MS, samples=90, stack=stack, **amounts)
-    assert "train.py:3: computing, 67 % without a processor" in screen(run.writer.save(run.path), capsys)
+    run.writer.put((run.process << 4) + _offset("script_since"), MS.to_bytes(8, "little"))
+    text = screen(ended(run, 901), capsys)
+    assert "train.py:3: computing, 67 % without a processor" in text
+    assert "Computing took 900 ms, 67 % of it waiting for a processor, most at train.py:3.\n" in text
 
 
 def test_the_json_has_what_samples_say_only_where_there_are_some(

@@ -8,7 +8,8 @@
  * imports under way on a thread stand in a table by depth. Pointers to their stack frames would not do: greenlets move stacks.
  *
  * No function of Python is called just before the script's own code.  The first sign of it is the loader that Python
- * makes for a script's file; for `-c` and `-m` there is none, and the first import by the code of __main__ counts. */
+ * makes for a script's file; for `-c` and `-m` there is none, and the first import by the code of __main__ counts.  If
+ * neither is seen, it is the end of our own start, which is one of the last things before the script. */
 #include "imports/import_times.h"
 
 #include "base/clock.h"
@@ -33,14 +34,31 @@ static __thread struct nested {
 static __thread unsigned depth;
 static __thread uint64_t counted_until; /* ticks: all earlier time has been added to some import's `own` */
 static bool script_seen;                /* also in a forked child: its parent's script goes on */
+static uint32_t begins_in;              /* pid: whose script is next; a child of it goes on with it, even unseen */
+
+static void note_begin(void)
+{
+    pt.process->early_import_ticks = __atomic_load_n(&pt.process->import_ticks, __ATOMIC_RELAXED) + 1;
+    pt.process->script_since = pt_ticks();
+}
 
 void pt_script_begins(void)
 {
-    if (script_seen || (pt.gate & PT_GATE_OFF) || !pt.process_id)
+    if (script_seen || (pt.gate & PT_GATE_OFF) || !pt.process_id || (begins_in && begins_in != pt.pid))
         return;
     script_seen = true;
-    pt.process->early_import_ticks = __atomic_load_n(&pt.process->import_ticks, __ATOMIC_RELAXED) + 1;
-    pt.process->script_since = pt_ticks();
+    note_begin();
+}
+
+PyObject *pt_script_is_next(PyObject *module, PyObject *unused)
+{
+    (void)module;
+    (void)unused;
+    if (!script_seen && pt.process_id) {
+        begins_in = pt.pid;
+        note_begin();
+    }
+    Py_RETURN_NONE;
 }
 
 PyObject *pt_script_is_running(PyObject *module, PyObject *unused)
@@ -48,6 +66,8 @@ PyObject *pt_script_is_running(PyObject *module, PyObject *unused)
     (void)module;
     (void)unused;
     script_seen = true;
+    if (pt.process_id)
+        note_begin();
     Py_RETURN_NONE;
 }
 

@@ -18,7 +18,9 @@ void pt_import_ends(const struct pt_import *import, PyObject *name);
 
 /* The code of __main__ is about to run.  Only the first call counts. */
 void pt_script_begins(void);
-/* Tracing starts when it has begun already. */
+/* Tracing has started: it begins now, unless a sign of its beginning follows. */
+PyObject *pt_script_is_next(PyObject *module, PyObject *unused);
+/* Tracing starts in the middle of it: for the log it begins now. */
 PyObject *pt_script_is_running(PyObject *module, PyObject *unused);
 
 #endif

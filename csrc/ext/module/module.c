@@ -95,8 +95,10 @@ static PyMethodDef methods[] = {
      "watch(function, name, *, kind=0, path_index=-1, path_keyword=None, path=None, details=None, after=None, "
      "bytes=None, bytes_source=0, role=0, step_name=None, is_property=False) -> None, or why it cannot be watched"},
     {"is_watched", pt_is_watched, METH_O, "is_watched(function)"},
+    {"script_is_next", pt_script_is_next, METH_NOARGS,
+     "script_is_next(): it begins now, unless a better sign of its beginning follows"},
     {"script_is_running", pt_script_is_running, METH_NOARGS,
-     "script_is_running(): its beginning is not to be looked for"},
+     "script_is_running(): it has begun already, so no sign of its beginning follows"},
     {"unwatch_all", pt_unwatch_all, METH_NOARGS, "unwatch_all(): restore every function"},
     {"watch_faults", pt_watch_faults, METH_NOARGS, "watch_faults() -> {name: how often its callbacks failed}"},
     {"details_members", pt_details_members, METH_O, "details_members(dict) -> bytes of JSON, or None"},

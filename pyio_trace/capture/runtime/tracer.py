@@ -107,6 +107,7 @@ def start(config: "Config", live: str, final: "str | None", *, create: bool, run
 
         _remove_preload = ld_preload.remove
         ld_preload.add(complain=started.owner)
+    native.core.script_is_next()
     return started
 
 
