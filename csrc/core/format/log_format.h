@@ -347,7 +347,7 @@ struct pt_process { /* at the start of a process chunk; counters follow at PT_CO
     /* Atomic: string, names of the installed packages that are its program, separated by commas; 0: none are. */
     uint32_t program;
     uint64_t early_import_ticks; /* of import_ticks, what was there at script_since, plus 1; 0: not known */
-    struct pt_layout layout; /* only the sampler reads it */
+    struct pt_layout layout;     /* only the sampler reads it */
 };
 enum pt_accounts {
     PT_ACCOUNT_BEGIN = 1,
