@@ -120,7 +120,7 @@ class Trace(Run):
             return self
         live, final = log_paths(self._config.output, self._script, check_live=False)
         self._take_what_the_end_needs(final)
-        started = tracer.start(self._config, live, final, create=True)
+        started = tracer.start(self._config, live, final, create=True, late=True)
         self._live, self._final, self.path = started.live, started.final, started.live
         if native.core is not None:
             self._identity = native.core.identity()

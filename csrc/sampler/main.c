@@ -174,6 +174,7 @@ static void look_around(uint64_t usual)
         m.from_ticks = m.now_ticks;
         m.now = ns(CLOCK_MONOTONIC);
         m.now_ticks = pt_ticks();
+        sampler_log_is_full = __atomic_load_n(&pt.header->full_reason, __ATOMIC_RELAXED) != PT_NOT_FULL;
         sampler_update_processes();
         if (m.now - m.from > LONGEST_RUN + 3 * period) { /* we were stopped: nobody knows what happened meanwhile */
             m.from = m.now;
@@ -184,7 +185,7 @@ static void look_around(uint64_t usual)
             if (sampler_is_readable(sampler_processes[i]))
                 sampler_look_at(sampler_processes[i], &m);
         period = weigh(period, usual, m.now);
-        if (is_at_its_end(m.now) || __atomic_load_n(&pt.header->full_reason, __ATOMIC_RELAXED))
+        if (is_at_its_end(m.now))
             return;
     }
 }

@@ -1,8 +1,9 @@
 /* The processes of the run, from the log's table.
  *
  * An entry may be forged: by a process of the run that has dropped its privileges, which still has the log mapped.  So
- * a process is looked at only if it was started when the entry says, belongs to our user, and has the log mapped, which
- * nobody else can have: the file is private.  Its layout is copied once and checked. */
+ * a process is read only if it was started when the entry says, belongs to our user, and has the log mapped, which
+ * nobody else can have: the file is private.  Its layout is copied once and checked.  Of a process of another user, or
+ * one that is undumpable, only what the kernel tells everybody is taken: its threads' processor time. */
 #include "sampler.h"
 
 #include "base/proc.h"
@@ -27,7 +28,7 @@ struct process *sampler_processes[PROCESSES_MOST];
 unsigned sampler_process_count;
 static uint32_t newest; /* id of the entry that was the newest last time */
 
-void sampler_note_refused(int error)
+static void note_refused(int error)
 {
     uint32_t none = 0;
     __atomic_compare_exchange_n(&pt.header->sampler_refused, &none, (uint32_t)error, false, __ATOMIC_RELAXED,
@@ -92,7 +93,29 @@ static bool may_be_misled(void)
     return false;
 }
 
-/* 0, or an errno; ESRCH: it has ended. */
+/* What the log says of it: why it is not read, and how many are not. */
+void sampler_refuse(struct process *p, int error)
+{
+    if (p->refused)
+        return;
+    p->refused = true;
+    note_refused(error);
+    __atomic_fetch_add(&pt.header->sampler_unread, 1, __ATOMIC_RELAXED);
+}
+
+/* Whether a process that may not be read is another user's or undumpable, or else the kernel lets nobody read it. */
+int sampler_reason(const struct process *p, int error)
+{
+    return error == EPERM && !is_our_user(p->pid) ? EACCES : error;
+}
+
+void sampler_note_unseen(void)
+{
+    note_refused(EMFILE);
+    __atomic_fetch_add(&pt.header->sampler_unseen, 1, __ATOMIC_RELAXED);
+}
+
+/* 0, or an errno: it is not one of ours; ESRCH: it has ended. */
 static int take(struct process *p)
 {
     const struct pt_process *e = p->entry;
@@ -106,7 +129,9 @@ static int take(struct process *p)
         return -p->pidfd; /* ENOSYS: before Linux 5.3, where its end could be missed */
     if (!p->start_time || pt_process_start_time(pid) != p->start_time)
         return ESRCH;
-    return is_our_user(p->pid) && !may_be_misled() && maps_our_log(p->pid) ? 0 : EACCES;
+    if (!is_our_user(p->pid) || may_be_misled())
+        sampler_refuse(p, EACCES);
+    return p->refused || maps_our_log(p->pid) ? 0 : EACCES;
 }
 
 /* ---- its layout -------------------------------------------------------------------- */
@@ -167,7 +192,7 @@ static void add(uint32_t id)
     const struct pt_process *entry = pt_process_at(id);
     struct process *p = entry ? calloc(1, sizeof *p) : NULL;
     if (p && sampler_process_count == PROCESSES_MOST) {
-        sampler_note_refused(EMFILE);
+        sampler_note_unseen();
         free(p);
         p = NULL;
     }
@@ -218,7 +243,7 @@ static bool is_over(const struct process *p)
 
 bool sampler_is_readable(struct process *p)
 {
-    return p->pidfd >= 0 && !p->gone && end_of(p) == PT_END_UNKNOWN && has_layout(p);
+    return p->pidfd >= 0 && !p->gone && end_of(p) == PT_END_UNKNOWN && (p->refused || has_layout(p));
 }
 
 void sampler_update_processes(void)
@@ -233,8 +258,10 @@ void sampler_update_processes(void)
         if (p->pidfd < 0 && __atomic_load_n(&p->entry->followed, __ATOMIC_ACQUIRE) == 1 && p->entry->start_time) {
             int error = take(p);
             if (error) {
-                if (error != ESRCH)
-                    sampler_note_refused(error);
+                if (error == EMFILE || error == ENFILE)
+                    sampler_note_unseen();
+                else if (error != ESRCH)
+                    sampler_refuse(p, error);
                 drop(i);
                 continue;
             }

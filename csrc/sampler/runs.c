@@ -14,6 +14,7 @@
 #define SUMS (1u << 14) /* entries that are remembered; what is forgotten gets another entry */
 #define SAMPLES_MOST UINT16_MAX
 
+bool sampler_log_is_full;
 static struct pt_sample *next, *end;
 
 static struct pt_sample *new_place(void)
@@ -48,6 +49,10 @@ static struct pt_sample *begin(const struct process *p, const struct thread *t, 
 
 static void add(struct pt_sample *s, uint64_t ticks, uint64_t cpu, uint64_t delay)
 {
+    if (!s) {
+        __atomic_fetch_add(&pt.header->samples_lost, 1, __ATOMIC_RELAXED);
+        return;
+    }
     s->cpu_ns += cpu;
     s->delay_ns += delay;
     s->samples += s->samples < SAMPLES_MOST;
@@ -67,8 +72,7 @@ static void add_to_sum(const struct process *p, const struct thread *t, uint64_t
     if (s->key != key || !s->sample || s->sample->samples == SAMPLES_MOST)
         *s = (struct sum){key, 0, begin(p, t, from)};
     s->ticks += to - from;
-    if (s->sample)
-        add(s->sample, s->ticks, cpu, delay);
+    add(s->sample, s->ticks, cpu, delay);
 }
 
 void sampler_add(const struct process *p, struct thread *t, const struct moment *m, uint64_t cpu, uint64_t delay)
@@ -88,6 +92,5 @@ void sampler_add(const struct process *p, struct thread *t, const struct moment 
         t->run_ticks = m->from_ticks;
     }
     t->run_end = m->now;
-    if (s)
-        add(s, m->now_ticks - t->run_ticks, cpu, delay);
+    add(s, m->now_ticks - t->run_ticks, cpu, delay);
 }

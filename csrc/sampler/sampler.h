@@ -46,9 +46,9 @@ struct process {
     unsigned depth;          /* how many frames of a stack it wants; 0: none */
     struct pt_layout layout; /* version 0: not known yet */
     int64_t since;           /* ns: when its entry was found */
-    bool refused, gone;
-    uint64_t gil;    /* address; 0: not known */
-    uint64_t listed; /* refused: the round in which its threads were listed */
+    bool refused, gone;      /* refused: its memory may not be read */
+    uint64_t gil;            /* address; 0: not known */
+    uint64_t listed;         /* refused: the round in which its threads were listed */
     struct thread *threads;
     unsigned count, room;
 };
@@ -60,8 +60,10 @@ bool sampler_open_log(int fd);
 extern struct process *sampler_processes[PROCESSES_MOST];
 extern unsigned sampler_process_count;
 void sampler_update_processes(void);
-bool sampler_is_readable(struct process *p); /* it runs, and its layout is known */
-void sampler_note_refused(int error);
+bool sampler_is_readable(struct process *p); /* it runs, and its layout is known, or it is refused */
+void sampler_refuse(struct process *p, int error);
+int sampler_reason(const struct process *p, int error);
+void sampler_note_unseen(void); /* a process or thread for which there is no room */
 
 /* ---- threads.c */
 struct moment {
@@ -123,6 +125,7 @@ bool sampler_take_view(const struct process *p, const struct thread *t, uint64_t
 uint32_t sampler_stack(const struct process *p, struct thread *t, struct view *v, uint64_t now, uint8_t *flags);
 
 /* ---- runs.c */
+extern bool sampler_log_is_full; /* new stacks would take the room that is kept for other things */
 void sampler_add(const struct process *p, struct thread *t, const struct moment *m, uint64_t cpu, uint64_t delay);
 
 #endif

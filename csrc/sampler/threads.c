@@ -14,7 +14,8 @@
 #include <string.h>
 
 #define INTERPRETERS_MOST 64u
-#define LISTED_EVERY 16u /* rounds: the threads of a process that cannot be read */
+#define LISTED_EVERY 16u            /* rounds: the threads of a process that cannot be read */
+#define NAMES_US_WITHIN 500000000ll /* ns */
 
 static struct view view;
 
@@ -132,7 +133,7 @@ static struct thread *thread_of(struct process *p, uint32_t tid)
     struct thread fresh = {.tid = tid, .schedstat = open_file(p, tid, "schedstat"), .syscall = -1};
     if (fresh.schedstat < 0) {
         if (fresh.schedstat == -EMFILE || fresh.schedstat == -ENFILE)
-            sampler_note_refused(EMFILE);
+            sampler_note_unseen();
         return NULL;
     }
     fresh.syscall = open_file(p, tid, "syscall");
@@ -172,7 +173,7 @@ static void look_at_thread(struct process *p, const struct moment *m)
     if (has_run(t)) {
         t->state = read_state(p, t);
         t->flags = 0;
-        t->stack = p->depth ? sampler_stack(p, t, &view, m->now, &t->flags) : 0;
+        t->stack = p->depth && !sampler_log_is_full ? sampler_stack(p, t, &view, m->now, &t->flags) : 0;
     }
     add(p, t, m);
 }
@@ -226,6 +227,12 @@ static void look_from_afar(struct process *p, const struct moment *m)
     }
 }
 
+/* Where it has to name us, it may be about to. */
+static bool may_name_us(const struct process *p, const struct moment *m)
+{
+    return __atomic_load_n(&pt.header->names_sampler, __ATOMIC_RELAXED) && (int64_t)m->now - p->since < NAMES_US_WITHIN;
+}
+
 void sampler_look_at(struct process *p, const struct moment *m)
 {
     bool changed = !p->count;
@@ -245,11 +252,10 @@ void sampler_look_at(struct process *p, const struct moment *m)
             add(p, &p->threads[i], m);
         return;
     }
+    sampler_read_error = 0;
     uint64_t interpreter = p->refused ? 0 : sampler_read_word(p, p->layout.runtime + p->layout.rt_head);
-    if (!interpreter && (sampler_read_error == EPERM || sampler_read_error == ENOSYS) && !p->refused) {
-        sampler_note_refused(sampler_read_error);
-        p->refused = true;
-    }
+    if (!interpreter && (sampler_read_error == EPERM || sampler_read_error == ENOSYS) && !may_name_us(p, m))
+        sampler_refuse(p, sampler_reason(p, sampler_read_error));
     if (p->refused)
         look_from_afar(p, m);
     else

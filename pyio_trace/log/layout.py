@@ -147,6 +147,11 @@ HEADER = np.dtype(
         ("sampling_hz", "<u4"),
         ("sampler_refused", "<u4"),
         ("sampler_cpu", "<u8"),
+        ("sampler_pid", "<u4"),
+        ("sampler_unread", "<u4"),
+        ("samples_lost", "<u8"),
+        ("sampler_unseen", "<u4"),
+        ("names_sampler", "<u4"),
     ],
     align=True,
 )

@@ -96,7 +96,7 @@ LOSSES: dict[str, tuple[dict[str, Any], list[str]]] = {
     "no sampler": (
         {"sampler_refused": ["ECHILD"], "unsampled": 2},
         [
-            "not sampled: it adopts orphans, as process 1 does; use `docker run --init`",
+            "not sampled: the sampler ended before it had begun; see `pyio-trace doctor`",
             "2 processes have no samples: between their calls nothing is known",
         ],
     ),

@@ -94,6 +94,11 @@ struct pt_header {
     uint32_t sampling_hz;     /* how often a second it was asked to look at each thread; 0: there is none */
     uint32_t sampler_refused; /* atomic: errno of the first process that it was not allowed to read; 0: none */
     uint64_t sampler_cpu;     /* atomic: ns of processor time that it has used itself */
+    uint32_t sampler_pid;     /* atomic: its process; 0: it was not started, and sampler_refused is why */
+    uint32_t sampler_unread;  /* atomic: processes that it was not allowed to read: it knows their kernel's figures */
+    uint64_t samples_lost;    /* atomic: looks that found no room in the log */
+    uint32_t sampler_unseen;  /* atomic: processes and threads that it did not look at at all: there were too many */
+    uint32_t names_sampler;   /* 1: Yama lets nobody read but whom a process names, so each names the sampler */
 };
 #define PT_RING_SLOT 65536u
 #define PT_SETTINGS_MOST 65536u /* bytes of settings at most */

@@ -127,6 +127,7 @@ void pt_enter_forked_child(bool pending)
     }
     pt_spare_forked();
     pt_namespace_forked(parent);
+    pt_sampler_name();
     pt_process_enter(PT_START_FORK, pt_self ? pt_self->forking : 0, pid, parent, &pt.process, &pt.process_id);
     struct pt_process *p = pt.process;
     pt.counters = p == &pt_unlisted_process ? (struct pt_counter *)(pt.base + PT_OVERFLOW_OFFSET)
@@ -197,7 +198,7 @@ void pt_process_found(uint32_t pid, uint32_t ppid, uint64_t start_time, const ch
         return;
     struct pt_process *p = pt_process_find(pid), *parent = ppid == pt.pid ? pt.process : pt_process_find(ppid);
     uint32_t id;
-    if (p && !pt_process_has_ended(p))
+    if ((p && !pt_process_has_ended(p)) || pid == pt.header->sampler_pid)
         return;
     if (!pt_process_enter(PT_START_FOUND, 0, pid, parent ? pt_id_of(parent) : 0, &p, &id))
         return;
@@ -283,6 +284,9 @@ void pt_process_begin(const struct pt_options *o)
         pt_account_begins(p, false, own.threads == 1);
         p->followed = 1;
     }
+    /* What it was before an exec may have named another reader, which stays. */
+    if (!same || from->end_kind != PT_END_EXEC || from->start == PT_START_VFORK)
+        pt_sampler_name();
     if (same)
         from->awaited = 0;
     if (!o->create)

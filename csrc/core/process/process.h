@@ -66,8 +66,12 @@ uint32_t pt_shell_of(const struct pt_process *parent, const struct pt_options *c
 void pt_exits_now(int status); /* end_of_run.c: no exit handler runs; may not return */
 /* end_of_run.c: if another thread ends the run, waits until it has become the stub, and so ended this one, or could not. */
 void pt_wait_for_end(void);
-/* Starts the sampler beside the run, once for each log; program: the path of what it becomes. */
-PT_API void pt_sampler_start(const char *program, uint32_t hz);
+/* Starts the sampler beside the run, once for each log.  program: the path of what it becomes.  late: the program runs
+ * already. */
+PT_API void pt_sampler_start(const char *program, uint32_t hz, bool late);
+/* Lets the sampler read this process, where the kernel wants that: only before any code of the program has run, which
+ * may name a reader of its own. */
+void pt_sampler_name(void);
 void pt_signals_itself(struct pt_thread *t, int number); /* end_of_run.c; may not return */
 /* finisher_environment.c: a copy of the environment as it is now; NULL: no memory.  Allocates: at the start only. */
 char **pt_finisher_environment(const char *const *argv);

@@ -1,14 +1,18 @@
 /* Starts the sampler (csrc/sampler): a process beside the run that looks from outside at what its threads do.
  *
- * It must not be a child that the program could wait for, find among its children or be told of by SIGCHLD.  So a child
- * of ours starts it and ends at once, and the system's first process adopts it.  That child shares our memory and sends
- * no signal at its end (clone with exit signal 0), so only we know of it.  A program that adopts orphans itself gets no
- * sampler: it is process 1 of a container, or a subreaper. */
+ * It must not be a child that the program could wait for, or be told of by SIGCHLD.  So a child of ours starts it and
+ * ends at once, and the system's first process adopts it.  That child shares our memory and sends no signal at its end
+ * (clone with exit signal 0), so only we know of it.
+ *
+ * A program that adopts orphans itself (process 1 of a container, a subreaper) would get the sampler back.  There it is
+ * a child with exit signal 0 to the end, which wait() without __WALL or __WCLONE does not see.  As exec would change
+ * that, it becomes the same program without exec (program.c). */
 #include "base/memory.h"
 #include "base/sys.h"
 #include "finisher/finisher.h"
 #include "log/file.h"
 #include "process/process.h"
+#include "process/program.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -16,6 +20,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #if !defined(AT_EMPTY_PATH)
@@ -30,22 +35,37 @@
 #if !defined(PR_GET_CHILD_SUBREAPER)
 #define PR_GET_CHILD_SUBREAPER 37
 #endif
+#if !defined(PR_SET_PTRACER)
+#define PR_SET_PTRACER 0x59616d61
+#endif
 #define PT_CLOSE_RANGE_CLOEXEC 4
-#define STACK (32u << 10)   /* of each of the two children; they make system calls, and look up the log */
-#define SAMPLING_MOST 1000u /* times a second */
+#define STACK (32u << 10)    /* of each of the two children; they make system calls, and look up the log */
+#define ITS_STACK (1u << 20) /* of a sampler that no exec gives one */
+#define FIRST_FD 3           /* of the log: main.c gives the others to /dev/null */
+#define LETS_GO_WITHIN 100   /* waits of 10 ms for the child that has copies of our memory and descriptors */
+#define SAMPLING_MOST 1000u  /* times a second */
 
 struct launch {
     const char *program;
-    char *stack; /* of the second child */
-    int error;   /* set by the children, which share our memory */
+    char *stack;  /* of the second child */
+    uint32_t pid; /* of the sampler */
+    int error;    /* both set by the children, which share our memory */
 };
+
+static long open_log(void)
+{
+    long fd = pt_log_reopen_slow(0);
+    if (fd < 0 || fd >= FIRST_FD)
+        return fd;
+    return pt_sys(SYS_fcntl, fd, F_DUPFD_CLOEXEC, FIRST_FD);
+}
 
 /* In the second child.  It has a table of descriptors of its own, so nothing here touches the program's. */
 static _Noreturn int become_sampler(void *argument)
 {
     struct launch *l = argument;
     char number[PT_DIGITS];
-    long log = pt_log_reopen_slow(0);
+    long log = open_log();
     long program = pt_sys(SYS_openat, AT_FDCWD, l->program, O_PATH | O_NOFOLLOW | O_CLOEXEC, 0);
     l->error = log < 0 ? (int)-log : program < 0 ? (int)-program : 0;
     if (!l->error) {
@@ -66,31 +86,78 @@ static _Noreturn int become_sampler(void *argument)
 static _Noreturn int start_second(void *argument)
 {
     struct launch *l = argument;
-    if (clone(become_sampler, l->stack + STACK, CLONE_VM | CLONE_VFORK, l) < 0)
+    int pid = clone(become_sampler, l->stack + STACK, CLONE_VM | CLONE_VFORK, l);
+    if (pid < 0)
         l->error = errno;
+    else
+        l->pid = (uint32_t)pid;
     for (;;)
         pt_sys(SYS_exit_group, 0);
 }
 
-/* 0 or an errno.  No signal is handled meanwhile: a handler would run in a child, on the program's memory. */
-static int launch(const char *program)
+static int launch_orphan(struct launch *l)
 {
-    uint64_t all = ~0ull, before;
-    struct launch l = {.program = program};
     char *stacks = pt_memory(2 * STACK);
     if (!stacks)
         return ENOMEM;
-    l.stack = stacks + STACK;
-    pt_sys(SYS_rt_sigprocmask, SIG_SETMASK, &all, &before, sizeof all);
-    int child = clone(start_second, stacks + STACK, CLONE_VM | CLONE_VFORK, &l);
+    l->stack = stacks + STACK;
+    int child = clone(start_second, stacks + STACK, CLONE_VM | CLONE_VFORK, l);
     if (child < 0)
-        l.error = errno;
+        l->error = errno;
     while (child > 0 && pt_sys(SYS_wait4, child, 0, __WALL, 0) == -EINTR)
         continue;
-    pt_sys(SYS_rt_sigprocmask, SIG_SETMASK, &before, 0, sizeof before);
     pt_memory_back(stacks, 2 * STACK);
-    return l.error;
+    return l->error;
 }
+
+/* ---- as a child -------------------------------------------------------------------------- */
+
+/* In the child, which has a copy of our memory.  Its status is an errno. */
+static _Noreturn int become_sampler_here(void *argument)
+{
+    const struct launch *l = argument;
+    const uintptr_t stack = (uintptr_t)l->stack, log_at = (uintptr_t)pt.base;
+    struct pt_program p = {.stack = {stack, stack + ITS_STACK}};
+    char number[PT_DIGITS];
+    long log = open_log();
+    int error = log < 0 ? (int)-log : pt_program_map(l->program, &p);
+    if (!error) {
+        pt_sys(SYS_close_range, 0, log - 1, 0); /* the sampler closes them, on an old kernel */
+        pt_sys(SYS_close_range, log + 1, ~0u, 0);
+        pt_program_arguments(&p, "pyio-trace-sample", pt_digits((uint64_t)log, number));
+        uintptr_t page = pt_kernel_page(), end = log_at + pt.extent;
+        pt_program_become(&p, (struct pt_range){log_at, (end + page - 1) / page * page}, &pt.header->sampler_pid,
+                          (uint32_t)pt_sys(SYS_getpid, 0));
+    }
+    for (;;)
+        pt_sys(SYS_exit_group, error);
+}
+
+/* Returns when the child has given back all that it had of ours, so that nothing of it shows later. */
+static int launch_child(struct launch *l)
+{
+    const struct timespec a_moment = {.tv_nsec = 10000000};
+    int status = 0;
+    l->stack = pt_memory(ITS_STACK);
+    if (!l->stack)
+        return ENOMEM;
+    int child = clone(become_sampler_here, l->stack + STACK, 0, l);
+    if (child < 0)
+        l->error = errno;
+    for (int i = 0; child > 0 && !l->error && i < LETS_GO_WITHIN; i++) {
+        if (__atomic_load_n(&pt.header->sampler_pid, __ATOMIC_ACQUIRE))
+            break;
+        pt_sys(SYS_futex, &pt.header->sampler_pid, PT_FUTEX_WAIT, 0, &a_moment, 0, 0);
+        if (pt_sys(SYS_wait4, child, &status, WNOHANG | __WALL, 0) == child)
+            l->error = WIFEXITED(status) && WEXITSTATUS(status) ? WEXITSTATUS(status) : ECHILD;
+    }
+    pt_memory_back(l->stack, ITS_STACK);
+    if (child > 0)
+        l->pid = (uint32_t)child;
+    return l->error;
+}
+
+/* ---- choosing ---------------------------------------------------------------------------- */
 
 /* Whether orphans become children of this process. */
 static bool adopts_orphans(void)
@@ -99,19 +166,52 @@ static bool adopts_orphans(void)
     return pt.pid == 1 || (pt_sys(SYS_prctl, PR_GET_CHILD_SUBREAPER, &reaper) == 0 && reaper);
 }
 
-void pt_sampler_start(const char *program, uint32_t hz)
+/* 0 or an errno.  No signal is handled meanwhile: a handler would run in a child, on the program's memory. */
+static int launch(struct launch *l)
 {
-    uint32_t none = 0;
+    uint64_t all = ~0ull, before;
+    pt_sys(SYS_rt_sigprocmask, SIG_SETMASK, &all, &before, sizeof all);
+    int error = adopts_orphans() ? launch_child(l) : launch_orphan(l);
+    pt_sys(SYS_rt_sigprocmask, SIG_SETMASK, &before, 0, sizeof before);
+    return error;
+}
+
+/* Whether Yama lets a process be read by its ancestors only, and by whom it names. */
+static bool must_be_named(void)
+{
+    char scope = 0;
+    long fd = pt_sys(SYS_openat, AT_FDCWD, "/proc/sys/kernel/yama/ptrace_scope", O_RDONLY | O_CLOEXEC, 0);
+    if (fd < 0)
+        return false;
+    pt_sys(SYS_read, fd, &scope, 1);
+    pt_sys(SYS_close, fd);
+    return scope == '1';
+}
+
+void pt_sampler_name(void)
+{
+    uint32_t pid = __atomic_load_n(&pt.header->sampler_pid, __ATOMIC_ACQUIRE);
+    if (pid && !pt.namespace_inode && __atomic_load_n(&pt.header->names_sampler, __ATOMIC_RELAXED))
+        pt_sys(SYS_prctl, PR_SET_PTRACER, pid, 0, 0, 0);
+}
+
+void pt_sampler_start(const char *program, uint32_t hz, bool late)
+{
+    uint32_t none = 0, allowed = 0;
+    struct launch l = {.program = program};
     int saved = errno;
     if ((pt.gate & PT_GATE_OFF) || !pt.process_id || pt.namespace_inode || pt.mode == PT_MODE_RING || !hz)
         return;
     hz = hz < SAMPLING_MOST ? hz : SAMPLING_MOST;
     if (!__atomic_compare_exchange_n(&pt.header->sampling_hz, &none, hz, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
         return; /* this program was another one before (exec), and its sampler goes on */
-    int error = adopts_orphans() ? ECHILD : launch(program);
-    uint32_t allowed = 0;
+    __atomic_store_n(&pt.header->names_sampler, must_be_named(), __ATOMIC_RELEASE);
+    int error = launch(&l);
     if (error)
         __atomic_compare_exchange_n(&pt.header->sampler_refused, &allowed, (uint32_t)error, false, __ATOMIC_RELAXED,
                                     __ATOMIC_RELAXED);
+    __atomic_store_n(&pt.header->sampler_pid, error ? 0 : l.pid, __ATOMIC_RELEASE);
+    if (!late)
+        pt_sampler_name();
     errno = saved;
 }

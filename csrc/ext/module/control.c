@@ -140,16 +140,17 @@ PyObject *pt_module_finish_with(PyObject *module, PyObject *args)
     Py_RETURN_NONE;
 }
 
-/* start_sampler(hz, program): a process beside the run that looks at its threads so often a second; program: the path
- * of what it becomes */
+/* start_sampler(hz, program, late): a process beside the run that looks at its threads so often a second; program: the
+ * path of what it becomes; late: the program runs already */
 PyObject *pt_module_start_sampler(PyObject *module, PyObject *args)
 {
     (void)module;
     unsigned int hz;
     const char *program;
-    if (!PyArg_ParseTuple(args, "Iy", &hz, &program))
+    int late;
+    if (!PyArg_ParseTuple(args, "Iyp", &hz, &program, &late))
         return NULL;
-    pt_sampler_start(program, hz);
+    pt_sampler_start(program, hz, late);
     Py_RETURN_NONE;
 }
 

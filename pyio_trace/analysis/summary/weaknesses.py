@@ -24,7 +24,7 @@ _BLIND = {
 }
 #: Why there was no sampler, or not for all processes: the error -> what it means, and what to do.
 _NO_SAMPLER = {
-    "ECHILD": "not sampled: it adopts orphans, as process 1 does; use `docker run --init`",
+    "ECHILD": "not sampled: the sampler ended before it had begun; see `pyio-trace doctor`",
     "EPERM": "not sampled: reading processes is forbidden; `pyio-trace doctor` says why",
     "ENOSYS": "not sampled: the kernel or a filter lacks the calls; see `pyio-trace doctor`",
     "EACCES": "not sampled: a process of another user, or undumpable; run all as one user",

@@ -62,12 +62,15 @@ def run_to_join() -> "str | None":
     return live
 
 
-def start(config: "Config", live: str, final: "str | None", *, create: bool, run_of: str = "") -> Started:
+def start(
+    config: "Config", live: str, final: "str | None", *, create: bool, run_of: str = "", late: bool = False
+) -> Started:
     """Trace this process into the live log at `live`, or into one beside it if another run uses that name.
 
     create: make the log and own the run, rather than join it.
     final: the Parquet log to pack at the end of the run; None: keep the live log.
     run_of: with create, the log of this process's run, if it cannot join that one (another host or container).
+    late: the program runs already.
     Raises CaptureError and ConfigError.
     """
     if native.core is None:
@@ -87,7 +90,7 @@ def start(config: "Config", live: str, final: "str | None", *, create: bool, run
         native.core.files_uninstall()
         raise
     if config.sample and started.owner:
-        native.core.start_sampler(config.sample, os.fsencode(native.program("pyio-trace-sample")))
+        native.core.start_sampler(config.sample, os.fsencode(native.program("pyio-trace-sample")), late)
     if packages:
         native.core.set_program(",".join(packages))
     script = script_name()
