@@ -233,12 +233,34 @@ def test_it_ends_with_the_run(program: Runner) -> None:
     wait_until(lambda: gone(int(outcome.stdout)), "the end of the sampler")
 
 
-@pytest.mark.parametrize("option", [{}, {"PYIO_TRACE_SAMPLE": "off"}, {**SAMPLED, "PYIO_TRACE_MODE": "ring"}])
+@pytest.mark.parametrize("option", [{"PYIO_TRACE_SAMPLE": "off"}, {**SAMPLED, "PYIO_TRACE_MODE": "ring"}])
 def test_off(program: Runner, option: dict[str, str]) -> None:
     # GIVEN a program that nobody wants to be sampled, or that keeps only the latest WHEN it runs
     live = Live(succeeded(program.traced("open(__file__).read()", env=option)).path)
     # THEN there is no sampler
     assert (live.header["sampling_hz"], live.samples()) == (0, [])
+
+
+@pytest.mark.parametrize(("options", "hz"), [("", 0), (", sample=50", 50)])
+def test_tracing_a_part_of_a_program_samples_only_if_told(program: Runner, options: str, hz: int) -> None:
+    # GIVEN a program that traces a part of itself WHEN it runs
+    text = f"import pyio_trace\nwith pyio_trace.trace('part.pyio'{options}): pass"
+    succeeded(program.bare(text))
+    # THEN a sampler was started only if it asked for one
+    assert Live(program.folder / "part.pyio").header["sampling_hz"] == hz
+
+
+@pytest.mark.parametrize("launched", [True, False])
+def test_a_run_is_sampled_unless_told_otherwise(program: Runner, launched: bool) -> None:
+    # GIVEN a script WHEN it is launched, or runs with PYIO_TRACE=1
+    path, script = program.folder / "run.pyio", program.write("pass")
+    if launched:
+        outcome = program.command([sys.executable, "-m", "pyio_trace", "-q", "-o", path, script])
+    else:
+        env = {"PYIO_TRACE": "1", "PYIO_TRACE_OUTPUT": str(path), "PYIO_TRACE_QUIET": "1"}
+        outcome = program.command([sys.executable, script], env)
+    # THEN it was sampled
+    assert outcome.status == 0 and Live(path).header["sampling_hz"] == 100
 
 
 # ---- forged logs ----------------------------------------------------------------------------
@@ -290,7 +312,7 @@ def _forged(outcome: Outcome, pid: int, addresses: list[int], seed: int) -> Path
 @pytest.mark.parametrize("whose", ["ours", "strangers"])
 def test_a_forged_entry_leads_nowhere(program: Runner, whose: str) -> None:
     # GIVEN logs whose process entry names a process of this user, with an address and offsets that lead anywhere
-    outcome = succeeded(program.traced("pass", env={"PYIO_TRACE_MAX_LOG_SIZE": "1M"}))
+    outcome = succeeded(program.traced("pass", env={"PYIO_TRACE_MAX_LOG_SIZE": "1M", "PYIO_TRACE_SAMPLE": "off"}))
     victim_file = program.write(VICTIM, "victim.py")
     for seed in range(5):
         mapped = program.folder / f"forged-{seed}.pyio"
