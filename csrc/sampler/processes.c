@@ -1,9 +1,9 @@
 /* The processes of the run, from the log's table.
  *
  * An entry may be forged: by a process of the run that has dropped its privileges, which still has the log mapped.  So
- * a process is read only if it was started when the entry says, belongs to our user, and has the log mapped, which
- * nobody else can have: the file is private.  Its layout is copied once and checked.  Of a process of another user, or
- * one that is undumpable, only what the kernel tells everybody is taken: its threads' processor time. */
+ * a process is read only if it was started when the entry says (if it says so), belongs to our user, and has the log
+ * mapped, which nobody else can have: the file is private.  Its layout is copied once and checked.  Of a process of
+ * another user, or one that is undumpable, only what the kernel tells everybody is taken: its threads' processor time. */
 #include "sampler.h"
 
 #include "base/proc.h"
@@ -127,7 +127,7 @@ static int take(struct process *p)
     p->pidfd = (int)pt_sys(SYS_pidfd_open, p->pid, 0);
     if (p->pidfd < 0)
         return -p->pidfd; /* ENOSYS: before Linux 5.3, where its end could be missed */
-    if (!p->start_time || pt_process_start_time(pid) != p->start_time)
+    if (p->start_time ? pt_process_start_time(pid) != p->start_time : !maps_our_log(p->pid))
         return ESRCH;
     if (!is_our_user(p->pid) || may_be_misled())
         sampler_refuse(p, EACCES);
@@ -246,6 +246,13 @@ bool sampler_is_readable(struct process *p)
     return p->pidfd >= 0 && !p->gone && end_of(p) == PT_END_UNKNOWN && (p->refused || has_layout(p));
 }
 
+/* A process that sees no /proc, as in a chroot, does not know when it was started.  Its layout comes last. */
+static bool is_filled_in(const struct pt_process *e)
+{
+    return __atomic_load_n(&e->followed, __ATOMIC_ACQUIRE) == 1 &&
+           (e->start_time || __atomic_load_n(&e->layout.version, __ATOMIC_ACQUIRE));
+}
+
 void sampler_update_processes(void)
 {
     add_new();
@@ -255,7 +262,7 @@ void sampler_update_processes(void)
             drop(i);
             continue;
         }
-        if (p->pidfd < 0 && __atomic_load_n(&p->entry->followed, __ATOMIC_ACQUIRE) == 1 && p->entry->start_time) {
+        if (p->pidfd < 0 && is_filled_in(p->entry)) {
             int error = take(p);
             if (error) {
                 if (error == EMFILE || error == ENFILE)
