@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 
 from pyio_trace.analysis.results.figures import Mapped, Unseen, Weakness
-from pyio_trace.analysis.summary.weaknesses import weaknesses
+from pyio_trace.analysis.summary.weaknesses import _NO_SAMPLER, weaknesses
 from pyio_trace.analysis.typed_results import as_plain, schema
+from pyio_trace.report.bars import Letters
+from pyio_trace.report.overview_text import overview_lines
 from tests.support.summaries import summary, unseen_lines
 
 #: A loss as Log.losses() has it -> the lines that say so.
@@ -91,6 +93,17 @@ LOSSES: dict[str, tuple[dict[str, Any], list[str]]] = {
         {"tracer_faults": 1_000},
         ["pyio_trace itself failed 1,000 times and stepped aside; please report it"],
     ),
+    "no sampler": (
+        {"sampler_refused": ["ECHILD"], "unsampled": 2},
+        [
+            "not sampled: it adopts orphans, as process 1 does; use `docker run --init`",
+            "2 processes have no samples: between their calls nothing is known",
+        ],
+    ),
+    "no sampler for a reason of its own": (
+        {"sampler_refused": ["E2BIG"]},
+        ["not sampled: the sampler failed (E2BIG); see `pyio-trace doctor`"],
+    ),
     "one that is not known here": ({"some_new_loss": 3}, ["some new loss: 3"]),
 }
 
@@ -131,6 +144,13 @@ def test_children_that_were_not_followed_are_named() -> None:
     losses = {"unfollowed": 3, "unfollowed_children": [["uname", "-p"], ["uname", "-p"], ["gzip", "x"]]}
     (found,) = weaknesses(Unseen(losses, {}, []))
     assert found.brief == "3 children were not followed: uname -p, gzip x"
+
+
+@pytest.mark.parametrize("name", _NO_SAMPLER)
+def test_why_there_was_no_sampler_fits_the_first_screen(name: str) -> None:
+    (found,) = weaknesses(Unseen({"sampler_refused": [name]}, {}, []))
+    assert found.slug == "sampler-refused" and found.brief == found.text
+    assert f"  {found.text}" in "\n".join(overview_lines(summary(weaknesses=[found]), Letters())).splitlines()
 
 
 def test_how_much_is_missing() -> None:

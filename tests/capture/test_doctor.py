@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import re
@@ -16,6 +17,7 @@ import pytest
 
 from pyio_trace.cli.doctor.foreign_files import open_inside
 from pyio_trace.cli.doctor.loaded_objects import LEFT_ALONE
+from pyio_trace.cli.doctor.sampling import sampling
 from tests.support.programs import Runner, clean_environment
 
 ROOT = Path(__file__).parents[2]
@@ -284,6 +286,56 @@ def test_a_script_that_ends_without_pythons_exit(program: Runner) -> None:
     path = program.write("import os; os._exit(4)", "script.py")
     status, out, err = doctor(program, path)
     assert (status, out) == (2, "") and "status 4" in err and err.endswith("[script-not-seen]\n")
+
+
+# ---- this installation
+
+
+def test_a_trial(program: Runner) -> None:
+    facts = report(program)["facts"]
+    assert facts["trial"].endswith("operations on its file, at app and posix") and facts["stacks"] == "yes"
+    free = hasattr(sys, "_is_gil_enabled") and not sys._is_gil_enabled()
+    assert facts["sampler"].startswith("no: there is none" if free else "works: ")
+
+
+@pytest.mark.parametrize(
+    ("info", "looks", "lines", "said"),
+    [
+        ({}, 0, 0, "no: there is none for free-threaded"),
+        ({"sampler_refused": 0}, 9, 9, "works: --sample HZ sees lines"),
+        ({"sampler_refused": 0}, 9, 0, "not known: it has looked"),
+        ({"sampler_refused": 0}, 0, 0, "not known: it has not looked within 2 s"),
+        ({"sampler_refused": errno.ECHILD}, 0, 0, "no: the program adopts orphans"),
+        ({"sampler_refused": errno.EAGAIN}, 0, 0, "no: there is no process number left"),
+        ({"sampler_refused": errno.E2BIG}, 0, 0, "no: it could not be started (E2BIG)"),
+    ],
+)
+def test_whether_there_can_be_a_sampler(info: dict[str, int], looks: int, lines: int, said: str) -> None:
+    assert sampling(info and {"sampling_hz": 100, **info}, looks, lines).startswith(said)
+
+
+@pytest.mark.parametrize(
+    ("files", "said"),
+    [
+        ({"sys/kernel/yama/ptrace_scope": "1\n"}, ["Yama's ptrace_scope is 1", "sysctl kernel.yama.ptrace_scope=0"]),
+        ({"sys/kernel/yama/ptrace_scope": "3\n"}, ["Yama's ptrace_scope is 3", "only a restart"]),
+        ({"self/status": "CapEff:\t0000000000000000\nSeccomp:\t2\n"}, ["seccomp", "--cap-add SYS_PTRACE"]),
+        ({"self/status": "CapEff:\t0000000000000000\nSeccomp:\t0\n"}, ["capability SYS_PTRACE is missing"]),
+        ({"mounts": "proc /proc proc rw,nosuid,hidepid=invisible 0 0\n"}, ["hidepid", "remount,hidepid=0"]),
+        ({"mounts": "proc /proc proc rw,hidepid=0 0 0\n", "self/status": "CapEff:\t0000003fffffffff\n"}, []),
+        ({"self/status": "CapEff:\tzz\n"}, []),
+    ],
+)
+def test_why_reading_is_forbidden_and_how_to_allow_it(tmp_path: Path, files: dict[str, str], said: list[str]) -> None:
+    # GIVEN what /proc says where the kernel has refused the sampler
+    for name, text in {"self/status": "CapEff:\t0000003fffffffff\nSeccomp:\t0\n", **files}.items():
+        path = tmp_path / "proc" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    # WHEN asked THEN each cause that is there is named, with what allows it, and no other
+    text = sampling({"sampling_hz": 100, "sampler_refused": errno.EPERM}, 3, 0, tmp_path)
+    assert text.startswith("no: reading another process is forbidden") and all(part in text for part in said)
+    assert text.count(";") <= 1 and (said or text == "no: reading another process is forbidden")
 
 
 # ---- one rule in two places

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from pathlib import Path
 from typing import Any
 
@@ -209,3 +210,38 @@ def test_a_packed_log_with_damaged_samples_says_so(tmp_path: Path) -> None:
     assert log.operations().num_rows == 1
     with pytest.raises(LogError, match="samples are damaged"):
         log.samples()
+
+
+def test_processes_that_no_sampler_has_seen(tmp_path: Path) -> None:
+    # GIVEN a sampler that was not allowed to read all processes: one of 3 s has samples, one of 3 s and one of 1 s have
+    # none, nor has a program that is not Python
+    def run(path: Path, refused: int, sampled: bool = True) -> Path:
+        writer = LogWriter(mono=0, ticks=0)
+        writer.header["sampling_hz"], writer.header["sampler_refused"], writer.header["run_id"] = (
+            100,
+            refused,
+            ord(path.stem[0]),
+        )
+        known = {"version": b"3.11", "end_kind": layout.END_EXIT, "begin": 1}
+        first = writer.process(100, end=3000 * MS, **known)
+        writer.process(101, end=3000 * MS, parent=first, **known)
+        writer.process(102, end=1000 * MS, parent=first, **known)
+        writer.process(103, end=3000 * MS, parent=first, **(known | {"version": b""}))
+        if sampled:
+            writer.sample(first, 100, "sleep", begin=10 * MS, ticks=900 * MS)
+        return writer.save(path)
+
+    # WHEN the log is read THEN it is said which error that was, and how many long processes have none; packed as well
+    path = run(tmp_path / "a.pyio", errno.EACCES)
+    expected = {"sampler_refused": ["EACCES"], "unsampled": 1}
+    assert open_log(path).losses() == expected
+    pack(path, tmp_path / "a.parquet")
+    assert open_log(tmp_path / "a.parquet").losses() == expected
+    # ... and of a sampler that never was, only that
+    assert open_log(run(tmp_path / "b.pyio", errno.ECHILD, sampled=False)).losses() == {"sampler_refused": ["ECHILD"]}
+    assert open_log(run(tmp_path / "c.pyio", 0, sampled=False)).losses() == {"unsampled": 2}
+    # ... and of logs together, each error once
+    (tmp_path / "all").mkdir()
+    for name, error in zip("xyz", (errno.EACCES, errno.EMFILE, errno.EACCES), strict=True):
+        run(tmp_path / "all" / f"{name}.pyio", error)
+    assert open_log(tmp_path / "all").losses() == {"sampler_refused": ["EACCES", "EMFILE"], "unsampled": 3}

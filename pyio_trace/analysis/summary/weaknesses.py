@@ -22,6 +22,16 @@ _BLIND = {
     "unpatched": ("unpatched-code", "has code that could not be hooked; its calls are not in the log", _LOWERS),
     "no_file_objects": ("no-file-objects", "ran without file-object tracing: POSIX operations only", 1.0),
 }
+#: Why there was no sampler, or not for all processes: the error -> what it means, and what to do.
+_NO_SAMPLER = {
+    "ECHILD": "not sampled: it adopts orphans, as process 1 does; use `docker run --init`",
+    "EPERM": "not sampled: reading processes is forbidden; `pyio-trace doctor` says why",
+    "ENOSYS": "not sampled: the kernel or a filter lacks the calls; see `pyio-trace doctor`",
+    "EACCES": "not sampled: a process of another user, or undumpable; run all as one user",
+    "EMFILE": "not all sampled: over 1,024 processes or threads at once; trace fewer",
+    "EAGAIN": "not sampled: no process number was left; raise `ulimit -u` or pids.max",
+    "ENOMEM": "not sampled: no memory was left for the sampler; raise its limit",
+}
 _UNFOLLOWED_SHOWN = 5
 _MAPPED_SHOWN = 3
 _LIBRARIES_SHOWN = 3
@@ -43,6 +53,7 @@ def weaknesses(unseen: Unseen, calls: int = 0, processes: int = 0, moved: int = 
         *_bypassed(left, moved),
         *_mapped(left, unseen.mapped),
         *_blind_spots(left, processes),
+        *_not_sampled(left, processes),
         *_of_the_log(left),
     ]
     found += [_weakness(name.replace("_", "-"), f"{name.replace('_', ' ')}: {value}") for name, value in left.items()]
@@ -132,6 +143,16 @@ def _blind_spots(left: dict[str, Any], processes: int) -> Iterator[Weakness]:
         if blind:
             text = f"{counted(blind, 'process', 'processes')} {words}"
             yield _weakness(slug, text, confidence=confidence, share=min(blind / processes, 1) if processes else None)
+
+
+def _not_sampled(left: dict[str, Any], processes: int) -> Iterator[Weakness]:
+    for name in left.pop("sampler_refused", []):
+        failed = f"not sampled: the sampler failed ({name}); see `pyio-trace doctor`"
+        yield _weakness("sampler-refused", _NO_SAMPLER.get(name, failed))
+    missing = left.pop("unsampled", 0)
+    if missing:
+        text = f"{counted(missing, 'process has', 'processes have')} no samples: between their calls nothing is known"
+        yield _weakness("unsampled-processes", text, share=min(missing / processes, 1) if processes else None)
 
 
 def _of_the_log(left: dict[str, Any]) -> Iterator[Weakness]:

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from pyio_trace import native
 from pyio_trace.cli.doctor.diagnosis import Instrument, Report
+from pyio_trace.cli.doctor.sampling import HZ, PAUSES, UNKNOWN, sampling
 from pyio_trace.cli.help_text import version
 from pyio_trace.cli.parser import open_log
 from pyio_trace.config import PREFIX, load
@@ -22,7 +23,7 @@ from pyio_trace.log import layout
 from pyio_trace.output import log_paths
 from pyio_trace.units import size
 
-_TRIAL = "import sys; f = open(sys.argv[1], 'rb'); f.read(10); f.close()"
+_TRIAL = "import sys, time; f = open(sys.argv[1], 'rb'); f.read(10); f.close(); time.sleep(float(sys.argv[2]))"
 _CLOCK = Path("/sys/devices/system/clocksource/clocksource0/current_clocksource")
 
 
@@ -33,7 +34,10 @@ def examine(trial: bool) -> Report:
     report.facts += [*_logs(), *_surroundings()]
     report.instruments = _instruments()
     if report.works and trial:
-        report.works, seen = _trial()
+        for pause in PAUSES:
+            report.works, seen = _trial(pause)
+            if not any(fact.startswith(UNKNOWN) for _, fact in seen):
+                break
         report.facts += seen
     return report
 
@@ -99,12 +103,14 @@ def _surroundings() -> Iterator[tuple[str, str]]:
         yield "environment", ", ".join(f"{name}={os.environ[name]}" for name in said)
 
 
-def _trial() -> tuple[bool, list[tuple[str, str]]]:
-    """Trace a small program: whether its operations were seen, and what the log says about the process."""
+def _trial(pause: float) -> tuple[bool, list[tuple[str, str]]]:
+    """Trace a small program, which waits for so many seconds to be sampled: whether its operations were seen, and what
+    the log says about the process."""
     with tempfile.TemporaryDirectory(prefix="pyio-doctor-") as folder:
         data, log_path = os.path.join(folder, "data"), os.path.join(folder, "trial.pyio")
         Path(data).write_bytes(bytes(10))
-        words = [sys.executable, "-m", "pyio_trace", "-q", "-o", log_path, "-c", _TRIAL, data]
+        options = ["-q", "--sample", str(HZ), "-o", log_path]
+        words = [sys.executable, "-m", "pyio_trace", *options, "-c", _TRIAL, data, str(pause)]
         clean = {name: value for name, value in os.environ.items() if not name.startswith(PREFIX.rstrip("_"))}
         done = subprocess.run(words, env=clean, capture_output=True, text=True, check=False)
         if done.returncode != 0:
@@ -115,12 +121,15 @@ def _trial() -> tuple[bool, list[tuple[str, str]]]:
             return False, [("trial", f"left no log: {error}; {done.stderr.strip()[-500:]}")]
         table = log.operations(["path", "layer", "op", "call_stack"]).to_pylist()
         process = log.processes().to_pylist()[-1]
+        stacks = log.samples()["stack"]
+        sampler = sampling(log.info(), len(stacks), len(stacks) - stacks.null_count)
     seen = [row for row in table if row["path"] == data]
     layers = {row["layer"] for row in seen}
     lines = [
         ("trial", f"{len(seen)} operations on its file, at {' and '.join(sorted(layers)) or 'no layer'}"),
         ("stacks", "yes" if any(row["call_stack"] for row in seen) else f"no ({process['stack_state']})"),
         ("file objects", "yes" if "app" in layers else "no: POSIX operations only"),
+        ("sampler", sampler),
     ]
     if process["note"]:
         lines.append(("note", process["note"]))

@@ -6,6 +6,8 @@ occurred, so that no loss at all is an empty dict.
 
 from __future__ import annotations
 
+import errno
+from collections.abc import Collection
 from typing import Any
 
 from pyio_trace import log_constants
@@ -25,6 +27,9 @@ BYPASSES = frozenset(("unseen_read", "unseen_written", "renames_unseen", "io_uri
 
 #: How a process came into the run that does not trace itself, because it is older than the tracing.
 FOUND = layout.STARTS[layout.START_FOUND]
+
+#: ns that a process has to run for, if it is to have samples: a sampler that gets no processor looks later.
+_SAMPLED_SURELY = 2_000_000_000
 
 #: The error of the kernel's account of a process, in bytes and in percent.
 _ERROR_BYTES, _ERROR_PERCENT = 65536, 1
@@ -54,6 +59,7 @@ def read_losses(
     hooks (inferred; Log.renames() has them).
     mapped_touched, mapped_at_least, mapped_written: bytes of pages of mapped
     files (estimated); mappings_unmeasured: how many more mappings there were.
+    sampler_refused: names of the errors for which there was no sampler, or not for all; see also unsampled().
     """
     counts = {
         "older_processes": sum(process.start == FOUND and not _is_helper(process) for process in processes),
@@ -68,6 +74,7 @@ def read_losses(
         | _blind_spots(processes)
         | bypassed(processes)
         | _mapped(mappings)
+        | _refused(int(log.header["sampler_refused"]))
     )
 
 
@@ -144,3 +151,19 @@ def _mapped(mappings: list[dict[str, Any]]) -> dict[str, int]:
     sums = {f"mapped_{name}": sum(row[name] for row in mappings) for name in ("touched", "at_least", "written")}
     sums["mappings_unmeasured"] = sum(row["unmeasured"] for row in mappings)
     return _not_zero(sums)
+
+
+def _refused(number: int) -> dict[str, list[str]]:
+    return {"sampler_refused": [errno.errorcode.get(number, f"error {number}")]} if number else {}
+
+
+def unsampled(processes: list[Process], sampled: Collection[int]) -> dict[str, int]:
+    """Key unsampled: how many processes have no samples, although a sampler was beside them and they ran for long.
+    sampled: rows of those that have some."""
+    return _not_zero({
+        "unsampled": sum(
+            process.followed and process.version != "" and process.end is not None
+            and process.end - process.begin >= _SAMPLED_SURELY and process.index not in sampled
+            for process in processes
+        )
+    })  # fmt: skip

@@ -12,7 +12,7 @@ from pyio_trace import events
 from pyio_trace.join.base import parallel
 from pyio_trace.join.base.samples import Samples
 from pyio_trace.join.processes.kernel_io import kernel_io_of
-from pyio_trace.join.processes.known_losses import BYPASSES, read_losses
+from pyio_trace.join.processes.known_losses import BYPASSES, read_losses, unsampled
 from pyio_trace.join.processes.mapped_files import read_mappings
 from pyio_trace.join.processes.op_counters import read_counters
 from pyio_trace.join.processes.own_pages import own_pages
@@ -32,6 +32,7 @@ from pyio_trace.log.blocks import BLOCK_ROWS
 from pyio_trace.log.extents import Extent
 from pyio_trace.log.heap import Heap
 from pyio_trace.log.live import LiveLog
+from pyio_trace.log.sorting import distinct
 from pyio_trace.log_constants import LOST, RUNNING
 
 if TYPE_CHECKING:
@@ -174,6 +175,8 @@ class LiveSource:
     @cached_property
     def _losses(self) -> dict[str, Any]:
         losses = read_losses(self._log, self._processes, self._mappings, self._renames)
+        if self._log.header["sampling_hz"] and (len(self._samples) or "sampler_refused" not in losses):
+            losses |= unsampled(self._table, set(distinct(self._samples["process"]).tolist()))
         if losses.keys() & BYPASSES and self._is_this_boot:
             suspects = that_make_calls(loaded(self._log, self._heap))
             if suspects:

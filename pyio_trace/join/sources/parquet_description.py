@@ -180,7 +180,7 @@ def _sound_loss(name: str, value: Any) -> bool:
         return value is None or (isinstance(value, int) and _fits(value))
     if name == "unfollowed_children":
         return isinstance(value, list) and all(isinstance(one, list) and _texts(one) for one in value)
-    if name in ("unreadable_logs", "raw_call_libraries"):
+    if name in ("unreadable_logs", "raw_call_libraries", "sampler_refused"):
         return isinstance(value, list) and _texts(value)
     return isinstance(value, int) and 0 <= value < 1 << 64
 
