@@ -59,5 +59,7 @@ ROLES: tuple[str, ...] = _words(Role)
 FILE_OBJECTS = ("FileIO.", "Buffered", "TextIOWrapper.", "mmap.", "SpooledTemporaryFile.")
 #: A callable that a thread of a ThreadPoolExecutor ran, while its program went on.
 THREAD_TASK = "thread.task"
+#: A callable that a process of a pool ran.
+POOL_TASK = "pool.task"
 #: The operations that are tasks: of Dask, of Ray, of a ProcessPoolExecutor, of a ThreadPoolExecutor.
-TASKS = ("task", "ray.task", "ray.actor_task", "pool.task", THREAD_TASK)
+TASKS = ("task", "ray.task", "ray.actor_task", POOL_TASK, THREAD_TASK)

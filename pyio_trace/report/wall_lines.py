@@ -68,8 +68,11 @@ def _found(line: LineTime) -> str:
 
 
 def _others(line: LineTime) -> str:
-    """Where others worked while the line waited for them."""
+    """Where others worked while the line waited for them, or slept or waited themselves."""
     waited = line.lock_ns + line.poll_ns + line.wait_ns + line.system_call_ns
-    if waited * 2 < line.here_ns or not line.meanwhile or line.meanwhile[0].time_ns < _MOST_OF * waited:
+    if waited * 2 < line.here_ns or not line.meanwhile:
         return ""
-    return f", in {short_line(line.meanwhile[0].line)}"
+    other = line.meanwhile[0]
+    if other.time_ns + other.waited_ns < _MOST_OF * waited:
+        return ""
+    return f", in {short_line(other.line)}" + (", which waits" if other.waited_ns > other.time_ns else "")

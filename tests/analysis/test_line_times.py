@@ -230,6 +230,24 @@ def test_what_others_did_while_a_line_waited(run: Run) -> None:
     assert not lines["2:<module>"].meanwhile and not lines["7:work"].meanwhile
 
 
+def test_where_workers_wait_if_nobody_works(run: Run) -> None:
+    # GIVEN a main thread that waits for its pool, one worker of which works for 100 of 800 ms and sleeps for the rest;
+    # another that waits in select() for a socket meanwhile; and threads of the main process that sleep
+    run.writer.sample(run.process, 100, "lock", begin=MS, ticks=800 * MS, samples=80, stack=run.stack(at(3)))
+    run.writer.sample(run.process, 100, "poll", begin=801 * MS, ticks=600 * MS, samples=60, stack=run.stack(at(4)))
+    worker = run.writer.process(101, start=layout.START_SPAWN, parent=run.process)
+    run.writer.sample(worker, 101, begin=MS, ticks=100 * MS, samples=10, stack=run.stack(at(7, "work")))
+    run.writer.sample(
+        worker, 101, "sleep", begin=101 * MS, ticks=1300 * MS, samples=130, stack=run.stack(at(8, "work"))
+    )
+    run.writer.sample(run.process, 102, "sleep", begin=MS, ticks=1400 * MS, samples=140, stack=run.stack(at(9, "nap")))
+    # THEN the line that joins is told where they sleep; one that waits for something else, only of another process
+    lines = run.lines()
+    joined = {other.line[-6:]: (other.time_ns, other.waited_ns) for other in lines["3:<module>"].meanwhile}
+    assert joined == {":9:nap": (0, 800 * MS), "8:work": (0, 700 * MS), "7:work": (100 * MS, 0)}
+    assert [(other.line[-6:], other.waited_ns) for other in lines["4:<module>"].meanwhile] == [("8:work", 600 * MS)]
+
+
 def test_without_a_sampler_calls_alone_are_known(run: Run) -> None:
     run.writer.header["sampling_hz"] = 0
     thread = run.writer.thread(run.process, 100)

@@ -6,11 +6,17 @@ json.loads, and not what json.loads calls.  An import is one such call.
 
 from __future__ import annotations
 
+import re
 from typing import NamedTuple
 
 from pyio_trace.join.references.own_code import OwnCode, in_pyio_trace, library_of, module_of
 
 _MACHINERY = "<frozen importlib"
+#: Frames of event loops that wait for what happens next.
+_LOOP = re.compile(r"/asyncio/base_events\.py:\d+:(BaseEventLoop\.)?run_forever$|/uvloop/__init__\.py:\d+:run$")
+#: Code of pools; and all files whose functions are around their tasks.
+_SERVES = re.compile(r"/(concurrent/futures/\w+|multiprocess(ing)?/pool)\.py:")
+_POOL = re.compile(r"/(threading|concurrent/futures/\w+|multiprocess(ing)?/\w+)\.py$|^<")
 #: What a folded stack begins with whose outer frames are not known.
 _CUT = "..."
 
@@ -44,6 +50,30 @@ class StackLines:
                 called = self._import(frames[at + 1 :]) if frame.startswith(_MACHINERY) else self._name(frame)
         return [Line(line, called) for line, called in reversed(found.items())]
 
+    def loops(self, stack: str) -> bool:
+        """Whether an event loop runs there, and no line of the program beneath it."""
+        for frame in reversed(stack.split(";")):
+            if _LOOP.search(frame):
+                return True
+            if self._is_own(frame):
+                return False
+        return False
+
+    def submitted(self, line: str, stack: str, own: list[Line], looping: bool) -> list[Line]:
+        """The lines of a stack, own, and the one that submitted the task for which it runs, or waits: looping."""
+        others = [one for one in own if one.line != line]
+        if looping:
+            return [*others, Line(line, "")]
+        return own if len(others) < len(own) else [Line(line, "" if own else self._task(stack)), *own]
+
+    def _task(self, stack: str) -> str:
+        """The library function that a pool was given."""
+        for frame in stack.split(";"):
+            file = frame.rsplit(":", 2)[0]
+            if frame != _CUT and not _POOL.search(file) and not in_pyio_trace(file):
+                return self._name(frame)
+        return ""
+
     def _is_own(self, frame: str) -> bool:
         if frame not in self._kinds:
             self._kinds[frame] = self._own.is_own(frame)
@@ -63,6 +93,11 @@ class StackLines:
             file, _, function = frame.rsplit(":", 2) if frame.count(":") > 1 else (frame, "", "")
             self._names[frame] = f"{module_of(file)}.{function}".strip(".")
         return self._names[frame]
+
+
+def serves_pools(stack: str) -> bool:
+    """Whether a pool's code is on a stack."""
+    return _SERVES.search(stack) is not None
 
 
 def place_of(line: str) -> str:

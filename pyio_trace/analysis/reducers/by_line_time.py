@@ -17,7 +17,7 @@ from pyio_trace.analysis.sums.grouped_sums import GroupedSums
 from pyio_trace.analysis.sums.time_bins import TimeBins
 from pyio_trace.analysis.view_sums.key_sums import TOP
 from pyio_trace.analysis.view_sums.line_times import line_times
-from pyio_trace.enums import Role
+from pyio_trace.enums import POOL_TASK, THREAD_TASK, Role
 from pyio_trace.light_dataclass import dataclass
 
 if TYPE_CHECKING:
@@ -31,7 +31,8 @@ _BINS, _NARROWEST, _MOST = 1 << 13, 20, 1 << 21
 
 @dataclass
 class Part:
-    """What some batches contribute: time in calls on files by thread and time, and by line and stack."""
+    """What some batches contribute: time in calls on files by thread and time, and by line and stack; time in tasks of
+    pools by thread and time."""
 
     when: TimeBins = field(
         default_factory=lambda: TimeBins(("process", "thread"), (), _BINS, _MOST, narrowest=_NARROWEST)
@@ -39,13 +40,18 @@ class Part:
     where: GroupedSums = field(
         default_factory=lambda: GroupedSums(("site", "stack"), {"io": "sum", "sync": "sum", "calls": "sum"}, _MOST)
     )
+    tasks: TimeBins = field(
+        default_factory=lambda: TimeBins(
+            ("process", "thread", "site", "detail"), ("count",), _BINS, _MOST, narrowest=_NARROWEST
+        )
+    )
 
 
 class ByLineTime:
     """The reducer."""
 
     columns: ClassVar[tuple[str, ...]] = (
-        *MEANING, "time", "duration", "process", "tid", "site", "call_stack", "in_import",
+        *MEANING, "time", "duration", "process", "tid", "site", "call_stack", "in_import", "op", "detail",
     )  # fmt: skip
 
     def __init__(self, top: int = TOP) -> None:
@@ -54,6 +60,7 @@ class ByLineTime:
 
     def partial(self, batch: pa.RecordBatch) -> Part:
         part, columns = Part(), Columns(batch)
+        _add_tasks(part.tasks, columns)
         counted = columns.leaf & np.isin(columns.role, (Role.IO, Role.SYNC, Role.LOCK)) & (columns.duration > 0)
         at = np.flatnonzero(counted & ~columns.imported & ~columns.truths("in_import"))
         if not len(at):
@@ -74,11 +81,26 @@ class ByLineTime:
     def combine(self, part: Part, later: Part) -> Part:
         part.when.update(later.when)
         part.where.update(later.where)
+        part.tasks.update(later.tasks)
         return part
 
     def finish(self, part: Part | None, log: Log) -> LineTimes:
         part = part or Part()
-        return line_times(log, part.when, part.where, self.top)
+        return line_times(log, part.when, part.where, part.tasks, self.top)
+
+
+def _add_tasks(tasks: TimeBins, columns: Columns) -> None:
+    """The line that submitted a task of a process pool is in its detail; a thread's task has it as its site."""
+    of_processes = columns.of_words("op", (POOL_TASK,))
+    at = np.flatnonzero((of_processes | columns.of_words("op", (THREAD_TASK,))) & (columns.duration > 0))
+    if not len(at):
+        return
+    site, detail = columns.codes("site")[at], columns.codes("detail")[at]
+    keys: dict[str, NDArray[np.int64]] = {
+        "process": columns.numbers("process", -1)[at], "thread": columns.numbers("tid")[at],
+        "site": np.where(of_processes[at], -1, site), "detail": np.where(of_processes[at], detail, -1),
+    }  # fmt: skip
+    tasks.add(keys, columns.time[at], columns.end[at], {"count": columns.calls[at]})
 
 
 REDUCER = ByLineTime

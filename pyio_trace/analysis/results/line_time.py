@@ -12,6 +12,8 @@ from pyio_trace.light_dataclass import dataclass
 #: What stands for a line where a stack has none of the program: before its first line; in a thread, or a worker, that
 #: waits; otherwise.
 BEFORE, IDLE = "(before the program's first line)", "(idle threads of libraries)"
+#: Work of a pool's threads around the tasks that they are given: taking them, giving results back.
+POOLS = "(pools between their tasks)"
 NOWHERE = "(at no line of the program)"
 
 
@@ -30,12 +32,14 @@ class CalledTime:
 @dataclass(frozen=True)
 class OtherLine:
     """A line at which other threads and processes worked while a line waited.  time_ns: with a processor, or ready for
-    one, or in calls on files; added up."""
+    one, or in calls on files; added up.  waited_ns: that workers slept or waited there, if none worked for most of the
+    time."""
 
     SHOWN: ClassVar[tuple[str, ...]] = ("time_ns",)
 
     line: str
     time_ns: int
+    waited_ns: int
 
 
 @dataclass(frozen=True)
@@ -44,7 +48,8 @@ class LineTime:
 
     time_ns: while it was on the stack of its thread, the sum of all that follows up to unseen_ns.  here_ns: of that,
     while no other line of the program was beneath it.  aside_ns: of here_ns, while a thread other than the main one
-    slept or waited.  io_ns, sync_ns: calls on files, and syncs and locks of files:
+    slept or waited, or while several threads worked for an event loop at once that waited for them: here_ns without it
+    is how long the line held something up.  io_ns, sync_ns: calls on files, and syncs and locks of files:
     exact.  cpu_ns: with a processor; delay_ns: ready, and waiting for one.  gil_ns, lock_ns,
     sleep_ns, poll_ns (select, epoll), wait_ns (for a child process), system_call_ns (another one, such as reading a
     socket), fault_ns (a page that was not in memory, or stopped): blocked in that.  unseen_ns: blocked, too briefly to

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pyio_trace.analysis.calls.code_texts import texts
-from pyio_trace.analysis.calls.stack_lines import Line, StackLines, place_of
+from pyio_trace.analysis.calls.stack_lines import Line, StackLines, place_of, serves_pools
 from pyio_trace.analysis.results.line_time import (
     BEFORE,
     IDLE,
     NOWHERE,
+    POOLS,
     CalledTime,
     LineTime,
     LineTimes,
@@ -24,18 +25,31 @@ from pyio_trace.analysis.sums.grouped_sums import GroupedSums
 from pyio_trace.analysis.sums.time_bins import TimeBins
 from pyio_trace.analysis.view_sums.meanwhile import meanwhile, numbered
 from pyio_trace.analysis.view_sums.sampled_times import Split, ThreadCalls, split
+from pyio_trace.analysis.view_sums.submitted_times import (
+    AWAITED,
+    BESIDE,
+    BETWEEN,
+    LOOPING,
+    PLAIN,
+    REPLACED,
+    Pieces,
+    SubmittedTasks,
+    pieces,
+    submitted_tasks,
+)
 from pyio_trace.errors import ConfigError
 from pyio_trace.join.base.samples import Samples
-from pyio_trace.log import layout
+from pyio_trace.log import layout, runs
 
 if TYPE_CHECKING:
     from pyio_trace.join.sources.facade import Log
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
 
 #: What stands for a line where a stack has none of the program.
-_KINDS = (BEFORE, IDLE, NOWHERE)
+_KINDS = (BEFORE, IDLE, NOWHERE, POOLS)
 #: What time is made of, in the order of LineTime's fields; those after delay are states of samples.
 _STATES = ("gil", "lock", "sleep", "poll", "wait", "system call", "fault")
 _PARTS = ("io", "sync", "cpu", "delay", *(state.replace(" ", "_") for state in _STATES), "unseen")
@@ -49,8 +63,8 @@ _FOR_OTHERS = ("lock", "poll", "wait", "system call")
 _CALLED = 8
 
 
-def line_times(log: Log, when: TimeBins, where: GroupedSums, top: int) -> LineTimes:
-    """The times of lines; when, where: of calls on files, by thread and time, and by site and stack.
+def line_times(log: Log, when: TimeBins, where: GroupedSums, tasks: TimeBins, top: int) -> LineTimes:
+    """The times of lines; when, where: of calls on files, by thread and time, and by site and stack; tasks: of pools.
 
     Raises ConfigError bad-value for a part of a log that has other calls besides: their time would be taken for
     something else.
@@ -67,15 +81,17 @@ def line_times(log: Log, when: TimeBins, where: GroupedSums, top: int) -> LineTi
         if site is not None and place_of(site) not in [place_of(one.line) for one in own]:
             own = [*own, Line(site, "")]  # it submitted the work to this thread, or is a library's
         sums.add(own or [Line(NOWHERE, "")], {"io": calls["io"][at], "sync": calls["sync"][at]}, calls["calls"][at], 0)
-    main = _add_samples(sums, log, samples, lines, when, {stack.rpartition(";")[2] for stack in stacks if stack})
+    calling = {stack.rpartition(";")[2] for stack in stacks if stack}
+    main = _add_samples(sums, log, samples, lines, when, submitted_tasks(log, tasks), calling)
     rows = sums.rows()
     residual = sum(row.here_ns for row in rows if row.line == NOWHERE)
     whole = sum(row.here_ns for row in rows)
-    return LineTimes(len(samples) > 0, whole, residual, rows[:top], main, len(rows[top:]), when.dropped + where.dropped)
+    dropped = when.dropped + where.dropped + tasks.dropped
+    return LineTimes(len(samples) > 0, whole, residual, rows[:top], main, len(rows[top:]), dropped)
 
 
 def _add_samples(
-    sums: _Sums, log: Log, samples: Samples, lines: StackLines, when: TimeBins, calling: set[str]
+    sums: _Sums, log: Log, samples: Samples, lines: StackLines, when: TimeBins, tasks: SubmittedTasks, calling: set[str]
 ) -> list[MainThread]:
     """Adds the time of samples; returns that of main threads.  calling: innermost lines of calls on files."""
     if not len(samples):
@@ -92,41 +108,78 @@ def _add_samples(
     on_stack = [lines.of(text) if used[at] else [] for at, text in enumerate(samples.stacks)]
     table = log.processes().to_pylist()
     nowhere = np.array([*(not own for own in on_stack), True])[stack]
-    places = np.where(nowhere, count + _kinds(table, samples), stack)
-    size = count + len(_KINDS)
-    amounts = {"cpu": np.bincount(places, parts.cpu, size), "delay": np.bincount(places, parts.delay, size)}
-    for name in (*_STATES, "running"):
-        of_state = parts.blocked * (samples["state"] == layout.SAMPLE_STATES.index(name))
-        amounts["unseen" if name == "running" else name.replace(" ", "_")] = np.bincount(places, of_state, size)
-    aside = parts.blocked * (~_main(table, samples) & np.isin(samples["state"], _BLOCKED))
-    amounts["aside"] = np.bincount(places, aside, size)
-    looks = np.bincount(places, samples["samples"], size)
-    for at in np.flatnonzero(looks).tolist():
-        own = on_stack[at] if at < count else [Line(_KINDS[at - count], "")]
-        sums.add(own, {name: float(values[at]) for name, values in amounts.items()}, 0, int(looks[at]))
-    _add_meanwhile(sums, samples, parts, [own[-1].line if own else None for own in on_stack], stack, in_calls)
+    serving = np.array([*(serves_pools(text) for text in samples.stacks), False])[stack]
+    kinds = np.where(nowhere, count + _kinds(table, samples, serving), -1)
+    looping = np.array([*(lines.loops(text) for text in samples.stacks), False])[stack]
+    cut = pieces(samples, tasks.times, looping)
+    aside = ~_main(table, samples) & np.isin(samples["state"], _BLOCKED)
+    for (at, kind, line, fate), amounts in _by_place(samples, parts, cut, stack, kinds, aside):
+        own, text = (on_stack[at], samples.stacks[at]) if at < count else ([], "")
+        if fate in (REPLACED, BETWEEN):
+            own = [*own, Line(IDLE if fate == REPLACED else POOLS, "")]
+        elif line >= 0:
+            own = lines.submitted(tasks.lines[line], text, own, looping=fate == LOOPING)
+        sums.add(own or [Line(_KINDS[kind - count], "")], amounts, 0, amounts["samples"])
+    innermost, names = _innermost(on_stack, tasks, cut, stack)
+    _add_meanwhile(sums, samples, parts, innermost, names, in_calls, _main(table, samples))
     importing = np.array([*(any(one.called.startswith("import") for one in own) for own in on_stack), False])
     return _main_threads(table, samples, parts, importing[stack])
 
 
+def _innermost(on_stack: list[list[Line]], tasks: SubmittedTasks, cut: Pieces, stack: Ints) -> tuple[Ints, list[str]]:
+    """By sample, the number of its innermost line, -1: none; and what that stands for.  Of a pool's thread that has
+    none it is the line of the task that it is in longest."""
+    number, names = numbered([*(own[-1].line if own else None for own in on_stack), None, *tasks.lines])
+    found = number[stack]
+    tagged = np.flatnonzero((cut.line >= 0) & np.isin(cut.fate, (PLAIN, AWAITED, BESIDE)))
+    tagged = tagged[np.argsort(cut.part[tagged], kind="stable")]
+    of_task = np.full(len(stack), -1)
+    of_task[cut.sample[tagged]] = number[len(on_stack) + 1 + cut.line[tagged]]
+    return np.where(found < 0, of_task, found), names
+
+
+def _by_place(
+    samples: Samples, parts: Split, cut: Pieces, stack: Ints, kinds: Ints, aside: Bools
+) -> Iterator[tuple[tuple[int, int, int, int], dict[str, float]]]:
+    """(stack, kind, line, fate) of pieces -> their amounts.  aside: samples whose waits are aside, as a rule."""
+    row, state = cut.sample, samples["state"][cut.sample]
+    columns = (stack[row], kinds[row], cut.line, cut.fate)
+    order = np.lexsort(columns)
+    first = runs.starts(*(column[order] for column in columns))
+    if not len(first):
+        return
+    on, delay, blocked = (one[row] * cut.part for one in (parts.cpu, parts.delay, parts.blocked))
+    values = {"cpu": on, "delay": delay, "samples": samples["samples"][row] * cut.part}
+    for name in (*_STATES, "running"):
+        of_state = blocked * (state == layout.SAMPLE_STATES.index(name))
+        values["unseen" if name == "running" else name.replace(" ", "_")] = of_state
+    values["aside"] = np.where(aside[row] & (cut.fate != AWAITED), blocked, 0)
+    beside = np.isin(cut.fate, (BESIDE, BETWEEN))
+    values["aside"][beside] = (on + delay + blocked)[beside]
+    sums = {name: np.add.reduceat(one[order], first).tolist() for name, one in values.items()}
+    keys = np.stack([column[order][first] for column in columns], 1).tolist()
+    for at, key in enumerate(keys):
+        yield tuple(key), {name: one[at] for name, one in sums.items()}
+
+
 def _add_meanwhile(
-    sums: _Sums, samples: Samples, parts: Split, innermost: list[str | None], stack: Ints, in_calls: NDArray[np.bool_]
+    sums: _Sums, samples: Samples, parts: Split, line: Ints, names: list[str], in_calls: Bools, main: Bools
 ) -> None:
     """Adds what others did while lines waited for them.
 
-    innermost: by stack, its line; stack, in_calls: by sample, and whether its innermost line makes calls on files.
+    line, names: by sample, the number of its innermost line, and what that stands for; in_calls: whether it makes calls
+    on files; main: of main threads.
     """
-    line, names = numbered([*innermost, None])
-    waits = np.isin(samples["state"], [layout.SAMPLE_STATES.index(state) for state in _FOR_OTHERS])
-    works = (samples["state"] == _RUNNING) | in_calls
-    working = np.where(works, np.maximum(samples["duration"] - parts.blocked, 0), 0)
-    for at, others in meanwhile(samples, line[stack], parts.blocked * waits, working).items():
-        sums.meanwhile[names[at]] = [OtherLine(names[other], time) for other, time in others]
+    state, duration, blocked = samples["state"], samples["duration"], parts.blocked
+    waits = np.isin(state, [layout.SAMPLE_STATES.index(state) for state in _FOR_OTHERS])
+    working = np.where((state == _RUNNING) | in_calls, np.maximum(duration - blocked, 0), 0)
+    asleep = blocked * (np.isin(state, _BLOCKED) & ~in_calls & ~(main & (samples["process"] == 0)))
+    joins = state == layout.SAMPLE_STATES.index("lock")
+    for at, others in meanwhile(samples, line, blocked * waits, working, asleep, joins).items():
+        sums.meanwhile[names[at]] = [OtherLine(names[other], *times) for other, *times in others]
 
 
-def _main_threads(
-    table: list[dict[str, Any]], samples: Samples, parts: Split, importing: NDArray[np.bool_]
-) -> list[MainThread]:
+def _main_threads(table: list[dict[str, Any]], samples: Samples, parts: Split, importing: Bools) -> list[MainThread]:
     """importing: by sample, whether an import was under way."""
     since = np.array([*(row["script_begin"] or 0 for row in table), 0], np.int64)[samples["process"]]
     own = _main(table, samples) & ~importing & (samples["time"] >= since) & (samples["process"] >= 0)
@@ -137,19 +190,21 @@ def _main_threads(
     return [MainThread(at, *map(round, sums[at].tolist())) for at in np.flatnonzero(sums.any(axis=1)).tolist()]
 
 
-def _main(table: list[dict[str, Any]], samples: Samples) -> NDArray[np.bool_]:
+def _main(table: list[dict[str, Any]], samples: Samples) -> Bools:
     """Samples of main threads."""
     pid = np.array([*(row["pid"] or 0 for row in table), 0], np.int64)[samples["process"]]
-    found: NDArray[np.bool_] = samples["thread"] == pid
+    found: Bools = samples["thread"] == pid
     return found
 
 
-def _kinds(table: list[dict[str, Any]], samples: Samples) -> Ints:
-    """By sample, if no line of the program is on its stack: which of _KINDS stands for it."""
+def _kinds(table: list[dict[str, Any]], samples: Samples, serving: Bools) -> Ints:
+    """By sample, if no line of the program is on its stack: which of _KINDS stands for it.  serving: in code of
+    pools."""
     since = np.array([*(row["script_begin"] or 0 for row in table), 0], np.int64)[samples["process"]]
     first = np.array([*(row["parent"] is None for row in table), False])[samples["process"]]
     main, running = _main(table, samples), samples["state"] == _RUNNING
     here = np.where((main & first) | running, _KINDS.index(NOWHERE), _KINDS.index(IDLE))
+    here = np.where(serving & running, _KINDS.index(POOLS), here)
     return np.where(main & (samples["time"] < since), _KINDS.index(BEFORE), here)
 
 
@@ -161,7 +216,7 @@ class _Sums:
         self.meanwhile: dict[str, list[OtherLine]] = {}
         self._called: dict[str, dict[str, list[float]]] = {}
 
-    def add(self, own: Iterable[Line], amounts: dict[str, float], calls: int, samples: int) -> None:
+    def add(self, own: Iterable[Line], amounts: dict[str, float], calls: int, samples: float) -> None:
         """Adds what is known of a stack to each line on it, the innermost last."""
         *_, innermost = own
         known, aside = amounts.get("cpu", 0.0), amounts.get("aside", 0.0)
@@ -195,7 +250,7 @@ class _Sums:
                 LineTime(
                     line=line, time_ns=sum(parts.values()), here_ns=round(found["here"]),
                     aside_ns=round(found["aside"]), own_ns=round(found["own"]),
-                    calls=int(found["calls"]), samples=int(found["samples"]), called=called[:_CALLED],
+                    calls=int(found["calls"]), samples=round(found["samples"]), called=called[:_CALLED],
                     meanwhile=self.meanwhile.get(line, []), **parts,
                 )
             )  # fmt: skip

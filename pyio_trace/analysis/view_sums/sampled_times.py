@@ -116,14 +116,22 @@ def _overlaps(samples: Samples, calls: ThreadCalls) -> Floats:
         low, high = np.searchsorted(of_calls, [key, key + 1]).tolist()
         if low == high:
             continue
-        base = int(samples["time"][first])
-        stretch = calls.begin[low:high] - base  # exact as integers; as floats it then has the precision that is needed
-        edges = np.stack([stretch, stretch + calls.width], 1).reshape(-1).astype(np.float64)
-        done = np.cumsum(calls.time[low:high]).astype(np.float64)
-        until = np.stack([done - calls.time[low:high], done], 1).reshape(-1)
-        begin = (samples["time"][first:end] - base).astype(np.float64)
-        found[first:end] = np.interp(begin + samples["duration"][first:end], edges, until)
-        found[first:end] -= np.interp(begin, edges, until)
+        amounts = calls.time[low:high].astype(np.float64)
+        found[first:end] = within(
+            samples["time"][first:end], samples["duration"][first:end], calls.begin[low:high], amounts, calls.width
+        )
+    return found
+
+
+def within(time: Ints, duration: Ints, stretches: Ints, amounts: Floats, width: int) -> Floats:
+    """How much of what is spread over stretches of this width, sorted by begin, lies in each interval."""
+    base = int(stretches[0])
+    begin = stretches - base  # exact as integers; as floats it then has the precision that is needed
+    edges = np.stack([begin, begin + width], 1).reshape(-1).astype(np.float64)
+    done = np.cumsum(amounts)
+    until = np.stack([done - amounts, done], 1).reshape(-1)
+    since = (time - base).astype(np.float64)
+    found: Floats = np.interp(since + duration, edges, until) - np.interp(since, edges, until)
     return np.maximum(found, 0)
 
 

@@ -32,7 +32,7 @@ def sampling(info: dict[str, Any], looks: int, lines: int, root: Path = Path("/"
     /proc."""
     error = info.get("sampler_refused", 0)
     if "sampling_hz" not in info:
-        return "no: there is none for free-threaded builds, musl, or other pid namespaces"
+        return "no: there is none for free-threaded builds of Python, nor in a pid namespace of its own"
     if lines:
         return "works: --sample HZ sees lines"
     if error in _WHY:
