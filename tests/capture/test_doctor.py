@@ -305,7 +305,7 @@ def test_a_trial(program: Runner) -> None:
         ({"sampler_refused": 0}, 9, 9, "works: --sample HZ sees lines"),
         ({"sampler_refused": 0}, 9, 0, "not known: it has looked"),
         ({"sampler_refused": 0}, 0, 0, "not known: it has not looked within 2 s"),
-        ({"sampler_refused": errno.ECHILD}, 0, 0, "no: the program adopts orphans"),
+        ({"sampler_refused": errno.ECHILD}, 0, 0, "no: none could stay beside the program"),
         ({"sampler_refused": errno.EAGAIN}, 0, 0, "no: there is no process number left"),
         ({"sampler_refused": errno.E2BIG}, 0, 0, "no: it could not be started (E2BIG)"),
     ],

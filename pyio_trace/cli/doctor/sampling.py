@@ -18,7 +18,7 @@ _CAPABILITY_SYS_PTRACE = 19
 _SECCOMP_FILTER = 2
 #: Error -> why, and what to do, where it does not depend on the surroundings.
 _WHY = {
-    errno.ECHILD: "the program adopts orphans, as process 1 of a container does; start it below an init "
+    errno.ECHILD: "none could stay beside the program; if that is process 1 of a container, start it below an init "
     "(docker run --init)",
     errno.EAGAIN: "there is no process number left; raise `ulimit -u` or the container's pids.max",
     errno.ENOMEM: "there is no memory for it; raise the limit of memory",
