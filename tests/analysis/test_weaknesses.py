@@ -96,8 +96,16 @@ LOSSES: dict[str, tuple[dict[str, Any], list[str]]] = {
     "no sampler": (
         {"sampler_refused": ["ECHILD"], "unsampled": 2},
         [
-            "not sampled: the sampler ended before it had begun; see `pyio-trace doctor`",
+            "not sampled: none could stay beside it; if process 1, `docker run --init`",
             "2 processes have no samples: between their calls nothing is known",
+        ],
+    ),
+    "what a sampler counts": (
+        {"samples_lost": 1_000, "sampler_unread": 1, "sampler_unseen": 2},
+        [
+            "1,000 samples lost: no room in the log; raise --max-log-size",
+            "1 process could not be read by the sampler: processor time only",
+            "2 processes and threads not sampled: too many at once",
         ],
     ),
     "no sampler for a reason of its own": (

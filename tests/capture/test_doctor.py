@@ -305,7 +305,7 @@ def test_a_trial(program: Runner) -> None:
         ({"sampler_refused": 0}, 9, 9, "works: --sample HZ sees lines"),
         ({"sampler_refused": 0}, 9, 0, "not known: it has looked"),
         ({"sampler_refused": 0}, 0, 0, "not known: it has not looked within 2 s"),
-        ({"sampler_refused": errno.ECHILD}, 0, 0, "no: the sampler ended before it had begun"),
+        ({"sampler_refused": errno.ECHILD}, 0, 0, "no: none could stay beside the program"),
         ({"sampler_refused": errno.EAGAIN}, 0, 0, "no: there is no process number left"),
         ({"sampler_refused": errno.E2BIG}, 0, 0, "no: it could not be started (E2BIG)"),
     ],
@@ -317,7 +317,7 @@ def test_whether_there_can_be_a_sampler(info: dict[str, int], looks: int, lines:
 @pytest.mark.parametrize(
     ("files", "said"),
     [
-        ({"sys/kernel/yama/ptrace_scope": "1\n"}, ["Yama's ptrace_scope is 1", "sysctl kernel.yama.ptrace_scope=0"]),
+        ({"sys/kernel/yama/ptrace_scope": "2\n"}, ["Yama's ptrace_scope is 2", "sysctl kernel.yama.ptrace_scope=1"]),
         ({"sys/kernel/yama/ptrace_scope": "3\n"}, ["Yama's ptrace_scope is 3", "only a restart"]),
         ({"self/status": "CapEff:\t0000000000000000\nSeccomp:\t2\n"}, ["seccomp", "--cap-add SYS_PTRACE"]),
         ({"self/status": "CapEff:\t0000000000000000\nSeccomp:\t0\n"}, ["capability SYS_PTRACE is missing"]),

@@ -14,6 +14,7 @@ from pyio_trace.join.base import samples as kept
 from pyio_trace.join.base.samples import NAMES, Collected
 from pyio_trace.join.base.samples_text import decoded, encoded
 from pyio_trace.join.pack.packer import pack
+from pyio_trace.join.processes.known_losses import SAMPLER_COUNTS, sampler_counts
 from pyio_trace.join.sources.facade import Log
 from pyio_trace.join.sources.opening import open_log
 from pyio_trace.log import layout
@@ -245,3 +246,11 @@ def test_processes_that_no_sampler_has_seen(tmp_path: Path) -> None:
     for name, error in zip("xyz", (errno.EACCES, errno.EMFILE, errno.EACCES), strict=True):
         run(tmp_path / "all" / f"{name}.pyio", error)
     assert open_log(tmp_path / "all").losses() == {"sampler_refused": ["EACCES", "EMFILE"], "unsampled": 3}
+
+
+def test_what_a_sampler_counts() -> None:
+    # GIVEN the header of a log whose sampler counts, or that is older WHEN read THEN what is not zero
+    header = np.zeros((), [(name, "<u8") for name in ("sampling_hz", *SAMPLER_COUNTS)])[()]
+    header["samples_lost"], header["sampler_unseen"] = 7, (1 << 64) - 1
+    assert sampler_counts(header) == {"samples_lost": 7, "sampler_unseen": (1 << 63) - 1}
+    assert sampler_counts(np.zeros((), [("sampling_hz", "<u4")])[()]) == {}

@@ -24,13 +24,19 @@ _BLIND = {
 }
 #: Why there was no sampler, or not for all processes: the error -> what it means, and what to do.
 _NO_SAMPLER = {
-    "ECHILD": "not sampled: the sampler ended before it had begun; see `pyio-trace doctor`",
+    "ECHILD": "not sampled: none could stay beside it; if process 1, `docker run --init`",
     "EPERM": "not sampled: reading processes is forbidden; `pyio-trace doctor` says why",
     "ENOSYS": "not sampled: the kernel or a filter lacks the calls; see `pyio-trace doctor`",
     "EACCES": "not sampled: a process of another user, or undumpable; run all as one user",
     "EMFILE": "not all sampled: over 1,024 processes or threads at once; trace fewer",
     "EAGAIN": "not sampled: no process number was left; raise `ulimit -u` or pids.max",
     "ENOMEM": "not sampled: no memory was left for the sampler; raise its limit",
+}
+#: What a sampler counts -> (one, several), and the rest of the sentence.
+_SAMPLER_COUNTS = {
+    "samples_lost": (("sample",), "lost: no room in the log; raise --max-log-size"),
+    "sampler_unread": (("process", "processes"), "could not be read by the sampler: processor time only"),
+    "sampler_unseen": (("process or thread", "processes and threads"), "not sampled: too many at once"),
 }
 _UNFOLLOWED_SHOWN = 5
 _MAPPED_SHOWN = 3
@@ -149,6 +155,10 @@ def _not_sampled(left: dict[str, Any], processes: int) -> Iterator[Weakness]:
     for name in left.pop("sampler_refused", []):
         failed = f"not sampled: the sampler failed ({name}); see `pyio-trace doctor`"
         yield _weakness("sampler-refused", _NO_SAMPLER.get(name, failed))
+    for name, (words, text) in _SAMPLER_COUNTS.items():
+        count = left.pop(name, 0)
+        if count:
+            yield _weakness(name.replace("_", "-"), f"{counted(count, *words)} {text}")
     missing = left.pop("unsampled", 0)
     if missing:
         text = f"{counted(missing, 'process has', 'processes have')} no samples: between their calls nothing is known"

@@ -18,7 +18,8 @@ _CAPABILITY_SYS_PTRACE = 19
 _SECCOMP_FILTER = 2
 #: Error -> why, and what to do, where it does not depend on the surroundings.
 _WHY = {
-    errno.ECHILD: "the sampler ended before it had begun",
+    errno.ECHILD: "none could stay beside the program; if that is process 1 of a container, start it below an init "
+    "(docker run --init)",
     errno.EAGAIN: "there is no process number left; raise `ulimit -u` or the container's pids.max",
     errno.ENOMEM: "there is no memory for it; raise the limit of memory",
     errno.ENOSYS: "the kernel is older than Linux 5.3, or a filter of system calls answers so; a container's may have "
@@ -46,9 +47,9 @@ def sampling(info: dict[str, Any], looks: int, lines: int, root: Path = Path("/"
 def _forbids(root: Path) -> Iterator[str]:
     """What forbids a process to read another one of its user, and how to allow it."""
     scope = _text(root / "proc/sys/kernel/yama/ptrace_scope").strip()
-    if scope not in ("", "0"):
-        how = "only a restart does" if scope == "3" else "root's `sysctl kernel.yama.ptrace_scope=0` does"
-        yield f"Yama's ptrace_scope is {scope}, and has to be 0: {how}"
+    if scope in ("2", "3"):
+        how = "only a restart does" if scope == "3" else "root's `sysctl kernel.yama.ptrace_scope=1` does"
+        yield f"Yama's ptrace_scope is {scope}, and has to be 0 or 1: {how}"
     status = dict(re.findall(r"^(\w+):\s*(\S+)", _text(root / "proc/self/status"), re.MULTILINE))
     if status.get("Seccomp") == str(_SECCOMP_FILTER):
         yield (

@@ -10,6 +10,8 @@ import errno
 from collections.abc import Collection
 from typing import Any
 
+import numpy as np
+
 from pyio_trace import log_constants
 from pyio_trace.join.processes.process_table import Process, int64
 from pyio_trace.log import layout
@@ -27,6 +29,10 @@ BYPASSES = frozenset(("unseen_read", "unseen_written", "renames_unseen", "io_uri
 
 #: How a process came into the run that does not trace itself, because it is older than the tracing.
 FOUND = layout.STARTS[layout.START_FOUND]
+
+#: Fields of the header that count: looks that found no room in the log; processes that could not be read; processes and
+#: threads that were not looked at.
+SAMPLER_COUNTS = ("samples_lost", "sampler_unread", "sampler_unseen")
 
 #: ns that a process has to run for, if it is to have samples: a sampler that gets no processor looks later.
 _SAMPLED_SURELY = 2_000_000_000
@@ -59,7 +65,8 @@ def read_losses(
     hooks (inferred; Log.renames() has them).
     mapped_touched, mapped_at_least, mapped_written: bytes of pages of mapped
     files (estimated); mappings_unmeasured: how many more mappings there were.
-    sampler_refused: names of the errors for which there was no sampler, or not for all; see also unsampled().
+    sampler_refused: names of the errors for which there was no sampler, or not for all; see also unsampled()
+    and SAMPLER_COUNTS.
     """
     counts = {
         "older_processes": sum(process.start == FOUND and not _is_helper(process) for process in processes),
@@ -75,6 +82,7 @@ def read_losses(
         | bypassed(processes)
         | _mapped(mappings)
         | _refused(int(log.header["sampler_refused"]))
+        | sampler_counts(log.header)
     )
 
 
@@ -155,6 +163,12 @@ def _mapped(mappings: list[dict[str, Any]]) -> dict[str, int]:
 
 def _refused(number: int) -> dict[str, list[str]]:
     return {"sampler_refused": [errno.errorcode.get(number, f"error {number}")]} if number else {}
+
+
+def sampler_counts(header: np.void) -> dict[str, int]:
+    """What the sampler itself counts, as far as the log's version has it."""
+    known = [name for name in SAMPLER_COUNTS if name in (header.dtype.names or ())]
+    return _not_zero({name: int64(int(header[name])) for name in known})
 
 
 def unsampled(processes: list[Process], sampled: Collection[int]) -> dict[str, int]:
