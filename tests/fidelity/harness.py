@@ -52,6 +52,7 @@ def run_words(
     recording, log = folder / "strace.out", folder / "run.pyio"
     words, extra = strace.command(recording)
     settings = {"PYIO_TRACE": "1", "PYIO_TRACE_OUTPUT": str(log), "PYIO_TRACE_QUIET": "1",
+                "PYIO_TRACE_SAMPLE": "off",  # strace would follow the sampler, too, and none of its calls has a row
                 "PYIO_TRACE_INCLUDE": include, **(variables or {})}  # fmt: skip
     env = clean_environment(**settings, **extra)
     # Files: a pipe would be a descriptor that is left out, and its reader one more process to wait for.
