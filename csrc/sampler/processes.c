@@ -11,10 +11,10 @@
 #include "log/process_table.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -75,12 +75,28 @@ static bool maps_our_log(int pid)
     return find_mapping(path, 0, other, ours);
 }
 
+/* The owner of its folder in /proc does not say that: an undumpable process's is root's. */
 static bool is_our_user(int pid)
 {
-    char path[32];
-    struct stat st;
-    snprintf(path, sizeof path, "/proc/%d", pid);
-    return stat(path, &st) == 0 && st.st_uid == geteuid();
+    char path[32], text[2048];
+    unsigned real, effective;
+    snprintf(path, sizeof path, "/proc/%d/status", pid);
+    long fd = pt_sys(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC, 0);
+    long n = fd < 0 ? -1 : pt_sys(SYS_read, fd, text, sizeof text - 1);
+    if (fd >= 0)
+        pt_sys(SYS_close, fd);
+    text[n > 0 ? n : 0] = 0;
+    const char *line = strstr(text, "\nUid:");
+    return line && sscanf(line, " Uid: %u %u", &real, &effective) == 2 && real == geteuid() && effective == geteuid();
+}
+
+/* Whether the kernel shows us what it keeps to itself of another user's process, or of an undumpable one. */
+static bool is_open_to_us(int pid)
+{
+    char path[32], program[16];
+    snprintf(path, sizeof path, "/proc/%d/exe", pid);
+    long n = pt_sys(SYS_readlinkat, AT_FDCWD, path, program, sizeof program);
+    return n != -EACCES && n != -EPERM;
 }
 
 /* Root may read everybody.  Once a process has dropped root's rights, what it adds to the log must not make us read
@@ -106,7 +122,7 @@ void sampler_refuse(struct process *p, int error)
 /* Whether a process that may not be read is another user's or undumpable, or else the kernel lets nobody read it. */
 int sampler_reason(const struct process *p, int error)
 {
-    return error == EPERM && !is_our_user(p->pid) ? EACCES : error;
+    return error == EPERM && !is_open_to_us(p->pid) ? EACCES : error;
 }
 
 void sampler_note_unseen(void)
@@ -129,7 +145,7 @@ static int take(struct process *p)
         return -p->pidfd; /* ENOSYS: before Linux 5.3, where its end could be missed */
     if (p->start_time ? pt_process_start_time(pid) != p->start_time : !maps_our_log(p->pid))
         return ESRCH;
-    if (!is_our_user(p->pid) || may_be_misled())
+    if (!is_our_user(p->pid) || !is_open_to_us(p->pid) || may_be_misled())
         sampler_refuse(p, EACCES);
     return p->refused || maps_our_log(p->pid) ? 0 : EACCES;
 }

@@ -1,4 +1,4 @@
-"""Programs that adopt orphans: process 1 of a container, and subreapers.  The sampler is a child that they do not see."""
+"""Programs that adopt orphans: process 1 of a container, and subreapers.  Their wait() does not find the sampler."""
 
 from __future__ import annotations
 
@@ -138,9 +138,7 @@ except ChildProcessError:
 def test_from_the_middle_of_a_program_with_threads(program: Runner) -> None:
     # GIVEN a subreaper with busy threads WHEN it begins to trace and sample
     program.write(THREADS)
-    outcome = succeeded(
-        program.command([*_started_as("subreaper", program.folder), sys.executable, "program.py"])
-    )
+    outcome = succeeded(program.command([*_started_as("subreaper", program.folder), sys.executable, "program.py"]))
     # THEN the sampler, which began as a copy of it, holds nothing of it and is no child to wait for
     assert outcome.stdout == "b''\nno child\n"
     assert {"writes", "<module>"} <= {name for sample in Live(outcome.path).samples() for name in sample.functions}

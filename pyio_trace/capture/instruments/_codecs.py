@@ -15,6 +15,7 @@ from _io import BufferedReader, BytesIO
 
 from pyio_trace.capture.instrumentation.instrument import Target
 from pyio_trace.capture.instrumentation.weak_id_map import WeakIdMap
+from pyio_trace.capture.instruments._files import has
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,10 +27,49 @@ _STREAMS = "_compression" if sys.version_info < (3, 14) else "compression._commo
 _ended = WeakIdMap()
 
 
-def state(thing: object) -> dict[str, Any]:
-    """The attributes of an object, without code of its class."""
-    found: dict[str, Any] = object.__getattribute__(thing, "__dict__")
-    return found
+#: By class: whether it, or one that it is derived from, has something of that name itself.
+_classes = WeakIdMap()
+_missing = object()
+
+
+class Attributes:
+    """The attributes of an object, without code of its class.
+
+    Not by its __dict__: once that exists, Python up to 3.12 looks up each attribute of the object more slowly.
+    """
+
+    __slots__ = ("_in_class", "_thing")
+
+    def __init__(self, thing: object) -> None:
+        kind = type(thing)
+        in_class = _classes.get(kind)
+        if in_class is None:
+            in_class = {}
+            _classes.set(kind, in_class)
+        self._thing, self._in_class = thing, in_class
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """The attribute; the default if the object has none."""
+        in_class = self._in_class.get(name)
+        if in_class is None:
+            in_class = self._in_class[name] = has(type(self._thing), name)
+        if in_class:  # perhaps a property of a class of the program
+            return object.__getattribute__(self._thing, "__dict__").get(name, default)
+        try:
+            return object.__getattribute__(self._thing, name)
+        except AttributeError:
+            return default
+
+    def __getitem__(self, name: str) -> Any:
+        """The attribute; raises KeyError."""
+        found = self.get(name, _missing)
+        if found is _missing:
+            raise KeyError(name)
+        return found
+
+    def __contains__(self, name: str) -> bool:
+        """Whether the object has it."""
+        return self.get(name, _missing) is not _missing
 
 
 def is_in_memory(source: object) -> bool:
@@ -54,10 +94,10 @@ def all_passes(thing: object, out: int) -> dict[str, object]:
 
 
 def _rewound(reader: object) -> Any:
-    known = state(reader)
+    known = Attributes(reader)
     source = known["_fp"]
     if type(source).__name__ == "_PaddedFile":  # gzip's
-        source = state(source)["file"]
+        source = Attributes(source)["file"]
     return NotImplemented if is_in_memory(source) else (source, begins_again(reader, known["_pos"]))
 
 
@@ -66,7 +106,7 @@ def reading(buffer: object) -> dict[str, object] | None:
     if type(buffer) is not BufferedReader:
         return None
     reader = buffer.raw
-    return all_passes(reader, state(reader)["_pos"])
+    return all_passes(reader, Attributes(reader)["_pos"])
 
 
 #: All of them begin again by the same function.
@@ -78,7 +118,7 @@ READ = Target("DecompressReader.read", module=_STREAMS, moved="len")
 
 
 def _closing(file: object) -> Any:
-    known = state(file)
+    known = Attributes(file)
     source = known.get("_fp")
     if source is None or is_in_memory(source):
         return NotImplemented

@@ -55,12 +55,12 @@ def plain(text: str) -> str:
 
 def is_path(given: object) -> bool:
     """Whether a library would accept it as a path; classes of the program may be, too."""
-    return isinstance(given, (str, bytes)) or _has(type(given), "__fspath__")
+    return isinstance(given, (str, bytes)) or has(type(given), "__fspath__")
 
 
 def may_have(given: object, method: str) -> bool:
     """Whether its class has that method, or __getattr__, as proxies do."""
-    return _has(type(given), method) or _has(type(given), "__getattr__")
+    return has(type(given), method) or has(type(given), "__getattr__")
 
 
 def attribute(thing: object, name: str) -> object:
@@ -73,6 +73,6 @@ def attribute(thing: object, name: str) -> object:
         return None
 
 
-def _has(kind: type, name: str) -> bool:
+def has(kind: type, name: str) -> bool:
     """Looks into the classes' dictionaries, since a metaclass could run code of the program."""
     return any(name in type.__getattribute__(base, "__dict__") for base in type.__getattribute__(kind, "__mro__"))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pyio_trace.capture.instrumentation.instrument import Instrument, Target
-from pyio_trace.capture.instruments._codecs import REWIND, is_in_memory, reading, state
+from pyio_trace.capture.instruments._codecs import REWIND, Attributes, is_in_memory, reading
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def _closing(file: object) -> Any:
-    known = state(file)
+    known = Attributes(file)
     source = known.get("fileobj")
     if source is None or is_in_memory(source):
         return NotImplemented
@@ -20,7 +20,7 @@ def _closing(file: object) -> Any:
 
 def _closed(result: object, file: object) -> dict[str, object] | None:
     """From Python 3.12 on, closing writes what is in the buffer."""
-    known = state(file)
+    known = Attributes(file)
     return None if "compress" not in known else {"in": known["size"]}
 
 

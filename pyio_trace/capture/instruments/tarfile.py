@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 
 from pyio_trace.capture.instrumentation.instrument import Instrument, Target
-from pyio_trace.capture.instruments._codecs import is_in_memory, state
+from pyio_trace.capture.instruments._codecs import Attributes, is_in_memory
 from pyio_trace.capture.instruments._files import plain
 
 TYPE_CHECKING = False
@@ -21,7 +21,7 @@ _SMALL = 65536  # bytes; likewise WORTH_A_ROW in csrc/ext/watch/watched_call.c
 
 
 def _archive(archive: object, *args: object, **kwargs: object) -> Any:
-    known = state(archive)
+    known = Attributes(archive)
     return NotImplemented if is_in_memory(known.get("fileobj")) else known.get("name")
 
 
@@ -63,7 +63,7 @@ def _added(result: object, archive: object, member: object, fileobj: object = No
 
 
 def _scanned(result: object, archive: object) -> dict[str, object]:
-    return {"members": len(state(archive)["members"])}
+    return {"members": len(Attributes(archive)["members"])}
 
 
 instrument = Instrument(

@@ -11,7 +11,7 @@ import sys
 from _io import _IOBase
 
 from pyio_trace.capture.instrumentation.instrument import Instrument, Target
-from pyio_trace.capture.instruments._codecs import all_passes, begins_again, is_in_memory, state
+from pyio_trace.capture.instruments._codecs import Attributes, all_passes, begins_again, is_in_memory
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,13 +21,13 @@ _STORED = 0
 _is_closed: Any = _IOBase.__dict__["closed"].__get__
 
 
-def _archive_of(member: dict[str, Any]) -> Any:
+def _archive_of(member: Attributes) -> Any:
     """The file that a ZipExtFile reads, which it shares with others of its archive."""
     source = member["_fileobj"]
-    return state(source)["_file"] if type(source).__name__ == "_SharedFile" else source
+    return Attributes(source)["_file"] if type(source).__name__ == "_SharedFile" else source
 
 
-def _out(member: dict[str, Any]) -> int | None:
+def _out(member: Attributes) -> int | None:
     """The bytes of this pass so far; None: not known, since parts were skipped, or the source cannot seek."""
     size = member.get("_orig_file_size")
     if size is None or (member["_compress_type"] == _STORED and member["_expected_crc"] is None):
@@ -38,7 +38,7 @@ def _out(member: dict[str, Any]) -> int | None:
 
 def _seeking(file: object, offset: Any, whence: Any = 0) -> Any:
     """A row for a seek that begins the member again: the same decision as ZipExtFile.seek()."""
-    known = state(file)
+    known = Attributes(file)
     size = known.get("_orig_file_size")
     if size is None or _is_closed(file) or type(offset) is not int or whence not in (0, 1, 2):
         return NotImplemented
@@ -54,7 +54,7 @@ def _seeking(file: object, offset: Any, whence: Any = 0) -> Any:
 
 
 def _closing(file: object) -> Any:
-    known = state(file)
+    known = Attributes(file)
     if _is_closed(file):
         return NotImplemented
     archive = _archive_of(known)
@@ -69,8 +69,8 @@ def _closing(file: object) -> Any:
 
 
 def _closing_written(file: object) -> Any:
-    known = state(file)
-    archive = state(known["_zipfile"])["fp"]
+    known = Attributes(file)
+    archive = Attributes(known["_zipfile"])["fp"]
     if _is_closed(file) or is_in_memory(archive):
         return NotImplemented
     name = sys.modules["zipfile"].ZipInfo.filename.__get__(known["_zinfo"])

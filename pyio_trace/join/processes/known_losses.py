@@ -53,7 +53,8 @@ def read_losses(
     themselves; unfollowed: how many there were in all; older_processes: how
     many processes of the program were older than the tracing, or started by
     such; torn: bytes of the log
-    that are not there or not readable; tracer_faults: of pyio_trace itself.
+    that are not there or not readable; tracer_faults: of pyio_trace itself;
+    samples_lost: looks of the sampler that found no room in the log.
     io_uring, syscall, unpatched, no_file_objects: how many processes used an
     io_uring, used syscall() on files, had code that could not be hooked (or
     whose slots another tool took over), or ran without rows of file objects.
@@ -72,6 +73,7 @@ def read_losses(
         "older_processes": sum(process.start == FOUND and not _is_helper(process) for process in processes),
         "torn": log.torn,
         "tracer_faults": int64(int(log.header["fault_count"])),
+        "samples_lost": int64(int(log.header["samples_lost"])) if log.header["sampling_hz"] else 0,
         "renames_unseen": len(renames),
     }
     return (
