@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from pyio_trace.errors import LogError
 from pyio_trace.light_dataclass import dataclass
+from pyio_trace.log import parquet_footer
 
 if TYPE_CHECKING:
     import pyarrow.parquet as pq
@@ -123,6 +124,10 @@ class Allowance:
         self._dictionaries: dict[tuple[int, str], tuple[int, int] | None] = {}
         columns = [metadata.schema.column(number) for number in range(len(metadata.schema))]
         self._leaves = {one.path: number for number, one in enumerate(columns) if not one.max_repetition_level}
+        self._unchecked: list[parquet_footer.Leaf] | None = [
+            parquet_footer.Leaf(one.max_repetition_level, one.max_definition_level, one.physical_type == "BYTE_ARRAY")
+            for one in columns
+        ]
 
     def __del__(self) -> None:
         if os is not None and hasattr(self, "_descriptor"):
@@ -133,6 +138,9 @@ class Allowance:
         row_group = self._metadata.row_group(group)
         if not row_group.num_rows:  # nothing will be read
             return
+        if self._unchecked is not None:
+            parquet_footer.check(self._descriptor, self._unchecked)
+            self._unchecked = None
         for name in names:
             if (group, name) in self._charged:
                 continue

@@ -13,7 +13,7 @@ from pyio_trace.errors import LogError
 from pyio_trace.events import OPERATION_COLUMNS
 from pyio_trace.join.pack.packer import pack
 from pyio_trace.join.sources.opening import open_log
-from pyio_trace.log import layout
+from pyio_trace.log import layout, parquet_footer
 from tests.support.logwriter import LogWriter
 
 pytestmark = pytest.mark.once  # reading logs is the same on every Python
@@ -207,6 +207,30 @@ def test_a_damaged_parquet_log(tmp_path: Path, flips: list[tuple[float, int]]) -
         data[int(at * len(data))] = value
     (tmp_path / "damaged.parquet").write_bytes(data)
     read_all(tmp_path / "damaged.parquet")
+
+
+#: Thrift's headers of a list of one number, of two; of a field of 64 bits that follows, that comes two later.
+@pytest.mark.parametrize(("found", "forged"), [(0x16, 0x26), (0x19, 0x16), (0x29, 0x16), (0x1C, 0x16)])
+def test_sizes_that_contradict_the_schema(tmp_path: Path, found: int, forged: int) -> None:
+    """pyarrow ends the process when it is asked for a column chunk whose statistics of sizes do not fit."""
+    # GIVEN a packed log, and each byte of its footer that may be such a header turned into another one
+    (tmp_path / "x").write_bytes(WHOLE)
+    pack(tmp_path / "x", tmp_path / "whole.parquet")
+    data = (tmp_path / "whole.parquet").read_bytes()
+    footer = len(data) - 8 - int.from_bytes(data[-8:-4], "little")
+    places = [at for at in range(footer, len(data) - 8) if data[at] == found]
+    assert places
+    # WHEN it is read THEN it is read or refused
+    for at in places[:: max(len(places) // 25, 1)]:
+        (tmp_path / "damaged.parquet").write_bytes(data[:at] + bytes([forged]) + data[at + 1 :])
+        read_all(tmp_path / "damaged.parquet")
+
+
+@pytest.mark.parametrize(("depth", "byte"), [(12000, 0x19), (12000, 0x1C)])
+def test_a_footer_that_is_nested_without_end(tmp_path: Path, depth: int, byte: int) -> None:
+    (tmp_path / "file").write_bytes(bytes([byte]) * depth + depth.to_bytes(4, "little") + b"PAR1")
+    with (tmp_path / "file").open("rb") as file, pytest.raises(ValueError, match=r"deep|end"):
+        parquet_footer.check(file.fileno(), [])
 
 
 @pytest.mark.parametrize(("column", "optional"), [("pid", True), ("errno", False)])

@@ -9,7 +9,7 @@
  *
  * No function of Python is called just before the script's own code.  The first sign of it is the loader that Python
  * makes for a script's file; for `-c` and `-m` there is none, and the first import by the code of __main__ counts.  If
- * neither is seen, it is the end of our own start, which is one of the last things before the script. */
+ * `-c` has none, it is the end of our own start, which is one of the last things before its code. */
 #include "imports/import_times.h"
 
 #include "base/clock.h"

@@ -110,7 +110,8 @@ def start(
 
         _remove_preload = ld_preload.remove
         ld_preload.add(complain=started.owner)
-    native.core.script_is_next()
+    if program_of(sys.orig_argv[1:])[0] == "c":  # other programs are still to be found and read
+        native.core.script_is_next()
     return started
 
 
