@@ -44,33 +44,40 @@ static int64_t now_ns(void)
 
 /* ---- is it one of ours? ---------------------------------------------------------- */
 
-/* The device and the number of a mapped file, as /proc/PID/maps has them.  at: an address in it; 0: any file. */
-static bool find_mapping(const char *path, uintptr_t at, char place[64], const char *wanted)
+/* The device and the number of a mapped file, as /proc/PID/maps has them.  at: an address in it; 0: any file.  Returns
+ * 0, EACCES: there is none, or we may not know; ESRCH: nothing is mapped any more, since the process ends. */
+static int find_mapping(const char *path, uintptr_t at, char place[64], const char *wanted)
 {
     FILE *maps = fopen(path, "re");
     char *line = NULL;
     size_t room = 0;
-    bool found = false;
-    while (maps && !found && getline(&line, &room, maps) > 0) {
+    if (!maps)
+        return errno == EACCES || errno == EPERM ? EACCES : ESRCH;
+    int error = ESRCH;
+    while (error && getline(&line, &room, maps) > 0) {
         unsigned long low, high, number;
         char device[24];
+        error = EACCES;
         if (sscanf(line, "%lx-%lx %*s %*s %23s %lu", &low, &high, device, &number) != 4 || !number)
             continue;
         snprintf(place, 64, "%s %lu", device, number);
-        found = wanted ? strcmp(place, wanted) == 0 : at >= low && at < high;
+        if (wanted ? strcmp(place, wanted) == 0 : at >= low && at < high)
+            error = 0;
     }
     free(line);
-    if (maps)
-        fclose(maps);
-    return found;
+    fclose(maps);
+    return error;
 }
 
-static bool maps_our_log(int pid)
+/* As find_mapping() returns. */
+static int find_our_log(int pid)
 {
     static char ours[64];
     char path[32], other[64];
-    if (!*ours && !find_mapping("/proc/self/maps", (uintptr_t)pt.base, ours, NULL))
-        return false;
+    if (!*ours && find_mapping("/proc/self/maps", (uintptr_t)pt.base, ours, NULL) != 0) {
+        *ours = 0;
+        return EACCES;
+    }
     snprintf(path, sizeof path, "/proc/%d/maps", pid);
     return find_mapping(path, 0, other, ours);
 }
@@ -143,11 +150,13 @@ static int take(struct process *p)
     p->pidfd = (int)pt_sys(SYS_pidfd_open, p->pid, 0);
     if (p->pidfd < 0)
         return -p->pidfd; /* ENOSYS: before Linux 5.3, where its end could be missed */
-    if (p->start_time ? pt_process_start_time(pid) != p->start_time : !maps_our_log(p->pid))
+    bool forbidden = !is_our_user(p->pid) || !is_open_to_us(p->pid) || may_be_misled();
+    int error = find_our_log(p->pid); /* last: what is asked of a process that ends is no refusal */
+    if (error == ESRCH || (p->start_time ? pt_process_start_time(pid) != p->start_time : error))
         return ESRCH;
-    if (!is_our_user(p->pid) || !is_open_to_us(p->pid) || may_be_misled())
+    if (forbidden)
         sampler_refuse(p, EACCES);
-    return p->refused || maps_our_log(p->pid) ? 0 : EACCES;
+    return forbidden ? 0 : error;
 }
 
 /* ---- its layout -------------------------------------------------------------------- */

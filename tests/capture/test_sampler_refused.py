@@ -91,6 +91,10 @@ def test_of_what_may_not_be_read_the_processor_time_is_known(
     # THEN the log says why its lines are not known, and of how many processes
     live = Live(outcome.path)
     unread = 2 if text.startswith("hides(); print") else 1
+    if "setuid" in text and not live.header["sampler_unread"]:  # looked at before it became another user: root goes on
+        assert live.header["sampler_refused"] == 0
+        assert 0.2e9 < sum(sample.cpu for sample in live.samples() if sample.pid == int(outcome.stdout)) < 0.6e9
+        return
     assert (live.header["sampler_refused"], live.header["sampler_unread"]) == (why, unread)
     # AND has the exact processor time
     assert 0.2e9 < _unread(live.samples(), int(outcome.stdout)) < 0.6e9
