@@ -96,7 +96,7 @@ def test_of_what_may_not_be_read_the_processor_time_is_known(
         assert 0.2e9 < sum(sample.cpu for sample in live.samples() if sample.pid == int(outcome.stdout)) < 0.6e9
         return
     assert live.header["sampler_refused"] == why
-    # once somebody has dropped root's rights, nobody is taken any more: its parent, too, if both are first seen together
+    # once somebody has dropped root's rights, nobody is taken any more, nor its parent if seen together
     assert unread <= live.header["sampler_unread"] <= unread + ("setuid" in text)
     # AND has the exact processor time
     assert 0.2e9 < _unread(live.samples(), int(outcome.stdout)) < 0.6e9
