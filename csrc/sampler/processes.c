@@ -74,12 +74,18 @@ static int find_our_log(int pid)
 {
     static char ours[64];
     char path[32], other[64];
+    int error = EACCES;
     if (!*ours && find_mapping("/proc/self/maps", (uintptr_t)pt.base, ours, NULL) != 0) {
         *ours = 0;
         return EACCES;
     }
     snprintf(path, sizeof path, "/proc/%d/maps", pid);
-    return find_mapping(path, 0, other, ours);
+    for (int i = 0; i < 2; i++) { /* twice: the process may have ended while its maps were read */
+        error = find_mapping(path, 0, other, ours);
+        if (error != EACCES)
+            break;
+    }
+    return error;
 }
 
 /* The owner of its folder in /proc does not say that: an undumpable process's is root's. */
@@ -152,6 +158,8 @@ static int take(struct process *p)
         return -p->pidfd; /* ENOSYS: before Linux 5.3, where its end could be missed */
     bool forbidden = !is_our_user(p->pid) || !is_open_to_us(p->pid) || may_be_misled();
     int error = find_our_log(p->pid); /* last: what is asked of a process that ends is no refusal */
+    if (error == EACCES && __atomic_load_n(&e->end_kind, __ATOMIC_ACQUIRE) != PT_END_UNKNOWN)
+        return ESRCH; /* it has become another program just now */
     if (error == ESRCH || (p->start_time ? pt_process_start_time(pid) != p->start_time : error))
         return ESRCH;
     if (forbidden)
