@@ -88,8 +88,10 @@ static int find_our_log(int pid)
     return error;
 }
 
+enum whose { NOBODYS, OURS, ANOTHERS }; /* NOBODYS: the process has ended */
+
 /* The owner of its folder in /proc does not say that: an undumpable process's is root's. */
-static bool is_our_user(int pid)
+static enum whose whose(int pid)
 {
     char path[32], text[2048];
     unsigned real, effective;
@@ -100,7 +102,9 @@ static bool is_our_user(int pid)
         pt_sys(SYS_close, fd);
     text[n > 0 ? n : 0] = 0;
     const char *line = strstr(text, "\nUid:");
-    return line && sscanf(line, " Uid: %u %u", &real, &effective) == 2 && real == geteuid() && effective == geteuid();
+    if (!line || sscanf(line, " Uid: %u %u", &real, &effective) != 2)
+        return NOBODYS;
+    return real == geteuid() && effective == geteuid() ? OURS : ANOTHERS;
 }
 
 /* Whether the kernel shows us what it keeps to itself of another user's process, or of an undumpable one. */
@@ -117,7 +121,7 @@ static bool is_open_to_us(int pid)
 static bool may_be_misled(void)
 {
     for (unsigned i = 0; i < sampler_process_count && geteuid() == 0; i++)
-        if (sampler_processes[i]->pidfd >= 0 && !is_our_user(sampler_processes[i]->pid))
+        if (sampler_processes[i]->pidfd >= 0 && whose(sampler_processes[i]->pid) == ANOTHERS)
             return true;
     return false;
 }
@@ -156,7 +160,7 @@ static int take(struct process *p)
     p->pidfd = (int)pt_sys(SYS_pidfd_open, p->pid, 0);
     if (p->pidfd < 0)
         return -p->pidfd; /* ENOSYS: before Linux 5.3, where its end could be missed */
-    bool forbidden = !is_our_user(p->pid) || !is_open_to_us(p->pid) || may_be_misled();
+    bool forbidden = whose(p->pid) != OURS || !is_open_to_us(p->pid) || may_be_misled();
     int error = find_our_log(p->pid); /* last: what is asked of a process that ends is no refusal */
     if (error == EACCES && __atomic_load_n(&e->end_kind, __ATOMIC_ACQUIRE) != PT_END_UNKNOWN)
         return ESRCH; /* it has become another program just now */
