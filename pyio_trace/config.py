@@ -148,9 +148,9 @@ OPTIONS: "tuple[Option, ...]" = (
     Option("max_memory", SIZE, ("--max-memory",), "SIZE", size_between(1 << 20, 64 << 30, "names take"), "32M",
            "the most memory that the tables of names and stacks may take in each traced process; beyond it a name may "
            "be written to the log more than once"),
-    Option("sample", RATE, ("--sample",), "HZ", parse_rate, "off",
-           "how often a second a process beside the run looks where each thread is and what it waits for: off, or a "
-           "number such as 100; less often where it would take 2% of a processor. Not with --mode ring"),
+    Option("sample", RATE, ("--sample",), "HZ", parse_rate, "100",
+           "how often a second a process beside the run looks where each thread is and what it waits for, or off; less "
+           "often where it would take 2% of a processor. Not with --mode ring; trace() does it only if told"),
 )  # fmt: skip
 BY_NAME = {option.name: option for option in OPTIONS}
 _LARGEST_PROJECT = 1 << 20  # of a pyproject.toml, in bytes
@@ -249,6 +249,7 @@ def load(
     *,
     typed: bool = True,
     alone: bool = isolated(),
+    otherwise: "Mapping[str, str] | None" = None,
 ) -> Config:
     """The Config of a run, from all three sources.  Raises ConfigError.
 
@@ -256,12 +257,14 @@ def load(
     where the search for pyproject.toml starts; None: the current one.  typed:
     the options were typed on a command line, so errors name flags rather than
     fields.  alone: ignore the environment and any pyproject.toml, as under -E
-    and -I.
+    and -I.  otherwise: texts by name for what none of them says, instead of
+    the usual defaults.
     """
     given = {} if alone else _from_variables(os.environ if environ is None else environ)
     for name, text in (options or {}).items():
         given[name] = (text, BY_NAME[name].flags[-1] if typed else name)
-    return _build(given if alone else _from_project(folder, given) | given)
+    unsaid: _Given = {name: (text, name) for name, text in (otherwise or {}).items()}
+    return _build(unsaid | given if alone else unsaid | _from_project(folder, given) | given)
 
 
 # Option name -> (the user's text, the spelling to name in an error).

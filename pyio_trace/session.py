@@ -240,12 +240,15 @@ def trace(
     is packed at the end.  The other options are those of the command line; rules
     and names may also be lists.  An option that is None comes from the
     environment or pyproject.toml; in an isolated (-E, -I) or privileged
-    (set-user-ID) process it has its default.  Raises PyioTraceError if tracing
+    (set-user-ID) process it has its default.  `sample` is the exception: it is
+    off unless told, so that no process is started beside a program that already
+    runs.  Raises PyioTraceError if tracing
     cannot start.
     """
     given = dict(locals())
     texts = {name: text_of(BY_NAME[name], value) for name, value in given.items() if value is not None}
-    return Trace(load(texts, typed=False, alone=isolated() or is_privileged()))
+    alone = isolated() or is_privileged()
+    return Trace(load(texts, typed=False, alone=alone, otherwise={"sample": "off"}))
 
 
 def text_of(option: Option, value: object) -> str:

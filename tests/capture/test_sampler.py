@@ -233,7 +233,7 @@ def test_it_ends_with_the_run(program: Runner) -> None:
     wait_until(lambda: gone(int(outcome.stdout)), "the end of the sampler")
 
 
-@pytest.mark.parametrize("option", [{}, {"PYIO_TRACE_SAMPLE": "off"}, {**SAMPLED, "PYIO_TRACE_MODE": "ring"}])
+@pytest.mark.parametrize("option", [{"PYIO_TRACE_SAMPLE": "off"}, {**SAMPLED, "PYIO_TRACE_MODE": "ring"}])
 def test_off(program: Runner, option: dict[str, str]) -> None:
     # GIVEN a program that nobody wants to be sampled, or that keeps only the latest WHEN it runs
     live = Live(succeeded(program.traced("open(__file__).read()", env=option)).path)
@@ -248,6 +248,19 @@ def test_tracing_a_part_of_a_program_samples_only_if_told(program: Runner, optio
     succeeded(program.bare(text))
     # THEN a sampler was started only if it asked for one
     assert Live(program.folder / "part.pyio").header["sampling_hz"] == hz
+
+
+@pytest.mark.parametrize("launched", [True, False])
+def test_a_run_is_sampled_unless_told_otherwise(program: Runner, launched: bool) -> None:
+    # GIVEN a script WHEN it is launched, or runs with PYIO_TRACE=1
+    path, script = program.folder / "run.pyio", program.write("pass")
+    if launched:
+        outcome = program.command([sys.executable, "-m", "pyio_trace", "-q", "-o", path, script])
+    else:
+        env = {"PYIO_TRACE": "1", "PYIO_TRACE_OUTPUT": str(path), "PYIO_TRACE_QUIET": "1"}
+        outcome = program.command([sys.executable, script], env)
+    # THEN it was sampled
+    assert outcome.status == 0 and Live(path).header["sampling_hz"] == 100
 
 
 # ---- forged logs ----------------------------------------------------------------------------
