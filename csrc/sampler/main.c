@@ -2,7 +2,8 @@
  *
  * It reads their frames by process_vm_readv, and what they wait for, their processor time and the time they waited for
  * a processor in /proc.  It stops, signals and changes nothing.  The core starts it with the run
- * (csrc/core/process/sampler.c), with the live log as its only descriptor; it ends with the run's last process.
+ * (csrc/core/process/sampler.c), with the live log as its only descriptor; it ends with the run's last process,
+ * which tells it to by SIGTERM if it can.  Nothing is ever left to be written (runs.c).
  *
  * It may use two per cent of a processor, else it looks less often. */
 #include "sampler.h"
@@ -28,8 +29,7 @@
 #define BUDGET 0.02                  /* of a processor */
 #define WEIGHED_EVERY 500000000ull   /* ns */
 #define LONGEST_PERIOD 1000000000ull /* ns */
-#define LINGERS 300000000ull         /* ns after the last process: a child may be about to enter itself */
-#define LINGERS_FORK 2000000000ull   /* ns, if a fork is announced: the child may have been killed before */
+#define LINGERS 2000000000ull        /* ns after the last process, if another is expected: it may never come */
 #define CLOSE_RANGE_BY_ONE 65536
 
 static uint64_t ns(clockid_t clock)
@@ -150,8 +150,7 @@ static bool is_at_its_end(uint64_t now)
         return false;
     }
     since = since ? since : now;
-    uint64_t lingers = __atomic_load_n(&pt.header->forks_pending, __ATOMIC_RELAXED) ? LINGERS_FORK : LINGERS;
-    return now - since > lingers;
+    return now - since > LINGERS || !sampler_expects_another();
 }
 
 static void begin_anew(void)

@@ -290,6 +290,15 @@ static bool is_filled_in(const struct pt_process *e)
            (e->start_time || __atomic_load_n(&e->layout.version, __ATOMIC_ACQUIRE));
 }
 
+/* Whether a process of the run may still come: one that is about to enter itself, or that is becoming another program
+ * of the run. */
+bool sampler_expects_another(void)
+{
+    const struct pt_process *last = pt_process_at(newest);
+    return pt_process_others_live() || pt_process_others_awaited() ||
+           (last && __atomic_load_n(&last->end_kind, __ATOMIC_ACQUIRE) == PT_END_EXEC);
+}
+
 void sampler_update_processes(void)
 {
     add_new();

@@ -60,6 +60,7 @@ bool sampler_open_log(int fd);
 extern struct process *sampler_processes[PROCESSES_MOST];
 extern unsigned sampler_process_count;
 void sampler_update_processes(void);
+bool sampler_expects_another(void);
 bool sampler_is_readable(struct process *p); /* it runs, and its layout is known, or it is refused */
 void sampler_refuse(struct process *p, int error);
 int sampler_reason(const struct process *p, int error);

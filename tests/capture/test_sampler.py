@@ -224,13 +224,61 @@ def test_the_program_does_not_notice(program: Runner, reaper: bool) -> None:
     assert (header["sampler_refused"], header["sampler_pid"] > 0) == (0, True)
 
 
-def test_it_ends_with_the_run(program: Runner) -> None:
+FORKED = """\
+import os
+pid = os.fork()
+if pid:
+    os.waitpid(pid, 0)
+"""
+PART = """\
+import os, pyio_trace
+with pyio_trace.trace("part.pyio", sample=100):
+    pass
+pid = int.from_bytes(open("part.pyio", "rb").read()[int(__import__("sys").argv[1]):][:4], "little")
+print(os.path.exists(f"/proc/{pid}") and open(f"/proc/{pid}/stat").read().rpartition(")")[2].split()[0], pid)
+"""
+OUTLIVED = """\
+import os, time
+
+def on():
+    end = time.monotonic() + 0.3
+    while time.monotonic() < end:
+        time.sleep(0.01)
+
+parent = os.getpid()
+if os.fork() == 0:
+    os.close(1), os.close(2)
+    while os.getppid() == parent:
+        time.sleep(0.001)
+    on()
+    os._exit(0)
+"""
+
+
+@pytest.mark.parametrize("text", ["pass", FORKED])
+def test_it_has_ended_when_the_run_has(program: Runner, text: str) -> None:
     # GIVEN a sampled program WHEN it has ended
-    program.write_waiting()
-    path = program.folder / "run.pyio"
-    outcome = succeeded(program.traced(HARMED, 0, path, program.folder / "data.txt", env=SAMPLED))
-    # THEN so does its sampler
-    wait_until(lambda: gone(int(outcome.stdout)), "the end of the sampler")
+    live = Live(succeeded(program.traced(text, env=SAMPLED)).path)
+    # THEN so has its sampler, so that nothing holds the log
+    assert live.header["sampler_pid"] > 0
+    assert gone(int(live.header["sampler_pid"]))
+
+
+def test_it_has_ended_when_the_part_that_was_traced_has(program: Runner) -> None:
+    # GIVEN a program that traces a part of itself WHEN that has ended
+    outcome = succeeded(program.bare(PART, layout.HEADER.fields["sampler_pid"][1]))
+    # THEN so has the sampler, while the program goes on
+    state, pid = outcome.stdout.split()
+    assert (state in ("False", "Z"), int(pid) > 0) == (True, True)
+
+
+def test_it_stays_for_a_child_that_outlives_the_first_process(program: Runner) -> None:
+    # GIVEN a program whose child goes on after it WHEN both have ended
+    path = succeeded(program.traced(OUTLIVED, env=SAMPLED)).path
+    sampler = int(Live(path).header["sampler_pid"])
+    wait_until(lambda: gone(sampler), "the end of the sampler")
+    # THEN it has seen what the child did alone
+    assert sum(sample.samples for sample in _in(Live(path).samples(), "on")) > 5
 
 
 @pytest.mark.parametrize("option", [{"PYIO_TRACE_SAMPLE": "off"}, {**SAMPLED, "PYIO_TRACE_MODE": "ring"}])

@@ -174,6 +174,7 @@ static void stop(bool is_last_word)
     pt.epoch++; /* we no longer complete the calls under way on file objects */
     pt_threads_forget_chunks();
     pt.finish = NULL;
+    pt_sampler_end();
     if (is_last_word)
         pt_log_finish();
     else

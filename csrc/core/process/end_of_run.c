@@ -40,6 +40,7 @@ static void finish(const struct pt_exit *end)
 {
     const char *const *argv = pt.finish;
     pt.gate = 1;
+    pt_sampler_end();
     pt_log_finish();
     if (!argv)
         return;
@@ -68,6 +69,7 @@ static void cut_if_last(void)
     if (!first || !pt_process_has_ended(first) || pt_process_others_live() || pt_process_others_awaited())
         return;
     pt.gate = 1;
+    pt_sampler_end();
     pt_log_finish();
 }
 

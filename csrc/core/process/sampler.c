@@ -8,15 +8,19 @@
  * a child with exit signal 0 to the end, which wait() without __WALL or __WCLONE does not see.  As exec would change
  * that, it becomes the same program without exec (program.c). */
 #include "base/memory.h"
+#include "base/proc.h"
 #include "base/sys.h"
 #include "finisher/finisher.h"
 #include "log/file.h"
+#include "log/process_table.h"
 #include "process/process.h"
 #include "process/program.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <sched.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -38,12 +42,19 @@
 #if !defined(PR_SET_PTRACER)
 #define PR_SET_PTRACER 0x59616d61
 #endif
+#if !defined(SYS_pidfd_send_signal)
+#define SYS_pidfd_send_signal 424
+#endif
+#if !defined(SYS_pidfd_open)
+#define SYS_pidfd_open 434
+#endif
 #define PT_CLOSE_RANGE_CLOEXEC 4
 #define STACK (32u << 10)    /* of each of the two children; they make system calls, and look up the log */
 #define ITS_STACK (1u << 20) /* of a sampler that no exec gives one */
 #define FIRST_FD 3           /* of the log: main.c gives the others to /dev/null */
 #define LETS_GO_WITHIN 100   /* waits of 10 ms for the child that has copies of our memory and descriptors */
 #define SAMPLING_MOST 1000u  /* times a second */
+#define ENDS_WITHIN 1        /* s, once it has been told to */
 
 struct launch {
     const char *program;
@@ -51,6 +62,12 @@ struct launch {
     uint32_t pid; /* of the sampler */
     int error;    /* both set by the children, which share our memory */
 };
+
+/* What this process or a parent of it has started: the log may be forged.  pid 0: nothing. */
+static struct {
+    uint32_t pid;
+    uint64_t start_time;
+} started;
 
 static long open_log(void)
 {
@@ -211,7 +228,30 @@ void pt_sampler_start(const char *program, uint32_t hz, bool late)
         __atomic_compare_exchange_n(&pt.header->sampler_refused, &allowed, (uint32_t)error, false, __ATOMIC_RELAXED,
                                     __ATOMIC_RELAXED);
     __atomic_store_n(&pt.header->sampler_pid, error ? 0 : l.pid, __ATOMIC_RELEASE);
+    started.pid = error ? 0 : l.pid;
+    started.start_time = error ? 0 : pt_process_start_time(l.pid);
     if (!late)
         pt_sampler_name();
     errno = saved;
+}
+
+/* ---- its end ------------------------------------------------------------------------------ */
+
+/* It would notice the end of the run by itself, but a moment later, and holds the log's file until then. */
+void pt_sampler_end(void)
+{
+    if (!started.pid || pt_process_others_live() || pt_process_others_awaited() ||
+        pt_sys6(SYS_prctl, PR_GET_SECCOMP, 0, 0, 0, 0, 0) != 0) /* a filter may kill for what follows */
+        return;
+    int process = (int)pt_sys(SYS_pidfd_open, started.pid, 0);
+    if (process < 0)
+        return;
+    if (started.start_time && pt_process_start_time(started.pid) == started.start_time &&
+        pt_sys(SYS_pidfd_send_signal, process, SIGTERM, 0, 0) == 0) {
+        struct pollfd ended = {.fd = process, .events = POLLIN};
+        const struct timespec patience = {.tv_sec = ENDS_WITHIN};
+        pt_sys(SYS_ppoll, &ended, 1, &patience, 0, 8);
+    }
+    pt_sys(SYS_close, process);
+    started.pid = 0;
 }
