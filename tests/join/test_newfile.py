@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -47,12 +48,26 @@ def no_renameat2(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(NewFile, "_rename", lambda *_: False)
 
 
+def no_nameless(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on NFS."""
+    usual = os.open
+
+    def refuse(path: str, flags: int, *more: Any, **options: Any) -> int:
+        if flags & os.O_TMPFILE == os.O_TMPFILE:
+            raise OSError(errno.EOPNOTSUPP, os.strerror(errno.EOPNOTSUPP))
+        return usual(path, flags, *more, **options)
+
+    monkeypatch.setattr(os, "open", refuse)
+
+
 #: What a file system can do -> how to make this one as poor.
 POWERS = {
     "all": lambda monkeypatch: None,
     "no links": no_links,
     "no links, no renameat2": lambda monkeypatch: (no_links(monkeypatch), no_renameat2(monkeypatch)),
     "no renameat2": no_renameat2,
+    "no nameless files": no_nameless,
+    "no nameless files, no links": lambda monkeypatch: (no_nameless(monkeypatch), no_links(monkeypatch)),
 }
 
 
@@ -61,6 +76,20 @@ def test_a_free_name(tmp_path: Path, powers: str, monkeypatch: pytest.MonkeyPatc
     POWERS[powers](monkeypatch)
     assert placed(tmp_path) == "a.parquet"
     assert (tmp_path / "a.parquet").read_bytes() == b"x" and listed(tmp_path) == ["a.parquet"]
+
+
+def test_nothing_is_left_of_a_writer_that_is_killed(tmp_path: Path) -> None:
+    # GIVEN a process that writes a file WHEN it is killed
+    text = f"""\
+import os, signal
+from pyio_trace.join.pack.new_file import Folder, NewFile
+with NewFile(Folder({str(tmp_path)!r})) as new:
+    new.file.write(bytes(1 << 20))
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+    assert subprocess.run([sys.executable, "-c", text], cwd=ROOT).returncode == -9
+    # THEN nothing of it is left
+    assert listed(tmp_path) == []
 
 
 @pytest.mark.parametrize("powers", POWERS)

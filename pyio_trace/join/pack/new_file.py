@@ -1,14 +1,17 @@
 """A file that gets its name when it is complete, and replaces nothing but an earlier log of pyio_trace.
 
 The folder is opened once, and others may be able to write to it.  So the file is
-created there under a random name and never through a link.  If its final name is
-in use by then, it gets a similar one.
+created there without a name, or, where the file system or the kernel cannot do
+that, under a random name and never through a link.  Nothing is left of a nameless
+file whose writer is killed.  If its final name is in use by then, it gets a similar
+one.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import stat
 from typing import TYPE_CHECKING, BinaryIO
 
@@ -21,6 +24,7 @@ if TYPE_CHECKING:
 
 _FOLDER = getattr(os, "O_PATH", 0) | os.O_DIRECTORY | os.O_CLOEXEC
 _LAST_NUMBER = 999
+_AT_ONCE = 1 << 20
 _NO_REPLACE, _EXCHANGE = 1, 2  # RENAME_NOREPLACE, RENAME_EXCHANGE
 
 
@@ -62,14 +66,24 @@ class NewFile:
     def __init__(self, folder: Folder, mode: int = 0o600) -> None:
         self._folder = folder
         self._at = folder.descriptor
-        self._name = f".pyio-{os.urandom(16).hex()}.tmp"
-        flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-        descriptor = os.open(self._name, flags, 0o600, dir_fd=self._at)
-        self.file: BinaryIO = os.fdopen(descriptor, "w+b")
-        self._identity = _identity(os.fstat(descriptor))
+        self._name = f".pyio-{os.urandom(16).hex()}.tmp"  # until it is placed, if it has one
+        self._mode = mode
         self._placed = False
+        try:
+            self._begin(os.open(".", os.O_RDWR | os.O_TMPFILE | os.O_CLOEXEC, 0o600, dir_fd=self._at), named=False)
+        except OSError:
+            self._begin_named()
+
+    def _begin_named(self) -> None:
+        flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        self._begin(os.open(self._name, flags, 0o600, dir_fd=self._at), named=True)
+
+    def _begin(self, descriptor: int, *, named: bool) -> None:
+        self.file: BinaryIO = os.fdopen(descriptor, "w+b")
+        self._named = named
+        self._identity = _identity(os.fstat(descriptor))
         with contextlib.suppress(OSError):  # a file system without permissions
-            os.fchmod(descriptor, mode)  # whatever the umask says
+            os.fchmod(descriptor, self._mode)  # whatever the umask says
 
     def __enter__(self) -> Self:
         return self
@@ -79,7 +93,7 @@ class NewFile:
     ) -> None:
         with contextlib.suppress(OSError):  # a failed write has been reported already
             self.file.close()
-        if not self._placed:
+        if not self._placed and self._named:
             self._folder.remove(self._name, self._identity)
 
     def place(self, name: str, *, before: int | None = None, beside: bool = True) -> str:
@@ -90,8 +104,9 @@ class NewFile:
         any time).  beside: if anything else has the name, "-2" or the next free
         number is put before the suffix.  Raises OSError, LogError: log-exists.
         """
-        self.file.flush()
-        os.fsync(self.file.fileno())  # its source may be removed next
+        self._to_disk()  # its source may be removed next
+        if not self._named and self._link_nameless(name):
+            return self._done(name)
         if self._link(name) or self._replace(name, before):
             return self._done(name)
         if not beside:
@@ -103,6 +118,32 @@ class NewFile:
             if self._link(other):
                 return self._done(other)
         raise FileExistsError(17, f"its name is taken, and so are those up to -{_LAST_NUMBER}")
+
+    def _to_disk(self) -> None:
+        self.file.flush()
+        os.fsync(self.file.fileno())
+
+    def _link_nameless(self, name: str) -> bool:
+        """Gives a nameless file this name; returns whether that worked.  If not, it has our temporary name then."""
+        for one in (name, self._name):
+            try:
+                os.link(f"/proc/self/fd/{self.file.fileno()}", one, dst_dir_fd=self._at, follow_symlinks=True)
+            except FileExistsError:
+                continue
+            except OSError:  # no /proc, or links are forbidden
+                self._copy_to_named()
+                return False
+            self._named = True
+            return one == name
+        raise FileExistsError(17, "its temporary name is taken")
+
+    def _copy_to_named(self) -> None:
+        nameless = self.file
+        self._begin_named()
+        nameless.seek(0)
+        shutil.copyfileobj(nameless, self.file, _AT_ONCE)
+        nameless.close()
+        self._to_disk()
 
     def _done(self, name: str) -> str:
         self._placed = True
