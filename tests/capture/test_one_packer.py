@@ -49,7 +49,7 @@ def _started(program: Runner, words: list[object], env: dict[str, str | None]) -
     trace = program.folder / "strace" / "of"
     watched = ["strace", "-ff", "-qq", "-o", trace, "-e", "trace=linkat,link,rename,renameat,renameat2", *words]
     outcome = succeeded(program.command(watched, env=env))
-    named = re.compile(r'^\w+\(.*\.tmp".*\.parquet".* = 0$', re.MULTILINE)
+    named = re.compile(r'^\w+\(.*(?:\.tmp|/proc/self/fd/\d+)".*\.parquet".* = 0$', re.MULTILINE)
     calls = {path.suffix: named.findall(path.read_text()) for path in trace.parent.iterdir()}
     return outcome.stderr, [process for process, found in calls.items() for _ in found]
 

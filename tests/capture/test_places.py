@@ -311,7 +311,7 @@ def compiled(program: Runner, text: str) -> Path:
 def left(program: Runner, data: Path) -> Path:
     """The uncut log of a run that was killed."""
     text = f"{READS}\nimport signal\nos.kill(os.getpid(), signal.SIGKILL)"
-    assert program.traced(text, data, env={"PYIO_TRACE_MAX_LOG_SIZE": "1M"}).status == -9
+    assert program.traced(text, data, env={"PYIO_TRACE_MAX_LOG_SIZE": "1M", "PYIO_TRACE_SAMPLE": "off"}).status == -9
     return program.folder / "run.pyio"
 
 

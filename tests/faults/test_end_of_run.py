@@ -68,7 +68,7 @@ TOLD = {
     "6 descriptors for ever": hard("NOFILE", "6"),
     "a little address space for ever": hard("AS", "16 << 20"),
     "less address space than Python needs": hard("AS", "100 << 20"),
-    "less address space than Arrow needs": hard("AS", "200 << 20"),
+    "less address space than Arrow needs": hard("AS", "150 << 20"),
     "a little data for ever": hard("DATA", "1 << 20"),
     "small files for ever": hard("FSIZE", "1000"),
     "a small stack for ever": hard("STACK", "20_000"),

@@ -16,7 +16,7 @@ from types import UnionType
 from typing import TYPE_CHECKING, Any, TypeVar, get_args, get_origin, get_type_hints
 
 from pyio_trace.analysis.results.figures import Summary
-from pyio_trace.analysis.results.overview_figures import STATES, LoaderLoop
+from pyio_trace.analysis.results.overview_figures import PARTS_OF_OTHER, STATES, LoaderLoop, Split
 from pyio_trace.analysis.sums.size_histogram import BINS
 
 if TYPE_CHECKING:
@@ -79,11 +79,18 @@ def _is_sound(summary: Summary) -> bool:
     labels = [label for label, _ in BINS]
     return (
         all(min(times) >= 0 and sum(times) == split.wall_ns for times, split in zip(states, splits, strict=True))
+        and all(_is_divided(split) for split in splits)
         and all([label for label, _ in sizes.bins] == labels for sizes in (summary.reads, summary.writes))
         and all(0 <= (value or 0) <= limit for loop in overview.loops for value, limit in _bounds(loop))
         and summary.time.wall_is in _WALL_IS
         and all(one.wall_is in _WALL_IS for one in summary.processes)
     )
+
+
+def _is_divided(split: Split) -> bool:
+    """Whether what samples say of the rest of the time is no more than that."""
+    parts = [getattr(split, f"{state}_ns") or 0 for state in PARTS_OF_OTHER]
+    return min(parts) >= 0 and sum(parts) <= split.other_ns
 
 
 def _bounds(loop: LoaderLoop) -> list[tuple[float | None, float]]:

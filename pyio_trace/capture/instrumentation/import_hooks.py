@@ -29,6 +29,8 @@ def watch(name: str, action: "Action") -> None:
     if module is not None and not _being_imported(module):
         _run(action, module)
         return
+    if module is not None and name not in _actions:
+        _await(module)
     _actions.setdefault(name, []).append(action)
     if _finder not in sys.meta_path:
         sys.meta_path.insert(0, _finder)
@@ -48,6 +50,33 @@ def unwatch() -> None:
 
 def _being_imported(module: "ModuleType") -> bool:
     return bool(getattr(getattr(module, "__spec__", None), "_initializing", False))
+
+
+def _await(module: "ModuleType") -> None:
+    """Have the actions of a module run when its import ends that has begun already, so that its loader is not hooked.
+
+    The import system notes the end in the module's spec, whose class is replaced for that long.
+    """
+    spec = module.__spec__
+    kind = type(spec)
+
+    def set_attribute(self: "Any", name: str, value: object) -> None:
+        if name != "_initializing" or value:
+            kind.__setattr__(self, name, value)
+            return
+        object.__setattr__(self, "__class__", kind)
+        kind.__setattr__(self, name, value)
+        loaded = sys.modules.get(self.name)
+        if loaded is not None:  # else it failed, and may be imported again
+            _imported(loaded)
+
+    names = {"__module__": kind.__module__, "__qualname__": kind.__qualname__, "__doc__": kind.__doc__}
+    try:
+        object.__setattr__(
+            spec, "__class__", type(kind.__name__, (kind,), {**names, "__slots__": (), "__setattr__": set_attribute})
+        )
+    except TypeError:
+        pass  # a spec of another kind: only POSIX operations are seen
 
 
 def _run(action: "Action", module: "ModuleType") -> None:
