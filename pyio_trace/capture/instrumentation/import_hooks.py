@@ -58,7 +58,7 @@ def _await(module: "ModuleType") -> None:
     The import system notes the end in the module's spec, whose class is replaced for that long.
     """
     spec = module.__spec__
-    kind = type(spec)
+    kind: Any = type(spec)
 
     def set_attribute(self: "Any", name: str, value: object) -> None:
         if name != "_initializing" or value:
