@@ -47,16 +47,15 @@ class Part:
     )
 
 
+@dataclass(frozen=True)
 class ByLineTime:
-    """The reducer."""
+    """The reducer.  top: rows of the result."""
+
+    top: int = TOP
 
     columns: ClassVar[tuple[str, ...]] = (
         *MEANING, "time", "duration", "process", "tid", "site", "call_stack", "in_import", "op", "detail",
     )  # fmt: skip
-
-    def __init__(self, top: int = TOP) -> None:
-        """top: rows of the result."""
-        self.top = top
 
     def partial(self, batch: pa.RecordBatch) -> Part:
         part, columns = Part(), Columns(batch)

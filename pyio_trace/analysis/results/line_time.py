@@ -20,13 +20,14 @@ NOWHERE = "(at no line of the program)"
 @dataclass(frozen=True)
 class CalledTime:
     """A library function that a line called: the outermost one beneath it ("import NAME" of an import).  time_ns: while
-    it ran, without exact calls on files; cpu_ns: of that, with a processor."""
+    it ran, without exact calls on files; cpu_ns: of that, with a processor; calls: on files, in it."""
 
     SHOWN: ClassVar[tuple[str, ...]] = ("time_ns", "cpu_ns")
 
     function: str
     time_ns: int
     cpu_ns: int
+    calls: int = 0
 
 
 @dataclass(frozen=True)
@@ -46,16 +47,16 @@ class OtherLine:
 class LineTime:
     """One line of the program.  Times of several threads add up.
 
-    time_ns: while it was on the stack of its thread, the sum of all that follows up to unseen_ns.  here_ns: of that,
-    while no other line of the program was beneath it.  aside_ns: of here_ns, while a thread other than the main one
+    time_ns: while it was on the stack of its thread, the sum of all that follows up to unseen_ns. here_ns: of that,
+    while no other line of the program was beneath it. aside_ns: of here_ns, while a thread other than the main one
     slept or waited, or while several threads worked for an event loop at once that waited for them: here_ns without it
-    is how long the line held something up.  io_ns, sync_ns: calls on files, and syncs and locks of files:
-    exact.  cpu_ns: with a processor; delay_ns: ready, and waiting for one.  gil_ns, lock_ns,
-    sleep_ns, poll_ns (select, epoll), wait_ns (for a child process), system_call_ns (another one, such as reading a
-    socket), fault_ns (a page that was not in memory, or stopped): blocked in that.  unseen_ns: blocked, too briefly to
-    be found so.  own_ns: in the program's own code, and in functions written in C that it called.  called: the library
-    functions that it called, longest first.  meanwhile: of the lines that waited longest for others, what
-    these did then.  calls: on files; samples: how often it was found there.
+    is how long the line held something up. longest_ns: of here_ns, in the thread that spent most of it there. io_ns,
+    sync_ns: calls on files, and syncs and locks of files: exact. cpu_ns: with a processor; delay_ns: ready, and waiting
+    for one. gil_ns, lock_ns, sleep_ns, poll_ns (select, epoll), wait_ns (for a child process), system_call_ns (another
+    one, such as reading a socket), fault_ns (a page that was not in memory, or stopped): blocked in that. unseen_ns:
+    blocked, too briefly to be found so. own_ns: in the program's own code, and in functions written in C that it
+    called. called: the library functions that it called, longest first. meanwhile: of the lines that waited longest for
+    others, what these did then. calls: on files; samples: how often it was found there.
     """
 
     SHOWN: ClassVar[tuple[str, ...]] = ("here_ns", "time_ns", "io_ns", "cpu_ns", "gil_ns", "lock_ns", "sleep_ns")
@@ -81,6 +82,7 @@ class LineTime:
     samples: int
     called: list[CalledTime]
     meanwhile: list[OtherLine]
+    longest_ns: int = 0
 
 
 @dataclass(frozen=True)

@@ -47,6 +47,8 @@ Mask = NDArray[np.bool_]
 
 #: Packages of a process that are listed.
 _PACKAGES = 10
+#: Lines whose wall time the findings get to know.
+LINES = 1000
 _ACCOUNT = ("storage_read", "storage_written", "import_time")
 
 
@@ -111,17 +113,19 @@ def make_overview(
     )
 
 
-def of_samples(log: Log, top: int) -> list[Reducer[Any, Any]]:
-    """The reducer of wall time by line; none without samples, or where calls that they were made in may lack."""
+def of_samples(log: Log) -> list[Reducer[Any, Any]]:
+    """The reducer of wall time by line, of more lines than a summary names; none without samples, or where calls that
+    they were made in may lack."""
     if not len(log.sampled()) or (log.choice is not None and not set(log.choice.columns) <= {"process"}):
         return []
     from pyio_trace.analysis.reducers.by_line_time import ByLineTime  # the end of a small run imports little
 
-    return [ByLineTime(top)]
+    return [ByLineTime(LINES)]
 
 
-def with_wall(summary: Summary, wall: LineTimes | None) -> Summary:
-    """The summary with what samples say: the wall time by line, and what the rest of the processes' time is."""
+def with_wall(summary: Summary, wall: LineTimes | None, top: int) -> Summary:
+    """The summary with what samples say: the wall time of so many lines, and what the rest of the processes' time
+    is."""
     if wall is None or summary.overview is None:
         return summary
     main = {one.process: one for one in wall.main}
@@ -130,7 +134,7 @@ def with_wall(summary: Summary, wall: LineTimes | None) -> Summary:
         for one in summary.overview.processes
     ]
     return replace(
-        summary, overview=replace(summary.overview, wall=wall.rows, processes=processes, kinds=_kinds(processes))
+        summary, overview=replace(summary.overview, wall=wall.rows[:top], processes=processes, kinds=_kinds(processes))
     )
 
 

@@ -78,13 +78,15 @@ def summarize_with(
     table = log.processes().to_pylist()
     reader = SummaryReader(log, table)
     own: list[Reducer[Any, Any]] = [SummarySums(reader), SummaryTimes.of(reader, table)]
-    sampled = of_samples(log, top)
-    sums, times, *results = scan(log, [*own, *sampled, *reducers], progress, batches, workers)
-    wall = results.pop(0) if sampled else None
+    sampled = of_samples(log)
+    wanted_by_all = list(dict.fromkeys([*sampled, *reducers]))
+    sums, times, *found = scan(log, [*own, *wanted_by_all], progress, batches, workers)
+    of = dict(zip(wanted_by_all, found, strict=True))
+    wall, results = (of[sampled[0]] if sampled else None), [of[one] for one in reducers]
     wanted = wanted_details(sums, log.dictionary("op").to_pylist())
     details = scan(log, [wanted], workers=workers)[0] if wanted else Details()
     summary = _SummaryMaker(log, table, sums, times, details, top).summary()
-    return with_wall(summary, wall), results
+    return with_wall(summary, wall, top), results
 
 
 def _error_name(number: int) -> str:

@@ -121,6 +121,7 @@ def _add_samples(
             own = lines.submitted(tasks.lines[line], text, own, looping=fate == LOOPING)
         sums.add(own or [Line(_KINDS[kind - count], "")], amounts, 0, amounts["samples"])
     innermost, names = _innermost(on_stack, tasks, cut, stack)
+    sums.longest = _longest(samples, parts, innermost, names)
     _add_meanwhile(sums, samples, parts, innermost, names, in_calls, _main(table, samples))
     importing = np.array([*(any(one.called.startswith("import") for one in own) for own in on_stack), False])
     return _main_threads(table, samples, parts, importing[stack])
@@ -136,6 +137,22 @@ def _innermost(on_stack: list[list[Line]], tasks: SubmittedTasks, cut: Pieces, s
     of_task = np.full(len(stack), -1)
     of_task[cut.sample[tagged]] = number[len(on_stack) + 1 + cut.line[tagged]]
     return np.where(found < 0, of_task, found), names
+
+
+def _longest(samples: Samples, parts: Split, line: Ints, names: list[str]) -> dict[str, float]:
+    """By line, the share of its time in the thread that spent most of it there.  line, names: as _innermost() has
+    them."""
+    at = np.flatnonzero(line >= 0)
+    time = (parts.cpu + parts.delay + parts.blocked)[at]
+    order = np.lexsort((samples["thread"][at], samples["process"][at], line[at]))
+    first = runs.starts(*(one[at][order] for one in (line, samples["process"], samples["thread"])))
+    if not len(first):
+        return {}
+    of_line, of_thread = line[at][order][first], np.add.reduceat(time[order], first)
+    whole, most = np.zeros(len(names)), np.zeros(len(names))
+    np.add.at(whole, of_line, of_thread)
+    np.maximum.at(most, of_line, of_thread)
+    return {names[one]: most[one] / whole[one] for one in np.flatnonzero(whole > 0).tolist()}
 
 
 def _by_place(
@@ -214,6 +231,7 @@ class _Sums:
     def __init__(self) -> None:
         self._lines: dict[str, dict[str, float]] = {}
         self.meanwhile: dict[str, list[OtherLine]] = {}
+        self.longest: dict[str, float] = {}
         self._called: dict[str, dict[str, list[float]]] = {}
 
     def add(self, own: Iterable[Line], amounts: dict[str, float], calls: int, samples: float) -> None:
@@ -232,18 +250,16 @@ class _Sums:
                 found["here"] += whole
                 found["aside"] += aside
             if called:
-                times = self._called.setdefault(line, {}).setdefault(called, [0.0, 0.0])
-                times[0] += sampled
-                times[1] += known
+                times = self._called.setdefault(line, {}).setdefault(called, [0.0, 0.0, 0.0])
+                for n, amount in enumerate((sampled, known, calls)):
+                    times[n] += amount
             else:
                 found["own"] += sampled
 
     def rows(self) -> list[LineTime]:
         rows = []
         for line, found in self._lines.items():
-            called = [
-                CalledTime(name, round(time), round(cpu)) for name, (time, cpu) in self._called.get(line, {}).items()
-            ]
+            called = [CalledTime(name, *map(round, amounts)) for name, amounts in self._called.get(line, {}).items()]
             called.sort(key=lambda one: (-one.time_ns, one.function))
             parts: dict[str, Any] = {f"{name}_ns": round(found[name]) for name in _PARTS}
             rows.append(
@@ -251,7 +267,8 @@ class _Sums:
                     line=line, time_ns=sum(parts.values()), here_ns=round(found["here"]),
                     aside_ns=round(found["aside"]), own_ns=round(found["own"]),
                     calls=int(found["calls"]), samples=round(found["samples"]), called=called[:_CALLED],
-                    meanwhile=self.meanwhile.get(line, []), **parts,
+                    meanwhile=self.meanwhile.get(line, []), longest_ns=round(found["here"] * self.longest.get(line, 1)),
+                    **parts,
                 )
             )  # fmt: skip
         return sorted(rows, key=lambda row: (-row.here_ns, -row.time_ns, row.line))
