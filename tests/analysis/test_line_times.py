@@ -10,7 +10,7 @@ import pytest
 
 from pyio_trace.analysis.reducer import scan
 from pyio_trace.analysis.reducers.by_line_time import ByLineTime
-from pyio_trace.analysis.results.line_time import BEFORE, IDLE, NOWHERE, LineTime, LineTimes
+from pyio_trace.analysis.results.line_time import AFTER, BEFORE, IDLE, NOWHERE, LineTime, LineTimes
 from pyio_trace.analysis.scan.filters import Filter, restrict
 from pyio_trace.errors import ConfigError
 from pyio_trace.join.pack.packer import pack
@@ -194,6 +194,22 @@ def test_time_at_no_line_of_the_program_is_named(run: Run) -> None:
     result = run.times()
     assert {row.line: row.here_ns for row in result.rows} == {BEFORE: 80 * MS, IDLE: 900 * MS, NOWHERE: 37 * MS}
     assert (result.thread_ns, result.residual_ns) == (1017 * MS, 37 * MS)
+
+
+@pytest.mark.parametrize(("ended", "named"), [(True, AFTER), (False, NOWHERE)])
+def test_time_after_the_last_line_is_named(run: Run, ended: bool, named: str) -> None:
+    # GIVEN a program that has run its last line and is found without a frame twice: between its lines, and at the end
+    fields = {"end": 900 * MS, "end_kind": layout.END_EXIT} if ended else {}
+    run.process = run.writer.process(300, argv=["python", "c.py"], version=b"3.11", **fields)
+    line = run.stack(at(7))
+    run.writer.sample(run.process, 300, begin=10 * MS, ticks=40 * MS, stack=line)
+    run.writer.sample(run.process, 300, begin=50 * MS, ticks=20 * MS)
+    run.writer.sample(run.process, 300, begin=70 * MS, ticks=30 * MS, stack=line)
+    run.writer.sample(run.process, 300, begin=100 * MS, ticks=500 * MS)
+    # THEN its shutting down is told from time at no line; a program that goes on has not run its last line
+    found = {row.line: row.here_ns for row in run.times().rows if row.line.startswith("(")}
+    assert found == ({NOWHERE: 20 * MS, AFTER: 500 * MS} if ended else {NOWHERE: 520 * MS})
+    assert named in found
 
 
 def test_waits_of_workers_and_of_further_threads_are_told_apart(run: Run) -> None:

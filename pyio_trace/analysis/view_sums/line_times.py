@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from pyio_trace.analysis.calls.code_texts import texts
 from pyio_trace.analysis.calls.stack_lines import Line, StackLines, place_of, serves_pools
 from pyio_trace.analysis.results.line_time import (
+    AFTER,
     BEFORE,
     IDLE,
     NOWHERE,
@@ -49,7 +50,7 @@ Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 
 #: What stands for a line where a stack has none of the program.
-_KINDS = (BEFORE, IDLE, NOWHERE, POOLS)
+_KINDS = (BEFORE, AFTER, IDLE, NOWHERE, POOLS)
 #: What time is made of, in the order of LineTime's fields; those after delay are states of samples.
 _STATES = ("gil", "lock", "sleep", "poll", "wait", "system call", "fault")
 _PARTS = ("io", "sync", "cpu", "delay", *(state.replace(" ", "_") for state in _STATES), "unseen")
@@ -109,7 +110,7 @@ def _add_samples(
     table = log.processes().to_pylist()
     nowhere = np.array([*(not own for own in on_stack), True])[stack]
     serving = np.array([*(serves_pools(text) for text in samples.stacks), False])[stack]
-    kinds = np.where(nowhere, count + _kinds(table, samples, serving), -1)
+    kinds = np.where(nowhere, count + _kinds(table, samples, nowhere, serving), -1)
     looping = np.array([*(lines.loops(text) for text in samples.stacks), False])[stack]
     cut = pieces(samples, tasks.times, looping)
     aside = ~_main(table, samples) & np.isin(samples["state"], _BLOCKED)
@@ -214,15 +215,29 @@ def _main(table: list[dict[str, Any]], samples: Samples) -> Bools:
     return found
 
 
-def _kinds(table: list[dict[str, Any]], samples: Samples, serving: Bools) -> Ints:
-    """By sample, if no line of the program is on its stack: which of _KINDS stands for it.  serving: in code of
-    pools."""
+def _kinds(table: list[dict[str, Any]], samples: Samples, nowhere: Bools, serving: Bools) -> Ints:
+    """By sample, if no line of the program is on its stack (nowhere): which of _KINDS stands for it.  serving: in code
+    of pools."""
     since = np.array([*(row["script_begin"] or 0 for row in table), 0], np.int64)[samples["process"]]
     first = np.array([*(row["parent"] is None for row in table), False])[samples["process"]]
     main, running = _main(table, samples), samples["state"] == _RUNNING
     here = np.where((main & first) | running, _KINDS.index(NOWHERE), _KINDS.index(IDLE))
     here = np.where(serving & running, _KINDS.index(POOLS), here)
+    bare = np.array([*(not text for text in samples.stacks), True])[samples["stack"]]  # Python has no frame any more
+    here = np.where(main & (first | bare) & _ends(table, samples, main, nowhere), _KINDS.index(AFTER), here)
     return np.where(main & (samples["time"] < since), _KINDS.index(BEFORE), here)
+
+
+def _ends(table: list[dict[str, Any]], samples: Samples, main: Bools, nowhere: Bools) -> Bools:
+    """Samples of processes that have run their last line: Python and libraries shut down, or the process has been
+    ended.  A main thread that is found at a line later was only between lines."""
+    last = np.full(len(table) + 1, np.iinfo(np.int64).min)
+    own = np.flatnonzero(main & ~nowhere)
+    np.maximum.at(last, samples["process"][own], samples["time"][own])
+    known = last > np.iinfo(np.int64).min
+    ended = np.array([*(row["end"] is not None for row in table), False])
+    after: Bools = (known & ended)[samples["process"]] & (samples["time"] > last[samples["process"]])
+    return after
 
 
 class _Sums:
