@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from pyio_trace.analysis.reducer import Reducer
 from pyio_trace.analysis.reducers.line_calls import LineCalls
 from pyio_trace.analysis.results.figures import Summary
+from pyio_trace.analysis.summary.overview import of_samples
 from pyio_trace.analysis.summary.summarize import TOP, summarize_with
 from pyio_trace.analysis.summary.summary_rows import COLUMNS
 from pyio_trace.insights.comments import Comments
@@ -17,6 +18,7 @@ from pyio_trace.insights.file_systems import FileSystems
 from pyio_trace.insights.finding import SEVERITIES, Finding, Site
 from pyio_trace.insights.judgement import judged, order, weaknesses
 from pyio_trace.insights.line_times import CallTimes
+from pyio_trace.insights.line_walls import no_more_than_the_lines
 from pyio_trace.insights.machines import machines
 from pyio_trace.insights.observed import Observed
 from pyio_trace.insights.rule import Rule
@@ -72,7 +74,8 @@ def find(
     least columns(rules), if they are being read anyway.  Raises what reading the
     log raises.
     """
-    reducers = _reducers(rules)
+    sampled = of_samples(log)
+    reducers = [*_reducers(rules), *sampled]
     summary, results = summarize_with(reducers, log, top, progress, batches, workers)
     processes = log.processes().to_pylist()
     info = log.info()
@@ -80,7 +83,8 @@ def find(
     counters = log.counters().to_pylist()
     known = dict(zip(reducers, results, strict=True))
     mappings = log.mappings().to_pylist()
-    observed = Observed(summary, known, processes, mounts, counters, machines(info), mappings)
+    wall = known[sampled[0]].rows if sampled and not summary.unseen.losses.get("sampler_unread") else []
+    observed = Observed(summary, known, processes, mounts, counters, machines(info), mappings, wall)
     return summary, _insights(observed, rules, settings)
 
 
@@ -118,6 +122,7 @@ def _insights(observed: Observed, rules: Mapping[str, Rule], settings: Settings)
     for slug, rule in rules.items():
         try:
             made = [observed.mounts.worded(one, rule.topic) for one in rule.find(observed, settings.of(rule))]
+            made = [no_more_than_the_lines(observed, one) for one in made]
             found += [judged(finding, slug, settings.of_severity(), known) for finding in made]
         except Exception as error:  # a third party's rule, or a log of a kind that no test has
             failed[slug] = f"{type(error).__name__}: {error}"

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from pyio_trace.analysis.calls import name_patterns
 from pyio_trace.analysis.reducers.line_calls import LineCalls
 from pyio_trace.analysis.results.figures import Summary
+from pyio_trace.analysis.results.line_time import LineTime
 from pyio_trace.analysis.results.overview_figures import Overview, ProcessTime, Split
 from pyio_trace.analysis.summary.unseen import IMPORT
 from pyio_trace.analysis.sums.intervals import merge
@@ -79,16 +80,20 @@ class Observed:
         counters: Sequence[Mapping[str, Any]] = (),
         machines: Mapping[str, str] | None = None,
         mappings: Sequence[Mapping[str, Any]] = (),
+        wall: Sequence[LineTime] = (),
     ) -> None:
         """results: of all reducers that any rule needs; processes, counters, mappings: the rows of Log.processes(),
         Log.counters() and Log.mappings(); mounts: of the machine that the run was on, None: not known; machines: see
-        pyio_trace.insights.machines, None: not known."""
+        pyio_trace.insights.machines, None: not known; wall: the wall time of the program's lines, from samples of all
+        of its processes; empty: there are none."""
         assert summary.overview is not None
         self.summary: Summary = summary
         self.overview: Overview = summary.overview
         self.processes = processes
         self.mounts = mounts or FileSystems()
         self.mappings = mappings
+        #: By line, as the log writes it; empty: not known.
+        self.wall: dict[str, LineTime] = {row.line: row for row in wall}
         #: The rows of Log.counters(): operations without rows.
         self.counters = counters
         self._machines = dict(machines or {})

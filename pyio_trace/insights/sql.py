@@ -52,3 +52,9 @@ def rows(
     text = f"SELECT {select}\nFROM operations\nWHERE {chosen}"
     text += f"\nGROUP BY {group}" if group else ""
     return Query(text + (f"\nORDER BY {order}" if order else ""))
+
+
+def samples_of(line: str) -> Query:
+    """The samples of a line of the program, by stack."""
+    text = "SELECT stack, state, sum(duration) / 1e9 AS seconds, sum(cpu) / 1e9 AS cpu\nFROM samples"
+    return Query(f"{text}\nWHERE contains(stack, {literal(line)})\nGROUP BY stack, state\nORDER BY seconds DESC")

@@ -20,6 +20,7 @@ from pyio_trace.analysis.reducers.reuse import FileReuse, ReuseOfBytes
 from pyio_trace.insights import libraries, sql
 from pyio_trace.insights.finding import Confidence, Evidence, Finding, Remedy, Site
 from pyio_trace.insights.library_use import Group, Ints
+from pyio_trace.insights.line_walls import with_libraries
 from pyio_trace.insights.observed import MOST_NAMED
 from pyio_trace.insights.rule import Limit, Rule, Trial
 from pyio_trace.log.sorting import Places, distinct
@@ -172,6 +173,10 @@ def _finding(run: Observed, same: list[FileReuse], requests: _Requests) -> Findi
     whole = None if by_epoch or divided else _with_requests(run, calls, again / max(read, 1))
     if whole is not None and whole.ns > gain.ns:
         gain = whole
+    if not by_epoch and not divided:
+        gain = with_libraries(
+            run, gain, sites, again / max(read, 1), {group["process"] for group in reads.by("process")}
+        )
     patterns = list(dict.fromkeys(run.pattern_of(path) for path in paths))
     name = last_names(patterns[0]) if len(patterns) == 1 else counted(len(same), "file")
     text = f"{size(read)} read of {size(once)} in {counted(len(same), 'file')}, in "

@@ -15,6 +15,7 @@ from pyio_trace.enums import OpClass, Role
 from pyio_trace.insights import sql
 from pyio_trace.insights.finding import Evidence, Finding, Remedy
 from pyio_trace.insights.libraries import library_of, requests_of
+from pyio_trace.insights.line_walls import with_libraries
 from pyio_trace.insights.observed import OPENS, OVERHEAD
 from pyio_trace.insights.rule import Limit, Rule, Trial
 from pyio_trace.units import counted, number, seconds
@@ -43,6 +44,8 @@ def find(run: Observed, limits: Mapping[str, float]) -> Iterator[Finding]:
     gain = run.gain(
         run.times(around, (count - paths) / count), "opens, closes and other metadata calls but the first", "estimate"
     )
+    processes = {group["process"] for group in opened.by("process")}
+    gain = with_libraries(run, gain, run.sites(opened), (count - paths) / count, processes)
     yield Finding(
         title=f"{counted(paths, 'file')} opened {number(count)} times",
         evidence=[

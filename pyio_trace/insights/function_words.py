@@ -1,0 +1,181 @@
+"""Library functions that compute for long on what a program reads and writes, and what costs less.
+
+The one place for them: an entry matches the dotted names of functions that the program's lines call, as samples have
+them.  What holds for every reader of a format, whatever its library, belongs to the rules.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from pyio_trace.insights.finding import Remedy
+
+
+class Costly(NamedTuple):
+    """names: of the functions; does: what takes the time, as a phrase for a title; remedy: what costs less."""
+
+    names: re.Pattern[str]
+    does: str
+    remedy: Remedy
+
+
+_LEVEL = "Use a lower level, unless it is low already: the default is the slowest by far; or zstd, or another thread."
+_ONCE = "Unpack it once and keep what is read; or store it with a faster codec (zstd, lz4), or uncompressed."
+
+COSTLY = (
+    Costly(
+        re.compile(r"gzip\.(GzipFile\.(write|flush|close|__exit__)|compress|_GzipWriter)"),
+        "Compressing (gzip)",
+        Remedy(
+            _LEVEL, "with gzip.open(path, 'wt') as f:", "with gzip.open(path, 'wt', compresslevel=1) as f:", "gzip"
+        ),
+    ),
+    Costly(
+        re.compile(r"(bz2|lzma)\.\w+File\.(write|close|__exit__)|(bz2|lzma)\.compress"),
+        "Compressing (bz2, lzma)",
+        Remedy(
+            "Use a lower level (preset), or a codec that is made for speed: gzip at level 1, zstd.",
+            "with lzma.open(path, 'wb') as f:",
+            "with lzma.open(path, 'wb', preset=0) as f:",
+            "lzma",
+        ),
+    ),
+    Costly(
+        re.compile(r"zipfile\..*(write|writestr|_ZipWriteFile.*)"),
+        "Compressing (zip)",
+        Remedy(
+            "Use a lower level, or store what is compressed already (JPEG, PNG, gzip).",
+            "zipfile.ZipFile(path, 'w', zipfile.ZIP_DEFLATED)",
+            "zipfile.ZipFile(path, 'w', zipfile.ZIP_DEFLATED, compresslevel=1)",
+            "zipfile",
+        ),
+    ),
+    Costly(
+        re.compile(r"(gzip|bz2|lzma|_compression|compression\..*)\..*(read|readinto|decompress|__next__|seek)\w*"),
+        "Unpacking",
+        Remedy(_ONCE),
+    ),
+    Costly(
+        re.compile(r"(zipfile\..*ZipExtFile|zipfile\.ZipFile\.(read|extract|extractall))\b.*"), "Unpacking (zip)",
+        Remedy(_ONCE),
+    ),
+    Costly(
+        re.compile(r"tarfile\.(_FileInFile|ExFileObject|_Stream|_LowLevelFile)\b.*|tarfile\.TarFile\.extract\w*"),
+        "Unpacking (tar)",
+        Remedy(
+            "Read the members in the order in which they are stored, in one pass; or unpack the archive once.",
+            "for name in names:\n    use(archive.extractfile(name).read())",
+            "for member in archive:\n    if member.name in names:\n        use(archive.extractfile(member).read())",
+            "tarfile",
+        ),
+    ),
+    Costly(
+        re.compile(r"PIL\.Image\.Image\.(convert|load|getdata|tobytes|resize|thumbnail|crop|__array\w*)|"
+                   r"PIL\.ImageFile\.\w+\.load|PIL\.ImageOps\.\w+"),
+        "Decoding images",
+        Remedy(
+            "Decode at the size that is needed: draft() lets JPEG skip most of the work; or keep smaller copies.",
+            "image = Image.open(path).convert('RGB')\nsmall = image.resize((256, 256))",
+            "image = Image.open(path)\nimage.draft('RGB', (512, 512))    # twice the size: then resize\n"
+            "small = image.convert('RGB').resize((256, 256))",
+            "PIL",
+        ),
+    ),
+    Costly(
+        re.compile(r"json\.(loads|load|decoder\..*)"),
+        "Parsing JSON",
+        Remedy(
+            "Parse with orjson or msgspec, which take a fraction of the time; or keep the data in a binary format.",
+            "rows = [json.loads(line) for line in f]",
+            "rows = [orjson.loads(line) for line in f]",
+            "json",
+        ),
+    ),
+    Costly(
+        re.compile(r"json\.(dumps|encoder\..*)"),
+        "Formatting JSON",
+        Remedy(
+            "Format with orjson or msgspec, which take a fraction of the time; or write a binary format.",
+            "f.write(json.dumps(row) + '\\n')",
+            "f.write(orjson.dumps(row) + b'\\n')",
+            "json",
+        ),
+    ),
+    Costly(
+        re.compile(r"csv\.Dict(Reader|Writer)\..*"),
+        "Taking CSV apart row by row",
+        Remedy(
+            "Read whole columns with pandas, polars or pyarrow.csv; or use csv.reader: it makes no dict of each row.",
+            "for row in csv.DictReader(f):\n    total += float(row['x'])",
+            "total = pandas.read_csv(f, usecols=['x'])['x'].sum()",
+            "csv",
+        ),
+    ),
+    Costly(
+        re.compile(r"xml\.(etree|dom|sax)\..*"),
+        "Parsing XML",
+        Remedy(
+            "Use iterparse() and clear what is done, or lxml; convert it once if it is read often.",
+            "tree = ElementTree.parse(path)",
+            "for _, element in ElementTree.iterparse(path):\n    ...\n    element.clear()",
+            "xml",
+        ),
+    ),
+    Costly(
+        re.compile(r"yaml\..*"),
+        "Parsing YAML",
+        Remedy(
+            "Use the loader written in C.",
+            "yaml.safe_load(f)",
+            "yaml.load(f, Loader=yaml.CSafeLoader)",
+            "yaml",
+        ),
+    ),
+    Costly(
+        re.compile(r"openpyxl\..*"),
+        "Reading a workbook",
+        Remedy(
+            "Open it read-only, or convert it once to Parquet.",
+            "openpyxl.load_workbook(path)",
+            "openpyxl.load_workbook(path, read_only=True)",
+            "openpyxl",
+        ),
+    ),
+    Costly(
+        re.compile(r"pydicom\..*(dcmread|read_file|filereader.*)"),
+        "Reading DICOM",
+        Remedy(
+            "Read only what is used: without the pixels, or with the tags that are needed.",
+            "pydicom.dcmread(path).PatientName",
+            "pydicom.dcmread(path, stop_before_pixels=True).PatientName",
+            "pydicom",
+        ),
+    ),
+    Costly(
+        re.compile(r"nibabel\..*"),
+        "Unpacking NIfTI",
+        Remedy(
+            "Read the part that is used from dataobj, of an uncompressed .nii: a .nii.gz is unpacked from its start.",
+            "image.get_fdata()[..., n]",
+            "numpy.asarray(image.dataobj[..., n])    # of a .nii",
+            "nibabel",
+        ),
+    ),
+    Costly(
+        re.compile(r"joblib\.memory\..*"),
+        "A cache on disk (joblib.Memory)",
+        Remedy(
+            "Keep results of cheap functions in memory (functools.cache), or cache one call for many values: a folder "
+            "and two files for each result cost more than they save.",
+            "@memory.cache\ndef f(x): ...",
+            "@functools.cache\ndef f(x): ...",
+            "joblib",
+        ),
+    ),
+)  # fmt: skip
+
+
+def costly(function: str) -> Costly | None:
+    """The entry for a function, by its dotted name."""
+    return next((one for one in COSTLY if one.names.fullmatch(function)), None)
