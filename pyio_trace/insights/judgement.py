@@ -72,7 +72,7 @@ def judged(finding: Finding, slug: str, limits: Mapping[str, float], known: list
     wall = finding.recoverable.of_wall_ns
     time = min(max(finding.recoverable_ns, 0), wall) if finding.severity != "ok" else 0
     severity = finding.severity
-    if severity != "ok" and finding.recoverable.bound != "none":
+    if severity != "ok" and finding.recoverable.is_time:
         by_time = _by_time(time, wall, confidence, finding.recoverable.bound, limits)
         severity = max(severity, by_time, key=SEVERITIES.index)
     return replace(finding, slug=slug, severity=severity, recoverable_ns=time, confidence=confidence)

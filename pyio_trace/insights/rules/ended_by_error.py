@@ -1,9 +1,9 @@
 """The run ended because a call on a file failed: too many open files, a full disk, a quota, a device.
 
-Said are errors that no program expects (EMFILE, ENFILE, ENOSPC, EDQUOT, EFBIG, EIO, ENOMEM, EROFS, ESTALE), of a process
-that ended with a status other than 0, or by a signal of its own (SIGABRT, SIGBUS), and that read and wrote nothing of its
-own afterwards. An error that the program went on after is not, nor a file that it looked for and did not find. For too
-many open files the finding names the lines whose files were open, for a full disk how much the file had.
+Said are errors that programs do not expect (EMFILE, ENFILE, ENOSPC, EDQUOT, EFBIG, EIO, ENOMEM, EROFS, ESTALE), if the
+process ended with a status other than 0, or was seen to end by SIGABRT or SIGBUS, and read and wrote nothing of its own
+afterwards. An error that the program went on after is not, nor a file that it looked for and did not find. For too many
+open files the finding names the lines whose files were open, for a full disk how much had been written.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ _MOVING = (OpClass.READ, OpClass.WRITE)
 def find(run: Observed, limits: Mapping[str, float]) -> Iterator[Finding]:
     calls = run.calls.where(layer=(Layer.POSIX, Layer.STDIO))
     failed = calls.where(errno=list(_ERRORS))
-    last = _last(run, calls, failed)
+    last = _last(calls, failed)
     first = run.processes[0] if run.processes else None
     if first is not None and _failed(first):  # a worker may have handed it the error
         found = max(last.values(), key=lambda one: one.last, default=None)
@@ -73,10 +73,11 @@ def _failed(process: Mapping[str, Any]) -> bool:
     return (ended.startswith("exit ") and ended != "exit 0") or ended.startswith(_OWN_SIGNALS)
 
 
-def _last(run: Observed, calls: CallTable, failed: CallTable) -> dict[int, Group]:
+def _last(calls: CallTable, failed: CallTable) -> dict[int, Group]:
     """By process, the errors that it read and wrote nothing of its own after."""
     found: dict[int, Group] = {}
-    moved = calls.where(own=True, kind=_MOVING, errno=0)
+    opened = calls.where(kind=OpClass.OPEN, errno=0).codes("path")  # not its messages on stdout and stderr
+    moved = calls.where(own=True, kind=_MOVING, errno=0, path=opened)
     for one in failed.by("process", "site", "path", "op", "errno"):
         process, known = one["process"], found.get(one["process"])
         if process < 0 or (known is not None and known.last >= one.last):
@@ -93,7 +94,8 @@ def _finding(run: Observed, calls: CallTable, process: Mapping[str, Any], one: G
     number, path, line = one["errno"], run.calls.path(one["path"]) or "", run.calls.site(one["site"])
     what, remedy = _ERRORS[number]
     before = calls.rows(calls.columns["first"] <= one.last)
-    text, values, sites = "", {"errno": number}, run.site_list(line)
+    text, sites = "", run.site_list(line)
+    values: dict[str, int | float | str] = {"errno": number}
     if number in _TOO_MANY:
         text, more, sites = _open(run, before.where(process=one["process"]), sites)
         values |= more
@@ -114,14 +116,16 @@ def _finding(run: Observed, calls: CallTable, process: Mapping[str, Any], one: G
             )
         ],
         recoverable_ns=0,
-        recoverable=Recoverable("the run did not come to its end", "none", run.wall_ns),
+        recoverable=Recoverable("the run did not come to its end", "failed", run.wall_ns),
         remedy=remedy,
         sites=sites,
         files=[path] if path else [],
         processes=[one["process"]],
         confidence=Confidence(0.9, "nothing was read or written afterwards, and the process ended by a failure"),
         severity="critical",
-        query=sql.rows({"errno": number, "process": one["process"]}, select="site, path, " + sql.SUMS, group="site, path, op"),
+        query=sql.rows(
+            {"errno": number, "process": one["process"]}, select="site, path, " + sql.SUMS, group="site, path, op"
+        ),
     )
 
 
