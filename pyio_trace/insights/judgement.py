@@ -21,6 +21,7 @@ LIMITS: Mapping[str, Limit] = {
     "critical_ms": Limit(500, "recoverable, from which on a finding may be critical"),
     "warning_share": Limit(0.05, "of the wall time, from which on a finding may be a warning"),
     "warning_ms": Limit(100, "recoverable, from which on a finding may be a warning"),
+    "few_share": Limit(0.05, "of the wall time, recoverable, from which on it does not matter how few the calls are"),
 }
 _MS = 1_000_000
 #: A child that lived for less than this share of the run does not weaken findings.

@@ -16,10 +16,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Limit:
-    """A threshold of a rule.  meaning: a phrase for the documentation."""
+    """A threshold of a rule.  meaning: a phrase for the documentation; few: the value for findings that save a notable
+    share of the run (few_share of judgement.LIMITS), unless the user has set the threshold; None: the same."""
 
     default: float
     meaning: str
+    few: float | None = None
 
 
 @dataclass(frozen=True)

@@ -58,7 +58,7 @@ RULE = Rule(
     "metadata",
     find,
     limits={
-        "files": Limit(500, "asked for and opened, at least"),
+        "files": Limit(500, "asked for and opened, at least", few=50),
         "per_path": Limit(2, "calls that ask for one of them, at most"),
     },
     topic="metadata",

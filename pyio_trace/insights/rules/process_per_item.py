@@ -68,7 +68,7 @@ RULE = Rule(
     "start-up",
     find,
     limits={
-        "processes": Limit(20, "started by one line, at least"),
+        "processes": Limit(20, "started by one line, at least", few=5),
         "ms": Limit(50, "that one of them lives on average, at most; longer ones do work"),
         "share": Limit(0.02, "of the wall time, at least"),
     },
