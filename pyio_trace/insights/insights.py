@@ -105,7 +105,7 @@ def _specific(found: list[Finding], rules: Mapping[str, Rule]) -> list[Finding]:
             return True
         rule, site = rules[finding.slug], finding.sites[0]
         times = [of_rule.get((slug, site)) for slug in rule.yields_to]
-        times += [specific.get((site, finding.severity))] if rule.general else []
+        times += [specific.get((one, finding.severity)) for one in finding.sites] if rule.general else []
         return all(time is None or 2 * time < finding.recoverable_ns for time in times)
 
     return [finding for finding in found if says_more(finding)]

@@ -29,6 +29,7 @@ NO_TIMES: Mapping[str, Mapping[str, float]] = {
     **{slug: {"share": 0} for slug in _OF_WALL},
     "blocking-call-in-event-loop": {"ms": 0, "longest_ms": 1e9},
     **{slug: {"share": 0, "ms": 0} for slug in ("decompression-bound", "format-bound", "parse-bound")},
+    "import-storm": {"share": 0, "calls_share": 0},
     "loader-first-batch": {"share": 0, "ms": 0},
     "loader-starved": {"share": 0, "ms": 0.001},
     "process-per-item": {"share": 0, "ms": 1e9},
