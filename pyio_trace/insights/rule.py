@@ -46,7 +46,7 @@ class Rule:
     run; its second argument has the value of each of `limits`; needs: the
     reducers whose results it reads by Observed.of(); general: it sums up what
     other rules name, and gives way to a finding of theirs with at least half of
-    its time at the same line; topic: which sentence about file systems its remedies get
+    its time at one of its lines; topic: which sentence about file systems its remedies get
     (file_systems.TOPICS), "": none; trial: how its remedy is tried, None: it is
     not; untried: why not; yields_to: slugs of more specific rules, to whose
     findings it gives way as a general one does; each_call: it asks for the order,
