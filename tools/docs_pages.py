@@ -247,8 +247,13 @@ def _rule(rule: Rule) -> Iterator[str]:
         yield from ("", f"`--verify` does not try the remedy: {rule.untried}.")
 
 
+def _meaning(limit: Limit) -> str:
+    few = "" if limit.few is None else f"; {limit.few:,.15g} where that takes `few_share` of the run"
+    return limit.meaning + few
+
+
 def _limits(limits: Mapping[str, Limit]) -> list[str]:
-    rows = [(f"`{name}`", f"{limit.default:,.15g}", _cell(limit.meaning)) for name, limit in limits.items()]
+    rows = [(f"`{name}`", f"{limit.default:,.15g}", _cell(_meaning(limit))) for name, limit in limits.items()]
     return _table(("threshold", "default", "meaning"), rows)
 
 

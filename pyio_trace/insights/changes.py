@@ -50,7 +50,7 @@ def _kind(before: Finding, after: Finding) -> str:
     if time_differs(before.recoverable_ns, after.recoverable_ns):
         return "worse" if after.recoverable_ns > before.recoverable_ns else "better"
     costs_nothing = (before.severity == "ok") != (after.severity == "ok")
-    if costs_nothing or (severity and before.recoverable.bound == "none"):
+    if costs_nothing or (severity and not before.recoverable.is_time):
         return "worse" if severity < 0 else "better"
     return "same"
 

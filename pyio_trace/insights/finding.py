@@ -50,13 +50,19 @@ class Recoverable:
 
     how: in words; of_wall_ns: the wall time of the run; bound: "upper": at most so much; "estimate": the log shows
     that the work is done again, so a remedy saves about this; "measured": a remedy was tried; "none": it is not about
-    time, but about results that may be wrong (critical), or data that may be lost; terms: its parts.
+    time, but about results that may be wrong (critical), or data that may be lost; "failed": it ended the run;
+    terms: its parts.
     """
 
     how: str
     bound: str = "upper"
     of_wall_ns: int = 0
     terms: list[Term] = field(default_factory=list)
+
+    @property
+    def is_time(self) -> bool:
+        """Whether there is time to save."""
+        return self.bound not in ("none", "failed")
 
 
 @dataclass(frozen=True)
@@ -188,8 +194,8 @@ class Finding:
 
     @property
     def makes_wrong(self) -> bool:
-        """Whether it is not about time, but about results that may be wrong."""
-        return self.recoverable.bound == "none" and self.severity == "critical"
+        """Whether it is not about time, but about results that may be wrong, or that there are none."""
+        return not self.recoverable.is_time and self.severity == "critical"
 
     def to_dict(self) -> dict[str, Any]:
         """The finding as dicts, lists, strings and numbers; without verified, if it was not asked for."""

@@ -109,7 +109,7 @@ def _specific(found: list[Finding], rules: Mapping[str, Rule]) -> list[Finding]:
             return True
         rule, site = rules[finding.slug], finding.sites[0]
         times = [of_rule.get((slug, site)) for slug in rule.yields_to]
-        times += [specific.get((site, finding.severity))] if rule.general else []
+        times += [specific.get((one, finding.severity)) for one in finding.sites] if rule.general else []
         return all(time is None or 2 * time < finding.recoverable_ns for time in times)
 
     return [finding for finding in found if says_more(finding)]
@@ -121,7 +121,7 @@ def _insights(observed: Observed, rules: Mapping[str, Rule], settings: Settings)
     found: list[Finding] = []
     for slug, rule in rules.items():
         try:
-            made = [observed.mounts.worded(one, rule.topic) for one in rule.find(observed, settings.of(rule))]
+            made = [observed.mounts.worded(one, rule.topic) for one in _found(observed, rule, settings)]
             made = [no_more_than_the_lines(observed, one) for one in made]
             found += [judged(finding, slug, settings.of_severity(), known) for finding in made]
         except Exception as error:  # a third party's rule, or a log of a kind that no test has
@@ -141,6 +141,17 @@ def _insights(observed: Observed, rules: Mapping[str, Rule], settings: Settings)
     profile = observed.summary.run.mode == "profile"
     unanswered = [slug for slug, rule in rules.items() if profile and rule.each_call and slug not in seen]
     return Insights(listed, len(found) - len(wanted), failed, weak, more, unanswered)
+
+
+def _found(observed: Observed, rule: Rule, settings: Settings) -> list[Finding]:
+    """What a rule finds: much that is counted, and what takes a notable share of the run however few it is."""
+    many, few = settings.of(rule), settings.of_few(rule)
+    found = list(rule.find(observed, many))
+    if few == many:
+        return found
+    sites, least = {tuple(one.sites) for one in found}, settings.of_severity()["few_share"] * observed.wall_ns
+    costly = (one for one in rule.find(observed, few) if one.recoverable.is_time and one.recoverable_ns >= least)
+    return found + [one for one in costly if one.severity != "ok" and tuple(one.sites) not in sites]
 
 
 def _first_of_each(found: list[Finding]) -> tuple[list[Finding], dict[str, int]]:

@@ -21,6 +21,7 @@ LIMITS: Mapping[str, Limit] = {
     "critical_ms": Limit(500, "recoverable, from which on a finding may be critical"),
     "warning_share": Limit(0.05, "of the wall time, from which on a finding may be a warning"),
     "warning_ms": Limit(100, "recoverable, from which on a finding may be a warning"),
+    "few_share": Limit(0.05, "of the wall time, recoverable, from which on it does not matter how few the calls are"),
 }
 _MS = 1_000_000
 #: A child that lived for less than this share of the run does not weaken findings.
@@ -72,7 +73,7 @@ def judged(finding: Finding, slug: str, limits: Mapping[str, float], known: list
     wall = finding.recoverable.of_wall_ns
     time = min(max(finding.recoverable_ns, 0), wall) if finding.severity != "ok" else 0
     severity = finding.severity
-    if severity != "ok" and finding.recoverable.bound != "none":
+    if severity != "ok" and finding.recoverable.is_time:
         by_time = _by_time(time, wall, confidence, finding.recoverable.bound, limits)
         severity = max(severity, by_time, key=SEVERITIES.index)
     return replace(finding, slug=slug, severity=severity, recoverable_ns=time, confidence=confidence)

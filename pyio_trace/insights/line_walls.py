@@ -20,7 +20,7 @@ def no_more_than_the_lines(run: Observed, finding: Finding) -> Finding:
     """The finding, which can win no more than its lines take.  Without samples, as it is; so too where one of its lines
     is a library's, since the time of those is at the lines that called them."""
     lines = {f"{site.file}:{site.line}:{site.function}" for site in finding.sites}
-    if not run.wall or not lines or finding.recoverable.bound == "none" or not all(map(run.is_own, lines)):
+    if not run.wall or not lines or not finding.recoverable.is_time or not all(map(run.is_own, lines)):
         return finding
     most = sum(run.wall[line].time_ns for line in lines if line in run.wall)
     if finding.recoverable_ns <= most or not most:

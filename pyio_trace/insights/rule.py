@@ -16,10 +16,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Limit:
-    """A threshold of a rule.  meaning: a phrase for the documentation."""
+    """A threshold of a rule.  meaning: a phrase for the documentation; few: the value for findings that save a notable
+    share of the run (few_share of judgement.LIMITS), unless the user has set the threshold; None: the same."""
 
     default: float
     meaning: str
+    few: float | None = None
 
 
 @dataclass(frozen=True)
@@ -44,7 +46,7 @@ class Rule:
     run; its second argument has the value of each of `limits`; needs: the
     reducers whose results it reads by Observed.of(); general: it sums up what
     other rules name, and gives way to a finding of theirs with at least half of
-    its time at the same line; topic: which sentence about file systems its remedies get
+    its time at one of its lines; topic: which sentence about file systems its remedies get
     (file_systems.TOPICS), "": none; trial: how its remedy is tried, None: it is
     not; untried: why not; yields_to: slugs of more specific rules, to whose
     findings it gives way as a general one does; each_call: it asks for the order,

@@ -56,6 +56,12 @@ class Settings:
         given = self.limits.get(rule.slug, {})
         return {name: given.get(name, limit.default) for name, limit in rule.limits.items()}
 
+    def of_few(self, rule: Rule) -> dict[str, float]:
+        """The same, with Limit.few where the user has set nothing."""
+        given = self.limits.get(rule.slug, {})
+        few = {name: limit.few for name, limit in rule.limits.items() if limit.few is not None and name not in given}
+        return {**self.of(rule), **few}
+
     def of_severity(self) -> dict[str, float]:
         """The value of each of judgement.LIMITS."""
         given = self.limits.get(SEVERITY, {})

@@ -25,7 +25,7 @@ Ints = NDArray[np.int64]
 SHORTEST = 20_000
 #: Calls that are kept.
 _MOST = 1 << 20
-_NAMES = ("process", "tid", "path", "site", "kind", "time", "duration", "outer", "moves")
+_NAMES = ("process", "tid", "path", "site", "kind", "time", "duration", "outer", "moves", "bytes")
 
 
 @dataclass
@@ -41,11 +41,21 @@ class SlowCalls:
     """The reducer.
 
     Result: arrays of process (index), tid, path and site (codes), kind (OpClass), time (ns since the epoch), duration
-    (ns), outer (1: an outermost request, or a call on files in none), moves (1: a read or write of POSIX or a C stream
-    that succeeded), of single calls on lines, in the order of ids; the first million of them.
+    (ns), bytes (moved), outer (1: an outermost request, or a call on files in none), moves (1: a read or write of POSIX
+    or a C stream that succeeded), of single calls on lines, in the order of ids; the first million of them.
     """
 
-    columns: ClassVar[tuple[str, ...]] = (*MEANING, "time", "duration", "process", "tid", "path", "site", "errno")
+    columns: ClassVar[tuple[str, ...]] = (
+        *MEANING,
+        "time",
+        "duration",
+        "process",
+        "tid",
+        "path",
+        "site",
+        "errno",
+        "bytes_moved",
+    )
 
     def partial(self, batch: pa.RecordBatch) -> Part:
         columns = Columns(batch)
@@ -56,7 +66,7 @@ class SlowCalls:
         values: dict[str, NDArray[Any]] = {
             "process": columns.numbers("process", -1), "tid": columns.numbers("tid"), "path": columns.codes("path"),
             "site": site, "kind": kind, "time": columns.time, "duration": duration, "outer": columns.outer,
-            "moves": moves,
+            "moves": moves, "bytes": columns.moved,
         }  # fmt: skip
         chosen = {name: column[at].astype(np.int64) for name, column in values.items()}
         return Part([chosen] if len(at) else [], len(at))

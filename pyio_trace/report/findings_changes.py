@@ -64,7 +64,9 @@ def _line(change: Change) -> str:
 def _cost(finding: Finding | None) -> str:
     if finding is None:
         return "-"
-    if finding.recoverable.bound == "none":
+    if finding.recoverable.bound == "failed":
+        return "ended"
+    if not finding.recoverable.is_time:
         return "wrong" if finding.makes_wrong else "risk"
     return seconds(finding.recoverable_ns)
 

@@ -81,7 +81,7 @@ def _finding(finding: Finding, rank: int, folder: str) -> Iterator[str]:
         yield from _code("after", finding.remedy.after)
     yield ""
     yield from _labelled("confidence", _confidence(finding))
-    if finding.recoverable.bound == "none":
+    if not finding.recoverable.is_time:
         yield from _labelled("why", finding.recoverable.how)
     elif finding.severity != "ok":
         bound = {"upper": "at most: ", "measured": "measured: "}.get(finding.recoverable.bound, "")
@@ -96,10 +96,13 @@ def _finding(finding: Finding, rank: int, folder: str) -> Iterator[str]:
 
 
 def cost_of(finding: Finding) -> str:
-    """``"up to 1.2 s"``, ``"about 1.2 s"``, ``"no cost"``, ``"wrong results"``, ``"data at risk"``."""
+    """``"up to 1.2 s"``, ``"about 1.2 s"``, ``"no cost"``, ``"wrong results"``, ``"data at risk"``,
+    ``"ended the run"``."""
     if finding.severity == "ok":
         return "no cost"
-    if finding.recoverable.bound == "none":
+    if finding.recoverable.bound == "failed":
+        return "ended the run"
+    if not finding.recoverable.is_time:
         return "wrong results" if finding.makes_wrong else "data at risk"
     word = {"upper": "up to", "estimate": "about"}.get(finding.recoverable.bound, "measured")
     return f"{word} {seconds(finding.recoverable_ns)}"
@@ -195,7 +198,7 @@ def _is_notable(finding: Finding) -> bool:
 
 def _line(finding: Finding) -> str:
     place = place_of(finding)
-    time = "" if finding.recoverable.bound == "none" else seconds(finding.recoverable_ns)
+    time = seconds(finding.recoverable_ns) if finding.recoverable.is_time else ""
     text = f"  {time:>11}  {place}{'  ' if place else ''}{_begun_small(finding.title)}"
     end = f" ({finding.severity})"
     room = WIDTH - len(end)

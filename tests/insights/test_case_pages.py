@@ -31,7 +31,7 @@ def test_the_line_of_a_page(name: str) -> None:
     ("page", "code"),
     [
         ("funnel", one_does_all._PROCESSES["write"].after),
-        ("fork-trap", handle_over_fork._remedy("position", of_loader=True).after),
+        ("fork-trap", handle_over_fork._remedy("", of_loader=True).after),
     ],
 )
 def test_the_remedy_of_a_page(page: str, code: str) -> None:

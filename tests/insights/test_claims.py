@@ -219,16 +219,27 @@ def test_old_files_that_are_replaced(program: Runner) -> None:
     assert none(findings_of(program.traced(text)), "create-and-delete")
 
 
-def test_sizes_that_are_asked_for(program: Runner) -> None:
-    # GIVEN a program that opens the smallest files first
+@pytest.mark.parametrize(
+    ("asked", "found"),
+    [("os.path.getsize", False), ("os.path.getmtime", False), ("lambda path: os.stat(path).st_size", False),
+     ("os.path.isfile", True), ("lambda path: os.access(path, os.R_OK)", True),
+     ("lambda path: pathlib.Path(path).exists()", True)],
+)  # fmt: skip
+def test_what_is_asked_for(program: Runner, asked: str, found: bool) -> None:
+    # GIVEN a program that asks for the sizes of files, or whether they are there, and then opens them
     text = """
+        import pathlib
         import os
         os.mkdir("d")
         for n in range(600): open(f"d/{n}", "w").close()
-        for path in sorted((f"d/{n}" for n in range(600)), key=os.path.getsize): open(path).close()
+        for path in sorted((f"d/{n}" for n in range(600)), key=ASKED): open(path).close()
     """
-    # THEN that it asks before it opens is no waste for certain
-    finding = only(findings_of(program.traced(text)), "ask-before-open")
+    outcome = program.traced(text.replace("ASKED", asked))
+    # THEN only the latter is said to ask before it opens, and that this is no waste for certain
+    if not found:
+        assert none(findings_of(outcome), "ask-before-open")
+        return
+    finding = only(findings_of(outcome), "ask-before-open")
     assert finding.recoverable.bound == "upper" and finding.confidence.level != "high"
 
 

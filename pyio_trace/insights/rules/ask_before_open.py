@@ -1,7 +1,8 @@
 """The program asks whether a file exists, and then opens it.
 
 The open gives the same answer: FileNotFoundError. Asking first costs a second
-call for each file, and the file may be gone in between.
+call for each file, and the file may be gone in between. Lines that ask for a size, a
+time or the whole status (`os.path.getsize`, `os.stat`) are left out.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from pyio_trace.enums import Layer, OpClass
 from pyio_trace.insights import sql
 from pyio_trace.insights.finding import Confidence, Evidence, Finding, Remedy
 from pyio_trace.insights.observed import began_before
+from pyio_trace.insights.questions import ASKED_WHAT
 from pyio_trace.insights.rule import Limit, Rule
 from pyio_trace.units import number, seconds
 
@@ -27,6 +29,7 @@ def find(run: Observed, limits: Mapping[str, float]) -> Iterator[Finding]:
     calls = run.calls.where(own=True, layer=Layer.POSIX)
     opened = calls.where(kind=OpClass.OPEN, errno=0)
     asking = calls.where(op=_ASKING, inside=0, path=opened.codes("path"))
+    asking = asking.where(site=set(asking.codes("site")) - run.of(ASKED_WHAT))
     asking = asking.rows(began_before(asking, opened))
     sums = asking.sums("path")
     once = sums["path"][sums["calls"] <= limits["per_path"]]  # more of them are another finding
@@ -58,8 +61,9 @@ RULE = Rule(
     "metadata",
     find,
     limits={
-        "files": Limit(500, "asked for and opened, at least"),
+        "files": Limit(500, "asked for and opened, at least", few=50),
         "per_path": Limit(2, "calls that ask for one of them, at most"),
     },
+    needs=(ASKED_WHAT,),
     topic="metadata",
 )

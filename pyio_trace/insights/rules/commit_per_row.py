@@ -113,7 +113,7 @@ def _named(calls: CallTable, names: tuple[str, ...]) -> NDArray[np.bool_]:
 RULE = Rule(
     "synchronisation",
     find,
-    limits={"commits": Limit(50, "of one database, at least")},
+    limits={"commits": Limit(50, "of one database, at least", few=3)},
     topic="sync",
     trial=Trial("pyio_trace.insights.trials.databases:one_commit", rows="files"),
 )

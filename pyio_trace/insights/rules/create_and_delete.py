@@ -53,4 +53,4 @@ def find(run: Observed, limits: Mapping[str, float]) -> Iterator[Finding]:
     )
 
 
-RULE = Rule("metadata", find, limits={"files": Limit(100, "written and deleted, at least")}, topic="metadata")
+RULE = Rule("metadata", find, limits={"files": Limit(100, "written and deleted, at least", few=10)}, topic="metadata")

@@ -70,7 +70,7 @@ RULE = Rule(
     "accesses",
     find,
     {
-        "statements": Limit(10, "of one line on a database, at least"),
+        "statements": Limit(10, "of one line on a database, at least", few=3),
         "share": Limit(0.25, "of what was read of the database, that a statement reads on average, at least"),
         "bytes": Limit(1 << 20, "read again, at least"),
     },

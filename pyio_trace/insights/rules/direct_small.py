@@ -53,7 +53,7 @@ RULE = Rule(
     "accesses",
     find,
     limits={
-        "calls": Limit(50, "of one line on such files, at least"),
+        "calls": Limit(50, "of one line on such files, at least", few=10),
         "bytes": Limit(131_072, "of one of them on average, at most"),
     },
     needs=(OPENS,),

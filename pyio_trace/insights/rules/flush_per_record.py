@@ -62,7 +62,7 @@ RULE = Rule(
     "synchronisation",
     find,
     limits={
-        "flushes": Limit(1000, "of one line, at least"),
+        "flushes": Limit(1000, "of one line, at least", few=20),
         "bytes": Limit(8192, "written for each flush, at most: Python's buffer"),
     },
     trial=Trial("pyio_trace.insights.trials.writes:flushed_once"),

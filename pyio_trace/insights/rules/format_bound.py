@@ -55,4 +55,4 @@ def _finding(observed: Observed, group: Group) -> Finding:
     return library_use.finding(observed, group, title, gain, [evidence], remedy, confidence)
 
 
-RULE = Rule("Text", find, library_share.LIMITS, NEEDS)
+RULE = Rule("Text", find, library_share.LIMITS, NEEDS, yields_to=("written-again",))

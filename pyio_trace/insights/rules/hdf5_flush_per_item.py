@@ -50,7 +50,7 @@ def _finding(observed: Observed, group: Group) -> Finding:
 RULE = Rule(
     "HDF5",
     find,
-    {"flushes": Limit(20, "flushes of a file by one process")},
+    {"flushes": Limit(20, "flushes of a file by one process", few=3)},
     NEEDS,
     trial=Trial("pyio_trace.insights.trials.datasets_written:flushed_rarely", rows="files"),
 )

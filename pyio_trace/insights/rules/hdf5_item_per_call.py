@@ -90,7 +90,7 @@ RULE = Rule(
     "HDF5",
     find,
     {
-        "calls": Limit(1000, "reads or writes of datasets at one line, at least"),
+        "calls": Limit(1000, "reads or writes of datasets at one line, at least", few=100),
         "bytes": Limit(4096, "of one of them on average, at most"),
         "share": Limit(0.05, "of the wall time that they take, at least"),
     },

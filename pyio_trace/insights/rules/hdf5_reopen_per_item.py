@@ -68,7 +68,7 @@ def _lines(opens: Group) -> list[Site]:
 RULE = Rule(
     "HDF5",
     find,
-    {"opens": Limit(20, "openings of a file by one process")},
+    {"opens": Limit(20, "openings of a file by one process", few=5)},
     NEEDS,
     topic="metadata",
     trial=Trial("pyio_trace.insights.trials.datasets_read:opened_once", rows="files"),

@@ -4,7 +4,8 @@ Python looks for each module along sys.path. On a slow file system, or with many
 processes that start at once, this can take longer than the work. Import what is
 needed where it is needed, shorten sys.path, or keep the environment on a local
 disk or in one archive (a container image, zipimport). How much of the time is the
-file system's is only known if the log has the rows: `--include imports`.
+file system's is only known if the log has the rows: `--include imports`. Else it is estimated, and nothing is said
+where it is little of the run: then running the modules takes the time.
 """
 
 from __future__ import annotations
@@ -58,6 +59,8 @@ def find(run: Observed, limits: Mapping[str, float]) -> Iterator[Finding]:
         gain = run.gain(run.times(rows), "the calls on files that imports made", terms=terms)
     else:
         gain = _estimated(run, times, calls)
+    if gain.ns < limits["calls_share"] * run.wall_ns:
+        return  # running the modules is what takes long
     if packages := _packages(run, worst[0]):
         texts.append(Evidence(f"The packages that took longest, each without others: {', '.join(packages)}."))
     yield Finding(
@@ -105,6 +108,7 @@ RULE = Rule(
     limits={
         "calls": Limit(1000, "on files that imports of one process made, at least"),
         "share": Limit(0.1, "of the wall time, in one process, at least"),
+        "calls_share": Limit(0.05, "of the wall time, in calls on files, at least"),
     },
     untried="needs the program: an import runs the module",
 )

@@ -54,7 +54,7 @@ def find(run: Observed, limits: Mapping[str, float]) -> Iterator[Finding]:
 RULE = Rule(
     "metadata",
     find,
-    limits={"listings": Limit(100, "of one folder in a process, at least")},
+    limits={"listings": Limit(100, "of one folder in a process, at least", few=5)},
     topic="metadata",
     trial=Trial("pyio_trace.insights.trials.files:asked_once"),
 )

@@ -78,6 +78,6 @@ def _remedy(workers: bool) -> Remedy:
 RULE = Rule(
     "start-up",
     find,
-    limits={"interpreters": Limit(10, "started by one line, at least")},
+    limits={"interpreters": Limit(10, "started by one line, at least", few=4)},
     yields_to=("worker-reimport",),
 )

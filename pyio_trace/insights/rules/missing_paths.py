@@ -58,7 +58,7 @@ RULE = Rule(
     "metadata",
     find,
     limits={
-        "calls": Limit(500, "of one line that fail so, at least"),
+        "calls": Limit(500, "of one line that fail so, at least", few=50),
         "share": Limit(0.5, "of the line's calls by name, at least"),
     },
     topic="metadata",

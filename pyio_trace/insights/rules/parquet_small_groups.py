@@ -54,7 +54,7 @@ def _finding(observed: Observed, files: Group, group: Group) -> Finding:
 RULE = Rule(
     "Parquet",
     find,
-    {"groups": Limit(50, "row groups in a file"), "rows": Limit(10_000, "rows of a group, at most")},
+    {"groups": Limit(50, "row groups in a file", few=10), "rows": Limit(10_000, "rows of a group, at most")},
     NEEDS,
     topic="size",
     each_call=True,

@@ -1,7 +1,8 @@
 """A line starts a short program for each item, such as `wc` for each file.
 
 Starting a program takes a millisecond or more, with a shell around it twice that,
-and the caller waits. Hand all items to one process, or do the work in Python.
+and the caller waits. Only that is counted: what a program does takes its time in any
+process. Hand all items to one process, or do the work in Python.
 """
 
 from __future__ import annotations
@@ -29,10 +30,9 @@ def find(run: Observed, limits: Mapping[str, float]) -> Iterator[Finding]:
         time = covered([row["begin"] for row in rows], [row["end"] for row in rows])
         if count < limits["processes"] or time > limits["ms"] * 1e6 * count:
             continue
-        saved = time * (count - 1) // count
-        gain = run.gain(
-            {run.starter(rows[0]): saved}, "how long all of them but one lived; what they do takes some of it"
-        )
+        start = min(*(row["end"] - row["begin"] for row in rows), int(limits["start_ms"] * 1e6))
+        saved = min(start * (count - 1), time * (count - 1) // count)
+        gain = run.gain({run.starter(rows[0]): max(saved, 0)}, f"{seconds(max(start, 0))} to start each but one")
         if gain.ns < limits["share"] * run.wall_ns:
             continue
         site = site_of(line)
@@ -68,8 +68,9 @@ RULE = Rule(
     "start-up",
     find,
     limits={
-        "processes": Limit(20, "started by one line, at least"),
+        "processes": Limit(20, "started by one line, at least", few=5),
         "ms": Limit(50, "that one of them lives on average, at most; longer ones do work"),
-        "share": Limit(0.02, "of the wall time, at least"),
+        "start_ms": Limit(3, "that starting one takes, at most; less where one of them lived for less"),
+        "share": Limit(0.02, "of the wall time that starting them takes, at least"),
     },
 )

@@ -94,7 +94,7 @@ RULE = Rule(
     "accesses",
     find,
     limits={
-        "calls": Limit(1000, "reads of one line, at least"),
+        "calls": Limit(1000, "reads of one line, at least", few=100),
         "share": Limit(0.5, "of them that jump, at least"),
         "bytes": Limit(1 << 20, "of one of them on average, at most"),
     },

@@ -263,7 +263,7 @@ RULE = Rule(
     find,
     limits={
         "times": Limit(2, "that each byte of a file is read, on average, at least"),
-        "bytes": Limit(1 << 20, "read again from files of one name and line, at least"),
+        "bytes": Limit(1 << 20, "read again from files of one name and line, at least", few=1 << 12),
     },
     needs=(REUSE, REQUESTS),
     yields_to=(

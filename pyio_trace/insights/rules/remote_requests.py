@@ -62,7 +62,7 @@ RULE = Rule(
     "object stores",
     find,
     limits={
-        "requests": Limit(100, "of one line, at least"),
+        "requests": Limit(100, "of one line, at least", few=10),
         "bytes": Limit(1 << 20, "of one of them on average, at most"),
     },
 )

@@ -1,7 +1,8 @@
-"""A file is opened and closed again for every item that is read from it or written to it.
+"""A file is opened and closed again for every item that is read from it or appended to it.
 
 Besides the open and the close, the buffer is filled again each time, and a library
-reads its header again. Open the file once, outside the loop.
+reads its header again. Open the file once, outside the loop. A file that is emptied
+each time ("w") cannot stay open: if it grows, written-again says so.
 """
 
 from __future__ import annotations
@@ -10,9 +11,11 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pyio_trace.enums import OpClass, Role
 from pyio_trace.insights import sql
+from pyio_trace.insights.file_events import FILE_EVENTS, Event
 from pyio_trace.insights.finding import Evidence, Finding, Remedy
 from pyio_trace.insights.libraries import library_of, requests_of
 from pyio_trace.insights.line_walls import with_libraries
@@ -24,6 +27,7 @@ if TYPE_CHECKING:
     from pyio_trace.analysis.view_sums.call_table import CallTable
     from pyio_trace.insights.observed import Observed
 
+Ints = NDArray[np.int64]
 #: Libraries whose calls open a file, read it as a whole and close it: what they do again is read-again's.
 _READERS = ("parquet", "csv", "polars")
 
@@ -34,7 +38,7 @@ def find(run: Observed, limits: Mapping[str, float]) -> Iterator[Finding]:
     sums = files.sums("process", "path")
     often = sums["path"][(sums["calls"] >= limits["opens"]) & (sums["path"] >= 0)]
     often = np.array([code for code in often.tolist() if not run.is_database(run.calls.path(code) or "")], np.int64)
-    opened = files.where(path=often.tolist())
+    opened = files.where(path=_kept(run, sums, often).tolist())
     opened = opened.where(site=[line["site"] for line in opened.by("site") if not _is_reader(run, line.rows)])
     often = np.array(opened.codes("path"), np.int64)
     count, paths = opened.total("calls"), opened.distinct("path")
@@ -58,6 +62,15 @@ def find(run: Observed, limits: Mapping[str, float]) -> Iterator[Finding]:
         query=sql.rows({"op_class": ["open", "close", "meta", "seek"], "op_role": "io", "site": around.lines()}),
         **run.about(opened, gain),
     )
+
+
+def _kept(run: Observed, sums: Mapping[str, Ints], often: Ints) -> Ints:
+    """Codes of the paths that are not emptied by most of their openings.  sums: of the openings."""
+    events = run.of(FILE_EVENTS).events
+    emptied = np.sort(events["path"][events["kind"] == Event.EMPTIED])
+    times = np.searchsorted(emptied, often, "right") - np.searchsorted(emptied, often)
+    opens = np.array([sums["calls"][sums["path"] == code].sum() for code in often.tolist()], np.int64)
+    return often[2 * times <= opens]
 
 
 def _is_reader(run: Observed, opens: CallTable) -> bool:
@@ -88,7 +101,8 @@ def _remedy(calls: CallTable, paths: list[int], sites: list[int]) -> Remedy:
 RULE = Rule(
     "metadata",
     find,
-    limits={"opens": Limit(100, "of one file in a process, at least")},
+    limits={"opens": Limit(100, "of one file in a process, at least", few=10)},
+    needs=(FILE_EVENTS,),
     topic="metadata",
     yields_to=("shelve-sync", "whole-file-again"),
     trial=Trial("pyio_trace.insights.trials.files:opened_once", rows="files"),

@@ -67,5 +67,5 @@ def find(run: Observed, limits: Mapping[str, float]) -> Iterator[Finding]:
 
 
 RULE = Rule(
-    "synchronisation", find, limits={"opens": Limit(50, "of the index to write it, at least")}, topic="metadata"
+    "synchronisation", find, limits={"opens": Limit(50, "of the index to write it, at least", few=5)}, topic="metadata"
 )

@@ -2,7 +2,8 @@
 
 The first write finds space for the file, on a parallel file system on several
 servers; the first read waits for the device, and starts readahead. Fewer
-and larger files, opened early or by a thread, spread this over more bytes.
+and larger files, opened early or by a thread, spread this over more bytes. What
+moving the bytes takes is left out: the first call may just be the largest.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import numpy as np
 
 from pyio_trace.enums import Layer, OpClass
 from pyio_trace.insights import sql
-from pyio_trace.insights.access_lines import ACCESSES, empty_calls
+from pyio_trace.insights.access_lines import ACCESSES, empty_calls, ns_per_byte
 from pyio_trace.insights.finding import Confidence, Evidence, Finding, Remedy
 from pyio_trace.insights.rule import Limit, Rule
 from pyio_trace.insights.slow_calls import SLOW, Ints
@@ -40,6 +41,7 @@ _REMEDIES = {
 }
 
 
+_WORDS = {OpClass.READ: "read", OpClass.WRITE: "write"}
 _KEYS = ("kind", "site", "path", "process")
 
 
@@ -58,7 +60,7 @@ def find(run: Observed, limits: Mapping[str, float]) -> Iterator[Finding]:
 
 def _first_calls(run: Observed) -> dict[str, Ints]:
     """For each process, file and line that reads or writes it several times: calls and whole (ns) of all, and first
-    (ns) of the first."""
+    (ns) of the first, without what moving its bytes takes; took: with that."""
     table = run.calls.where(own=True, layer=(Layer.POSIX, Layer.STDIO), kind=(OpClass.READ, OpClass.WRITE), errno=0)
     columns = table.columns
     order = np.lexsort([columns["first"], *(columns[name] for name in _KEYS)])
@@ -67,33 +69,38 @@ def _first_calls(run: Observed) -> dict[str, Ints]:
     for name, source in (("calls", "calls"), ("whole", "time")):
         values = columns[source][order]
         found[name] = np.add.reduceat(values, starts) if len(starts) else values
-    found["first"] = _durations(run.of(SLOW), found)
+    rates = {kind: ns_per_byte(run, what) for kind, what in _WORDS.items()}
+    found["took"], found["first"] = _durations(run.of(SLOW), found, rates)
     several = np.flatnonzero((found["calls"] > 1) & (found["path"] >= 0))
     return {name: values[several] for name, values in found.items()}
 
 
-def _durations(slow: dict[str, Ints], wanted: dict[str, Ints]) -> Ints:
-    """ns that the call of each key at the time `first` took; 0: it was not slow."""
+def _durations(slow: dict[str, Ints], wanted: dict[str, Ints], rates: Mapping[int, float]) -> tuple[Ints, Ints]:
+    """ns that the call of each key at the time `first` took, 0: it was not slow; and without what moving its bytes
+    takes.  rates: kind -> ns for a byte."""
     moves = np.flatnonzero(slow["moves"] == 1)
     order = moves[np.argsort(slow["time"][moves], kind="stable")]
     if not len(order):
-        return np.zeros(len(wanted["first"]), np.int64)
+        none = np.zeros(len(wanted["first"]), np.int64)
+        return none, none
     at = order[np.minimum(np.searchsorted(slow["time"][order], wanted["first"]), len(order) - 1)]
     same = slow["time"][at] == wanted["first"]
     for name in _KEYS:
         same &= slow[name][at] == wanted[name]
-    return np.where(same, slow["duration"][at], 0)
+    rate = np.where(wanted["kind"] == OpClass.READ, rates[OpClass.READ], rates[OpClass.WRITE])
+    took = np.where(same, slow["duration"][at], 0)
+    return took, np.maximum(took - rate * slow["bytes"][at], 0).astype(np.int64)
 
 
 def _of_line(run: Observed, rows: dict[str, Ints], limits: Mapping[str, float]) -> Iterator[Finding]:
     """rows: the files that one line reads, or writes."""
-    files, firsts = len(rows["first"]), int(rows["first"].sum())
+    files, firsts, took = len(rows["first"]), int(rows["first"].sum()), int(rows["took"].sum())
     kind, site = int(rows["kind"][0]), int(rows["site"][0])
     what = "read" if kind == OpClass.READ else "write"
     later = int(rows["calls"].sum()) - files - _ends(run, run.calls.site(site), what)
     if later < files:  # most files are moved in one call
         return
-    usual = max(int(rows["whole"].sum()) - firsts, 0) // later
+    usual = max(int(rows["whole"].sum()) - took, 0) // later
     beyond = np.maximum(rows["first"] - usual, 0)
     calls = run.calls.where(site=site, kind=kind, path=distinct(rows["path"]).tolist())
     most = run.times(calls)
@@ -105,9 +112,9 @@ def _of_line(run: Observed, rows: dict[str, Ints], limits: Mapping[str, float]) 
         title=f"The first {what} of a file takes {firsts / files / max(usual, 1):.0f} times as long as later ones",
         evidence=[
             Evidence(
-                f"{number(files)} first {what}s took {seconds(firsts)}, {seconds(firsts // files)} each; "
+                f"{number(files)} first {what}s took {seconds(took)}, {seconds(took // files)} each; "
                 f"{number(later)} later ones {seconds(usual)} each.",
-                {"files": files, "first_ns": firsts, "later": later, "usual_ns": usual},
+                {"files": files, "first_ns": took, "later": later, "usual_ns": usual},
             )
         ],
         remedy=_REMEDIES[kind],

@@ -156,7 +156,7 @@ RULE = Rule(
     "accesses",
     find,
     limits={
-        "calls": Limit(1000, "reads or writes of one line, at least"),
+        "calls": Limit(1000, "reads or writes of one line, at least", few=100),
         "bytes": Limit(65536, "of one of them on average, at most"),
         "library_bytes": Limit(16384, "likewise, where a library gathers what it writes: HDF5, Parquet, zarr, numpy"),
         "share": Limit(0.01, "of the wall time that larger ones would save, at least"),

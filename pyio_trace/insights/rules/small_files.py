@@ -102,7 +102,7 @@ RULE = Rule(
     "metadata",
     find,
     limits={
-        "files": Limit(1000, "opened by one line, at least"),
+        "files": Limit(1000, "opened by one line, at least", few=100),
         "bytes": Limit(131072, "read and written of each on average, at most"),
         "cost": Limit(0.005, "of the wall time; below, in a run with a DataLoader, the finding is ok"),
     },

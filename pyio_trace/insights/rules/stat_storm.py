@@ -67,7 +67,7 @@ RULE = Rule(
     "metadata",
     find,
     limits={
-        "calls": Limit(1000, "stat and access calls on such paths, at least"),
+        "calls": Limit(1000, "stat and access calls on such paths, at least", few=100),
         "per_path": Limit(3, "of them for a path in a process, at least"),
     },
     topic="metadata",

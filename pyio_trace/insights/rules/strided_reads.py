@@ -56,7 +56,7 @@ RULE = Rule(
     "accesses",
     find,
     limits={
-        "calls": Limit(500, "reads of one line, at least"),
+        "calls": Limit(500, "reads of one line, at least", few=50),
         "share": Limit(0.8, "of them that skip the same number of bytes, at least"),
         "skipped": Limit(1 << 20, "bytes between two of them, at most"),
     },

@@ -3,7 +3,10 @@
 `os.fsync` returns when the data are on the device, which takes milliseconds on
 most, whatever the size. Where a crash may cost the last records, one sync at
 the end or every few seconds is enough; a database or a log that is written in
-batches does this by itself.
+batches does this by itself. A map's flush (`mmap.flush`, `numpy.memmap.flush`) is a
+sync as well, and so is what a library makes for each of many files, as a
+distributed checkpoint with a file for each tensor does. SQLite's are commit-per-row's,
+HDF5's hdf5-flush-per-item's.
 """
 
 from __future__ import annotations
@@ -15,14 +18,46 @@ from pyio_trace.enums import Layer, OpClass, Role
 from pyio_trace.insights import sql
 from pyio_trace.insights.finding import Evidence, Finding, Remedy, Term
 from pyio_trace.insights.rule import Limit, Rule, Trial
-from pyio_trace.units import number, seconds, size
+from pyio_trace.units import counted, number, seconds, size
 
 if TYPE_CHECKING:
+    from pyio_trace.analysis.view_sums.call_table import Group
     from pyio_trace.insights.observed import Observed
 
 
+_PYTHON = Remedy(
+    "Sync once for many records.",
+    "for record in records:\n    f.write(record)\n    f.flush(); os.fsync(f.fileno())",
+    "for record in records:\n    f.write(record)\nf.flush(); os.fsync(f.fileno())",
+)
+#: How the names of a library's calls at the line begin -> what to write instead.
+_REMEDIES = {
+    "memmap.": Remedy(
+        "Flush once, after the loop, or every hundredth time.",
+        "for n, row in enumerate(rows):\n    result[n] = row\n    result.flush()",
+        "for n, row in enumerate(rows):\n    result[n] = row\nresult.flush()",
+        "numpy",
+    ),
+    "mmap.": Remedy(
+        "Flush once, after the loop, or every hundredth time.",
+        "for at, data in parts:\n    mapped[at:at + len(data)] = data\n    mapped.flush()",
+        "for at, data in parts:\n    mapped[at:at + len(data)] = data\nmapped.flush()",
+    ),
+    "torch.distributed.checkpoint.": Remedy(
+        "Write one file for each rank, which is synced once; dcp.async_save() waits for it beside the training.",
+        "writer = FileSystemWriter(path, single_file_per_rank=False)\ndcp.save(state, storage_writer=writer)",
+        "writer = FileSystemWriter(path, single_file_per_rank=True)\ndcp.save(state, storage_writer=writer)",
+        "torch",
+    ),
+}
+_LIBRARY = Remedy("Write many items to one file, and sync it once.")
+#: Libraries whose syncs are other rules'.
+_OTHERS = ("File.", "Dataset.", "Group.", "H5", "Connection.", "Cursor.", "Shelf.")
+
+
 def find(run: Observed, limits: Mapping[str, float]) -> Iterator[Finding]:
-    syncs = run.calls.where(role=Role.SYNC, own=True, inside=0)
+    syncs = run.calls.where(role=Role.SYNC, own=True)
+    syncs = syncs.where(path=[-1, *(n for n in syncs.codes("path") if not run.is_database(run.calls.path(n) or ""))])
     if not len(syncs):
         return
     writes = run.calls.where(layer=Layer.POSIX, kind=OpClass.WRITE)
@@ -30,34 +65,45 @@ def find(run: Observed, limits: Mapping[str, float]) -> Iterator[Finding]:
         if place.calls < limits["syncs"]:
             continue
         written = writes.where(path=place.rows.codes("path")).total("moved")
-        each = written // place.calls
-        if each > limits["bytes"]:
+        remedy = _remedy(run, place)
+        if written > limits["bytes"] * place.calls or remedy is None:
             continue
         saved = run.times(place.rows, (place.calls - 1) / place.calls)
-        gain = run.gain(saved, "the time in all but one sync", terms=[Term("in fsync and fdatasync", place.time)])
+        terms = [Term("in fsync, fdatasync and msync", place.time)]
+        gain = run.gain(saved, "the time in all but one sync", terms=terms)
+        mapped = len(place.rows.where(op=["msync"])) > 0
+        count, of = number(place.calls), "" if mapped else f", for {size(written)} written"
         yield Finding(
-            title=f"A sync after every {size(each)}",
+            title=f"{count} syncs of a mapped file" if mapped else f"A sync after every {size(written // place.calls)}",
             evidence=[
                 Evidence(
-                    f"{number(place.calls)} syncs took {seconds(place.time)}, for {size(written)} written.",
+                    f"{count} syncs of {counted(place.rows.distinct('path'), 'file')} took {seconds(place.time)}{of}.",
                     {"syncs": place.calls, "written": written, "time_ns": place.time},
                 )
             ],
-            remedy=Remedy(
-                "Sync once for many records.",
-                "for record in records:\n    f.write(record)\n    f.flush(); os.fsync(f.fileno())",
-                "for record in records:\n    f.write(record)\nf.flush(); os.fsync(f.fileno())",
-            ),
+            remedy=remedy,
             query=sql.rows({"site": run.calls.site(place["site"]), "op_role": "sync"}),
             **run.about(place.rows, gain),
         )
+
+
+def _remedy(run: Observed, place: Group) -> Remedy | None:
+    """None: the syncs of a line are another rule's."""
+    requests = run.calls.where(site=place["site"], layer=(Layer.APP, Layer.HDF5))
+    names = [requests.op(code) for code in requests.codes("op")]
+    if any(name.startswith(_OTHERS) for name in names):
+        return None
+    found = [begin for begin in _REMEDIES if any(name.startswith(begin) for name in names)]
+    if found:
+        return _REMEDIES[found[0]]
+    return _LIBRARY if 2 * place.rows.where(inside=1).total("calls") > place.calls else _PYTHON
 
 
 RULE = Rule(
     "synchronisation",
     find,
     limits={
-        "syncs": Limit(20, "syncs of one line, at least"),
+        "syncs": Limit(20, "syncs of one line, at least", few=3),
         "bytes": Limit(65536, "written for each sync, at most"),
     },
     topic="sync",

@@ -55,7 +55,7 @@ RULE = Rule(
     "synchronisation",
     find,
     limits={
-        "writes": Limit(20, "of one line to such files, at least"),
+        "writes": Limit(20, "of one line to such files, at least", few=3),
         "bytes": Limit(65536, "of one of them on average, at most"),
     },
     needs=(OPENS,),

@@ -88,7 +88,7 @@ RULE = Rule(
     "accesses",
     find,
     limits={
-        "calls": Limit(100_000, "of one line, at least"),
+        "calls": Limit(100_000, "of one line, at least", few=1000),
         "bytes": Limit(64, "of one of them on average, at most"),
         "share": Limit(0.02, "of the wall time that they take, at least"),
     },

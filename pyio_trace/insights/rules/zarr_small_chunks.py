@@ -92,7 +92,7 @@ RULE = Rule(
     "zarr",
     find,
     limits={
-        "chunks": Limit(200, "of an array that were read or written, at least"),
+        "chunks": Limit(200, "of an array that were read or written, at least", few=20),
         "bytes": Limit(65536, "of a chunk in the file on average, at most"),
     },
     topic="metadata",

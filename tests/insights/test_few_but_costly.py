@@ -1,0 +1,109 @@
+"""Few calls that take a share of the run are findings; rules that said too much are quiet."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.findings import evidence_of, findings_of, none, only, without_times
+from tests.support.programs import Runner
+
+pytestmark = pytest.mark.once
+
+COMMITS = """
+import sqlite3
+db = sqlite3.connect("t.db")
+db.execute("CREATE TABLE t (x)")
+for n in range(5):
+    db.execute("INSERT INTO t VALUES (1)")
+    db.commit()
+"""
+FILES = """
+import os
+for n in range(12):
+    with open("LOG", "MODE") as f: f.write("x")
+"""
+ALL = {"severity": {"few_share": 0.0}}
+
+
+def test_few_commits(program: Runner) -> None:
+    # GIVEN five commits WHEN a share of the run decides, whatever it is THEN they are a finding, and else they are none
+    outcome = program.traced(COMMITS)
+    finding = only(findings_of(outcome, without_times(ALL)), "commit-per-row")
+    assert finding.evidence[0].values["commits"] == 5 and [site.line for site in finding.sites] == [7]
+    assert none(findings_of(outcome), "commit-per-row")
+    # AND a threshold that the user has set holds
+    limits = without_times({**ALL, "commit-per-row": {"commits": 6}})
+    assert none(findings_of(outcome, limits), "commit-per-row")
+
+
+@pytest.mark.parametrize(("mode", "found"), [("a", True), ("w", False)])
+def test_files_that_are_opened_to_empty_them(program: Runner, mode: str, found: bool) -> None:
+    # GIVEN a file that is opened 12 times to append to it, or to empty it WHEN findings are made
+    outcome = program.traced(FILES.replace("LOG", "log.txt").replace("MODE", mode))
+    # THEN only the former could have stayed open
+    slugs = [one.slug for one in findings_of(outcome, without_times(ALL))]
+    assert ("reopen-per-item" in slugs) == found
+
+
+MAPS = {
+    "mmap": """
+        import mmap
+        with open("out.bin", "wb+") as f:
+            f.truncate(1 << 16)
+            mapped = mmap.mmap(f.fileno(), 1 << 16)
+        for n in range(25):
+            mapped[n] = 1; mapped.flush()
+    """,
+    "numpy": """
+        import numpy
+        mapped = numpy.memmap("out.bin", dtype="u1", mode="w+", shape=1 << 16)
+        for n in range(25):
+            mapped[n] = 1; mapped.flush()
+    """,
+}
+
+
+@pytest.mark.parametrize("how", MAPS)
+def test_a_sync_of_a_map_per_row(program: Runner, how: str) -> None:
+    # GIVEN a map that is flushed after each row WHEN findings are made THEN each flush is a sync, and words fit
+    if how == "numpy":
+        pytest.importorskip("numpy")
+    outcome = program.traced(MAPS[how])
+    finding = only(findings_of(outcome), "sync-per-write")
+    assert finding.title == "25 syncs of a mapped file" and finding.evidence[0].values["syncs"] == 25
+    assert finding.files == [f"{program.folder}/out.bin"]
+    assert [int(row["calls"]) for row in evidence_of(finding, outcome.log)] == [25]
+    assert finding.remedy is not None and finding.remedy.library == {"mmap": "python", "numpy": "numpy"}[how]
+
+
+LIBRARY = """
+import os
+def save(n):
+    with open(f"part-{n}", "w") as f:
+        f.write("x"); f.flush(); os.fsync(f.fileno())
+"""
+
+
+def test_syncs_in_a_library(program: Runner) -> None:
+    # GIVEN a module whose function writes and syncs a file, called 25 times at one line WHEN findings are made
+    (program.folder / "site-packages").mkdir()
+    (program.folder / "site-packages" / "parts.py").write_text(LIBRARY)
+    begin = "import sys; sys.path.insert(0, 'site-packages')\nimport parts\n"
+    outcome = program.traced(begin + "for n in range(25): parts.save(n)")
+    # THEN the syncs count at that line
+    finding = only(findings_of(outcome), "sync-per-write")
+    assert finding.evidence[0].values["syncs"] == 25 and [site.line for site in finding.sites] == [3]
+
+
+FIRST = """
+for n in range(8):
+    with open(f"{n}.bin", "wb", buffering=0) as f:
+        for part in [bytes(8 << 20), *20 * [b"x"]]: f.write(part)
+"""
+
+
+def test_first_writes_of_more_bytes(program: Runner) -> None:
+    # GIVEN first writes of 8 MiB, and later ones of a byte WHEN findings are made
+    settings = without_times({"slow-first-operations": {"share": 0.0, "ratio": 1000.0}})
+    # THEN what the bytes take is no reason
+    assert none(findings_of(program.traced(FIRST), settings), "slow-first-operations")
