@@ -13,6 +13,7 @@ from pyio_trace.analysis.results.overview_figures import LoaderEpoch
 from pyio_trace.analysis.view_sums.loader_calls import FETCH, START, WAIT, hosts
 from pyio_trace.insights.finding import Site
 from pyio_trace.insights.library_use import Group, calls_of
+from pyio_trace.insights.loader_model import Call, Model, model, with_start
 from pyio_trace.insights.observed import Observed, site_of
 from pyio_trace.light_dataclass import dataclass
 from pyio_trace.log.sorting import distinct
@@ -40,7 +41,7 @@ class Loader:
     """One DataLoader, or those that a program makes one after the other, each for one epoch.
 
     names: in the log, one for each DataLoader; waits, fetches, starts: its calls; whole_ns: of its epochs, from
-    __iter__ to the last wait.
+    __iter__ to the last wait; model: what other numbers of workers would come to, None: batches are not known.
     """
 
     names: list[str]
@@ -50,6 +51,7 @@ class Loader:
     starts: Group
     whole_ns: int
     work: list[Work] = field(default_factory=list)
+    model: Model | None = None
 
     @property
     def label(self) -> str:
@@ -105,8 +107,30 @@ def loaders(observed: Observed) -> list[Loader]:
         waited, fetched, begun = (_joined([calls[key] for key in keys]) for calls in (waits, fetches, starts))
         own = [epoch for key in keys for epoch in epochs[key]]
         names = [name for _, name in keys]
-        found.append(Loader(names, own, waited, fetched, begun, whole, _work(fetched)))
+        made = _model(observed, trainers[keys[0]], _joined([waited, fetched, begun]))
+        found.append(Loader(names, own, waited, fetched, begun, whole, _work(fetched), made))
     return found
+
+
+def _model(observed: Observed, trainer: int, calls: Group) -> Model | None:
+    """The epochs of a loader, given all its calls."""
+    columns = (calls.column(name).tolist() for name in ("op", "id", "time", "duration", "io_ns", "cpu"))
+    ops = calls.calls.ops
+    rows = [
+        Call(ops[op], detail, *numbers)
+        for detail, (op, *numbers) in zip(calls.details, zip(*columns, strict=True), strict=True)
+    ]
+    used = [observed.processes[trainer][name] for name in ("cpu_user", "cpu_system")] if trainer >= 0 else [None]
+    cpu = None if None in used else sum(int(one) for one in used if one is not None)
+    made = model(rows, observed.overview.cores, cpu, _stretch(observed))
+    return None if made is None else with_start(made)
+
+
+def _stretch(observed: Observed) -> float | None:
+    """How many times as long as with a processor at once computing took, by the samples; None: there are none."""
+    lines = observed.overview.wall or []
+    computing = sum(line.cpu_ns for line in lines)
+    return (computing + sum(line.delay_ns for line in lines)) / computing if computing else None
 
 
 def _made_again(epochs: Mapping[_Key, list[LoaderEpoch]], trainers: Mapping[_Key, int]) -> list[list[_Key]]:

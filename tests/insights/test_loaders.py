@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import textwrap
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from pyio_trace.analysis.results.overview_figures import LoaderEpoch
-from pyio_trace.insights.loader_use import Loader
-from pyio_trace.insights.rules import loader_starved
 from tests.support.findings import findings_of, none, only, without_times
 from tests.support.programs import Runner
 
@@ -56,15 +52,14 @@ def test_a_starved_trainer(program: Runner) -> None:
     # GIVEN batches that take 200 ms to fetch and next to nothing to learn from
     outcome = program.traced(loop("num_workers=1", 0.05, 0.0001))
     finding = only(findings_of(outcome), "loader-starved")
-    # THEN the trainer's waits and the dataset's line are named, and how many workers would hide the fetches
+    # THEN the trainer's waits and the dataset's line are named
     assert finding.evidence[0].values["batches"] == 20
-    fetch, compute = (int(finding.evidence[1].values[name]) for name in ("fetch_ns", "compute_ns"))
-    assert fetch >= 200_000_000 and finding.evidence[1].values["needed"] == -(-fetch // compute)
+    assert int(finding.evidence[1].values["fetch_ns"]) >= 200_000_000
     assert [site.line for site in finding.sites] == [23]
     # AND that the time of a fetch is in none of the calls that are seen: the dataset computes
     assert "in no call that is seen" in finding.evidence[2].text
     # AND most of the epoch, of four seconds and more, was waited for
-    assert finding.recoverable_ns >= 1_000_000_000
+    assert int(finding.evidence[0].values["not_ready_ns"]) >= 1_000_000_000
 
 
 WAITING = """
@@ -111,21 +106,6 @@ def test_a_trainer_that_does_not_wait(program: Runner) -> None:
     assert none(findings_of(outcome, settings), "loader-starved")
 
 
-@pytest.mark.parametrize(
-    ("workers", "advice"), [(1, "num_workers=2"), (2, "prefetch_factor=8"), (4, "prefetch_factor=8")]
-)
-def test_the_workers_that_are_advised(workers: int, advice: str) -> None:
-    # GIVEN fetches that two workers would hide on two cores, and so many workers
-    epoch = LoaderEpoch("l", 0, workers, 10, 5, 0, 0, 0, 0, 0, 0, 0)
-    calls: Any = None
-    loader = Loader(["l"], [epoch], calls, calls, calls, 0)
-    observed: Any = SimpleNamespace(overview=SimpleNamespace(cores=2))
-    # THEN no more are advised than there are cores, and the evidence does not speak against the remedy
-    assert advice in loader_starved._remedy(observed, loader, None, 20_000_000, 10_000_000).after
-    text = loader_starved._workers(observed, loader, 20_000_000, 10_000_000).text
-    assert ("if all fetches took as long" in text) == (workers >= 2)
-
-
 def test_workers_started_for_each_epoch(program: Runner) -> None:
     outcome = program.traced(loop("num_workers=2", 0, 0, 8, 3))
     finding = only(findings_of(outcome), "loader-workers-restart")
@@ -144,7 +124,7 @@ def test_a_loader_made_for_each_epoch(program: Runner) -> None:
     text = text.replace("        for batch in loader:", f"        {made}\n        for batch in loader:")
     outcome = program.traced(text)
     # THEN the three are one in each finding, and the remedy is to make one
-    found = findings_of(outcome, without_times({"loader-too-many-workers": {"times": 0, "ms": -1e9}}))
+    found = findings_of(outcome, without_times({"loader-too-many-workers": {"share": 0, "ms": -1e9}}))
     finding = only(found, "loader-workers-restart")
     assert finding.evidence[0].values["epochs"] == 3
     assert finding.remedy is not None and "persistent_workers=True" in finding.remedy.after.partition("for epoch")[0]
@@ -168,9 +148,9 @@ def test_workers_that_cost_more_than_they_save(program: Runner) -> None:
     outcome = program.traced(loop("num_workers=1, multiprocessing_context='spawn'", 0, 0, 8))
     finding = only(findings_of(outcome), "loader-too-many-workers")
     assert finding.remedy is not None and "num_workers=0" in finding.remedy.after
-    # AND not where the fetches take two seconds: forking and ending a worker would have to take four
+    # AND not where the fetches take two seconds: forking and ending a worker would have to take as long
     worth = program.traced(loop("num_workers=1", 0.05, 0.0, 40), log="worth.pyio")
-    settings = without_times({"loader-too-many-workers": {"times": 3}})
+    settings = without_times({"loader-too-many-workers": {"share": 0.5}})
     assert none(findings_of(worth, settings), "loader-too-many-workers")
 
 
@@ -179,9 +159,9 @@ def test_fetching_in_the_trainer(program: Runner) -> None:
     outcome = program.traced(loop("num_workers=0", 0.003, 0.01))
     found = findings_of(outcome)
     finding = only(found, "loader-in-trainer")
-    # THEN a worker would hide the shorter of both, and nothing is said of waiting for workers
+    # THEN workers would hide a part of the shorter of both, and nothing is said of waiting for workers
     values = finding.evidence[0].values
-    assert finding.recoverable_ns == min(int(values["fetch_ns"]), int(values["compute_ns"])) >= 190_000_000
+    assert 0 < finding.recoverable_ns <= int(values["fetch_ns"]) and int(values["compute_ns"]) >= 190_000_000
     assert all(none(found, slug) for slug in ("loader-starved", "loader-workers-restart", "loader-too-many-workers"))
     # AND not where there is nothing to hide: 5 ms of each batch is more than a busy machine adds to both
     quick = program.traced(loop("num_workers=0", 0, 0), log="quick.pyio")

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from pyio_trace.insights import loader_model
 from pyio_trace.insights.finding import Finding, Verified
 from pyio_trace.insights.settings import Settings
-from pyio_trace.insights.trials import loaders
 from pyio_trace.insights.trials.attempt import cores
 from pyio_trace.insights.trials.recorded import Rows
 from pyio_trace.insights.trials.rounds import ROUNDS
@@ -22,8 +22,8 @@ from tests.support.programs import Outcome, Runner, succeeded
 pytestmark = [pytest.mark.once, pytest.mark.usefixtures("own_time")]
 #: Batches are small and quick here.
 ANY = Settings(limits={
-    "loader-starved": {"ms": 0.001, "share": 0}, "loader-in-trainer": {"us": 0},
-    "loader-too-many-workers": {"ms": 0, "times": 0},
+    "loader-starved": {"ms": 0.001, "share": 0, "fewer": 1}, "loader-in-trainer": {"us": -1e9, "share": -1e9},
+    "loader-too-many-workers": {"ms": 0, "share": 0},
 })  # fmt: skip
 #: argv: workers.  Each item reads its own file; each batch is two items.
 ITEMS = """
@@ -140,7 +140,7 @@ def test_one_of_two_loaders(program: Runner) -> None:
     outcome = succeeded(program.traced(TWO_LOADERS))
     reading, _ = (float(word) * 1e9 for word in outcome.stdout.split())
     # of 1,200 loads of 4 MB in one epoch, and none in the other, each waits for its own: half of the former is more
-    settings = Settings(limits={"loader-starved": {"ms": reading / 2e6, "share": 0}})
+    settings = Settings(limits={"loader-starved": {"ms": reading / 2e6, "share": 0, "fewer": 1}})
     # WHEN the remedy of the first is tried
     finding, shown = verified(outcome, "loader-starved", settings)
     # THEN the finding is about its batches alone, and its epoch is shorter by about what its loads took without them
@@ -209,22 +209,22 @@ def details(rows: Rows, changed: dict[str, str]) -> list[dict[str, Any]]:
 
 def test_an_epoch_laid_out_again() -> None:
     # GIVEN one worker that is always too slow, and one that is not: its first fetch is the only one that shows
-    slow = [loaders.Batch(worker=0, compute=10, fetch=30, io=25, hand_over=1)] * 8
-    fast = [loaders.Batch(worker=0, compute=30, fetch=10, io=5, hand_over=1)] * 8
+    slow = [loader_model.Batch(worker=0, compute=10, fetch=30, io=25, hand_over=1)] * 8
+    fast = [loader_model.Batch(worker=0, compute=30, fetch=10, io=5, hand_over=1)] * 8
     # THEN the slow worker's fetches make the epoch, and reading nothing saves all of them that computing does not hide
-    assert loaders.length(slow) == 8 * 30 + 1
-    assert loaders.length(slow, without_io=True) == 8 * (10 + 1)
+    assert loader_model.length(slow) == 8 * 30 + 1
+    assert loader_model.length(slow, without_io=True) == 8 * (10 + 1)
     # THEN reading nothing saves nothing where all is hidden
-    assert loaders.length(fast) == loaders.length(fast, without_io=True) == 8 * (30 + 1)
+    assert loader_model.length(fast) == loader_model.length(fast, without_io=True) == 8 * (30 + 1)
     # GIVEN two workers THEN they fetch side by side
-    both = [loaders.Batch(number % 2, 0, 30, 0, 0) for number in range(8)]
-    assert loaders.length(both) == loaders.length(slow_without_compute(), workers=2) == 4 * 30
+    both = [loader_model.Batch(number % 2, 0, 30, 0, 0) for number in range(8)]
+    assert loader_model.length(both) == loader_model.length(slow_without_compute(), workers=2) == 4 * 30
     # GIVEN none THEN the trainer does all by itself, and hands nothing over
-    assert loaders.length(slow, workers=0) == 8 * (10 + 30)
-    assert loaders.length(slow, workers=0, slower=2.0) == 8 * (10 + 30 + 25)
+    assert loader_model.length(slow, workers=0) == 8 * (10 + 30)
+    assert loader_model.length(slow, workers=0, slower=2.0) == 8 * (10 + 30 + 25)
     # GIVEN workers that begin late THEN the first batch waits for them
-    assert loaders.length(fast, ready=100) == 100 + 10 + 1 + 7 * 31
+    assert loader_model.length(fast, ready=100) == 100 + 10 + 1 + 7 * 31
 
 
-def slow_without_compute() -> list[loaders.Batch]:
-    return [loaders.Batch(0, 0, 30, 0, 0)] * 8
+def slow_without_compute() -> list[loader_model.Batch]:
+    return [loader_model.Batch(0, 0, 30, 0, 0)] * 8

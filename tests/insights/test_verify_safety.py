@@ -69,7 +69,7 @@ else:
 _LIMITS = """
 [tool.pyio_trace.insights]
 checkpoint-stall = { share = 0 }
-loader-starved = { ms = 0.001, share = 0 }
+loader-starved = { ms = 0.001, share = 0, fewer = 1 }
 """
 _LONG = """
 import os, sys

@@ -30,8 +30,10 @@ NO_TIMES: Mapping[str, Mapping[str, float]] = {
     "blocking-call-in-event-loop": {"ms": 0, "longest_ms": 1e9},
     **{slug: {"share": 0, "ms": 0} for slug in ("decompression-bound", "format-bound", "parse-bound")},
     "import-storm": {"share": 0, "calls_share": 0},
-    "loader-first-batch": {"share": 0, "ms": 0},
-    "loader-starved": {"share": 0, "ms": 0.001},
+    "loader-first-batch": {"share": 0, "ms": 0, "fewer": 1},
+    "loader-starved": {"share": 0, "ms": 0.001, "fewer": 1},
+    "loader-uneven": {"ms": 1e9},
+    "loader-workers-restart": {"fewer": 1},
     "process-per-item": {"share": 0, "ms": 1e9},
     "severity": {"few_share": 2.0},  # never
     "small-partitions": {"ms": 1e9},

@@ -33,7 +33,9 @@ if TYPE_CHECKING:
     Details = dict[str, object]
 
 _KEY = "pyio_trace.dataloader"  # in the configuration of a worker's process object
+_COLLATION = "torch.utils.data._utils.collate"
 _MAP = 0  # torch.utils.data.dataloader._DatasetKind.Map
+_PREFETCHED = 2  # prefetch_factor, by default
 _ARGUMENT_QUEUE, _ARGUMENT_DONE = 2, 4  # of torch.utils.data._utils.worker._worker_loop, since 1.2
 
 _numbers = iter(range(1 << 62))  # taking the next one is atomic
@@ -76,9 +78,10 @@ class _Iterator:
 
 class _Worker:
     """This process, which is a worker.  next: the batch that it fetches next, and the ids of two objects, one of which
-    is the batch's indices: what came with the batch's number (PyTorch), and the first part of that (torchdata)."""
+    is the batch's indices: what came with the batch's number (PyTorch), and the first part of that (torchdata).  asked:
+    whether anything called get_worker_info()."""
 
-    __slots__ = ("details", "fetches", "info", "next", "queue")
+    __slots__ = ("asked", "details", "fetches", "info", "next", "queue")
 
     def __init__(self, info: Any) -> None:
         process = sys.modules["multiprocessing.process"].current_process()
@@ -87,6 +90,7 @@ class _Worker:
         self.queue = arguments[_ARGUMENT_QUEUE] if len(arguments) > _ARGUMENT_QUEUE else None
         self.next: tuple[int, int, int] | None = None
         self.fetches = 0
+        self.asked = False
         self.details: Details = {"worker": info.id}
         stored = process._config.get(_KEY)
         if stored is not None:
@@ -164,7 +168,9 @@ def starts(process: Any) -> None:
 def iterating(result: Any, loader: Any) -> Details:
     """After DataLoader.__iter__."""
     workers = [process.pid for process in getattr(result, "_workers", ())]
-    return {**_iterator(result).details(), "num_workers": loader.num_workers, "workers": workers}
+    details = {**_iterator(result).details(), "num_workers": loader.num_workers, "workers": workers}
+    ahead = getattr(result, "_prefetch_factor", None)
+    return details if ahead in (None, _PREFETCHED) else {**details, "prefetch_factor": ahead}
 
 
 def _in_turn(iterator: Any) -> bool:
@@ -242,7 +248,23 @@ def fetches(fetcher: object, indices: object) -> Details | None:
 
 def fetched(result: object, fetcher: object, indices: object) -> Details | None:
     """After the fetch of an iterable dataset.  One that ended in this batch has filled an unknown part of it."""
-    return None if result is None or getattr(fetcher, "ended", True) else _samples(fetcher, indices)
+    if result is None or getattr(fetcher, "ended", True):
+        return None
+    details = _samples(fetcher, indices)
+    if _worker is not None:
+        details["asked"] = _worker.asked
+    return details
+
+
+def asked(result: object, *args: object) -> None:
+    """After get_worker_info(): the dataset may take the part of this worker.  PyTorch's own collation asks, too."""
+    worker = _this_worker()
+    if worker is None or worker.asked:
+        return
+    frame: Any = sys._getframe(1)
+    while frame is not None and frame.f_code.co_name == "get_worker_info":
+        frame = frame.f_back
+    worker.asked = frame is None or frame.f_globals.get("__name__") != _COLLATION
 
 
 def _samples(fetcher: object, indices: object) -> Details:

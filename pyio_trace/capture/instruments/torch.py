@@ -138,6 +138,7 @@ _LOADING = (
            details=loading.fetches),
     Target("_IterableDatasetFetcher.fetch", module=_FETCH, name="DataLoader.fetch", kind="container",
            details=loading.fetches, after=loading.fetched),
+    Target("get_worker_info", module="torch.utils.data._utils.worker", hands_over=MARKS, after=loading.asked),
     Target("_BaseDataLoaderIter.__init__", module=_LOADER, hands_over=MARKS, details=loading.begins),
     Target("_MultiProcessingDataLoaderIter._reset", module=_LOADER, hands_over=MARKS, details=loading.begins_again),
     Target("_MultiProcessingDataLoaderIter._try_get_data", module=_LOADER, hands_over=MARKS, after=loading.takes),

@@ -20,9 +20,11 @@ if TYPE_CHECKING:
 
 
 def find(run: Observed, limits: Mapping[str, float]) -> Iterator[Finding]:
+    # Of a DataLoader without workers, loader-in-trainer says whether some would hide its fetches.
+    fetching = {epoch.process for epoch in run.overview.loaders if epoch.workers == 0}
     for process in run.overview.processes:
         split = process.split
-        if split.idle_ns is not None:
+        if split.idle_ns is not None or process.index in fetching:
             continue
         reading = run.calls.where(process=process.index, role=Role.IO, kind=OpClass.READ, own=True)
         reading = reading.where(path=[code for code in reading.codes("path") if _is_known(run, code)])

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from pyio_trace.insights import library_use
+from pyio_trace.insights import library_use, loader_advice
 from pyio_trace.insights.finding import Confidence, Evidence, Finding, Remedy, Term
 from pyio_trace.insights.import_use import workers_again
 from pyio_trace.insights.library_use import NEEDS
@@ -26,7 +26,9 @@ def find(observed: Observed, limits: Mapping[str, float]) -> Iterator[Finding]:
     for loader in loaders(observed):
         first = loader.epochs[0]
         least = max(limits["ms"] * _MS, limits["share"] * observed.wall_ns)
-        if loader.workers and first.start_ns + first.first_ns >= least:
+        if not loader.workers or first.start_ns + first.first_ns < least:
+            continue
+        if not loader_advice.better_with_fewer(loader, limits["fewer"]):
             yield _finding(observed, loader)
 
 
@@ -72,6 +74,7 @@ RULE = Rule(
     {
         "share": Limit(0.05, "of the run until the first workers fetch"),
         "ms": Limit(300, "until the first workers fetch, at least"),
+        "fewer": loader_advice.FEWER,
     },
     NEEDS,
     each_call=True,

@@ -3,22 +3,22 @@
 A batch counts as not fetched while its worker is in the next fetch: only after that
 can the worker's other thread hand it over.
 
-What the trainer waited is the most that faster fetches, or more workers, can
-bring. The workers that would hide the fetches follow from the time of a fetch
-and of the compute between two batches; more than there are cores do not help.
+What the trainer waited is the most that faster fetches can bring.  What more
+workers bring, beyond the cores where fetches wait, is laid out.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from pyio_trace.insights import library_use
+from pyio_trace.insights import library_use, loader_advice
 from pyio_trace.insights.finding import LOADER, Confidence, Evidence, Finding, Remedy
 from pyio_trace.insights.library_use import NEEDS
+from pyio_trace.insights.loader_model import Model
 from pyio_trace.insights.loader_use import Loader, Work, loaders
 from pyio_trace.insights.observed import Observed
 from pyio_trace.insights.rule import Limit, Rule, Trial
-from pyio_trace.units import counted, seconds
+from pyio_trace.units import seconds
 
 #: A line with less of the fetches' time than this share is not what makes them slow.
 _MUCH = 0.1
@@ -28,26 +28,32 @@ def find(observed: Observed, limits: Mapping[str, float]) -> Iterator[Finding]:
     """Loaders with workers whose trainer waits."""
     for loader in loaders(observed):
         least = max(limits["share"] * loader.whole_ns, limits["ms"] * 1e6)
-        if loader.workers and loader.exposed_ns >= least > 0:
-            yield _finding(observed, loader)
+        if not loader.workers or loader.model is None or not loader.exposed_ns >= least > 0:
+            continue
+        if not loader_advice.better_with_fewer(loader, limits["fewer"]):
+            yield _finding(observed, loader, loader.model)
 
 
-def _finding(observed: Observed, loader: Loader) -> Finding:
+def _finding(observed: Observed, loader: Loader, made: Model) -> Finding:
     exposed, batches = loader.exposed_ns, loader.sum("batches")
     share = exposed / loader.whole_ns
     how = "waits for batches up to the end of their fetches, without those for workers to start"
-    gain = observed.gain({loader.trainer: exposed}, how)
-    fetch, compute = loader.sum("fetch_ns") // batches, loader.compute_ns // batches
+    saved = exposed
+    count = max(made.best, made.workers)
+    if count > made.workers:
+        saved = min(exposed, made.saved)
+        how += f"; laid out with {count} workers"
+    gain = observed.gain({loader.trainer: saved}, how)
     evidence = [
         Evidence(
             f"{batches:,} batches were waited for {seconds(loader.sum('wait_ns'))}, {seconds(exposed)} of it until "
             f"they were fetched: {share:.0%} of the epochs.",
             {LOADER: loader.label, "batches": batches, "wait_ns": loader.sum("wait_ns"), "not_ready_ns": exposed},
         ),
-        _workers(observed, loader, fetch, compute),
+        loader_advice.evidence(made, count),
     ]
     work = loader.work[0] if loader.work else None
-    evidence.append(_inside(loader, work))
+    evidence.append(_inside(loader, made, work))
     if work is not None and work.time < _MUCH * loader.sum("fetch_ns"):
         work = None
     waits = loader.waits.sites()
@@ -55,36 +61,18 @@ def _finding(observed: Observed, loader: Loader) -> Finding:
     title = f"The trainer waits for batches {share:.0%} of its time"
     confidence = Confidence(0.9, "each wait is joined with the fetch that it waited for")
     return library_use.finding(
-        observed, loader.waits, title, gain, evidence, _remedy(observed, loader, work, fetch, compute), confidence,
+        observed, loader.waits, title, gain, evidence, _remedy(made), confidence,
         sites=list(dict.fromkeys(sites)), query=loader.fetches.query("cpu_time / 1e6 AS cpu_ms", "detail"),
     )  # fmt: skip
 
 
-def _needed(fetch: int, compute: int) -> int:
-    """Workers whose fetches together take as long as the compute of a batch."""
-    return min(-(-fetch // max(compute, 1)), 1 << 20)
-
-
-def _workers(observed: Observed, loader: Loader, fetch: int, compute: int) -> Evidence:
-    needed, cores = _needed(fetch, compute), observed.overview.cores
-    text = f"A fetch takes {seconds(fetch)}, the compute of a batch {seconds(compute)}: "
-    if compute and (cores is None or needed <= cores):
-        text += f"{counted(needed, 'worker')} would hide it"
-        text += " if all fetches took as long" if needed <= loader.workers else ""
-        text += f"; there {'is' if loader.workers == 1 else 'are'} {loader.workers}."
-    else:
-        text += f"no number of workers hides that on {cores or 'these'} cores; fetches have to become faster."
-    return Evidence(text, {"fetch_ns": fetch, "compute_ns": compute, "needed": needed, "workers": loader.workers})
-
-
-def _inside(loader: Loader, work: Work | None) -> Evidence:
+def _inside(loader: Loader, made: Model, work: Work | None) -> Evidence:
     """Where the time of the fetches went."""
     fetches = max(loader.sum("fetch_ns"), 1)
     if work is None or work.time < _MUCH * fetches:
         seen = sum(one.time for one in loader.work)
-        text = (
-            f"{max(1 - seen / fetches, 0):.0%} of the fetches' time is in no call that is seen: the dataset computes."
-        )
+        text = f"{max(1 - seen / fetches, 0):.0%} of the fetches' time is in no call that is seen: the dataset "
+        text += "waits for something else than files." if made.waits else "computes."
         return Evidence(text, {"fetch_ns": fetches, "seen_ns": seen})
     where = f" at {work.site}" if work.site else ""
     text = (
@@ -100,33 +88,11 @@ def _inside(loader: Loader, work: Work | None) -> Evidence:
     return Evidence(text, values)
 
 
-def _remedy(observed: Observed, loader: Loader, work: Work | None, fetch: int, compute: int) -> Remedy:
-    if work is not None and work.op in ("File.__init__", "H5Fopen") and work.time * 3 >= loader.sum("fetch_ns"):
-        return Remedy(
-            "Open the file once in each worker, not for every item.",
-            "def __getitem__(self, n):\n    with h5py.File(self.path) as f:\n        return f['x'][n]",
-            "def __getitem__(self, n):\n    if self.file is None:    # in the worker, after the fork\n"
-            "        self.file = h5py.File(self.path)\n    return self.file['x'][n]",
-            "h5py",
-        )
-    needed, cores = _needed(fetch, compute), observed.overview.cores or 1
-    if needed > max(cores, loader.workers):
-        return Remedy(
-            "Make an item cheaper: read it in fewer calls, store it decoded, or several items together.",
-            library="torch",
-        )
-    if needed <= loader.workers >= cores:  # more would only compete for the cores
-        return Remedy(
-            "Let workers fetch further ahead, so that a fetch which takes long finds others done.",
-            f"DataLoader(data, num_workers={loader.workers})",
-            f"DataLoader(data, num_workers={loader.workers}, prefetch_factor=8)",
-            "torch",
-        )
-    return Remedy(
-        "Use more workers, and keep them between epochs.",
-        f"DataLoader(data, num_workers={loader.workers})",
-        f"DataLoader(data, num_workers={max(needed, loader.workers + 1)}, persistent_workers=True)",
-        "torch",
+def _remedy(made: Model) -> Remedy:
+    if made.best > made.workers:
+        return loader_advice.workers_remedy(made, made.best)
+    return loader_advice.ahead_remedy(made) or Remedy(
+        "Make an item cheaper: read it in fewer calls, store it decoded, or several items together.", library="torch"
     )
 
 
@@ -136,8 +102,10 @@ RULE = Rule(
     {
         "share": Limit(0.1, "of the epochs that the trainer waits for fetches"),
         "ms": Limit(50, "that it waits for them, at least"),
+        "fewer": loader_advice.FEWER,
     },
     NEEDS,
     trial=Trial("pyio_trace.insights.trials.readers:more", rows="loader"),
+    yields_to=("hdf5-reopen-per-item",),
     each_call=True,
 )

@@ -1,31 +1,38 @@
-"""Workers that cost more than they save: fetches are cheaper than handing batches over from another process."""
+"""Workers that cost more than they save: to start them, and to hand batches over, takes longer than to fetch.
+
+The epochs are laid out with fewer workers, as all rules about DataLoaders do.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from pyio_trace.insights import library_use
-from pyio_trace.insights.finding import LOADER, Confidence, Evidence, Finding, Remedy
+from pyio_trace.insights import library_use, loader_advice
+from pyio_trace.insights.finding import LOADER, Confidence, Evidence, Finding
 from pyio_trace.insights.library_use import NEEDS
+from pyio_trace.insights.loader_model import Model
 from pyio_trace.insights.loader_use import Loader, loaders
 from pyio_trace.insights.observed import Observed
 from pyio_trace.insights.rule import Limit, Rule, Trial
-from pyio_trace.units import seconds
+from pyio_trace.units import counted, seconds
 
 
 def find(observed: Observed, limits: Mapping[str, float]) -> Iterator[Finding]:
-    """Loaders whose trainer waits longer for workers than all fetches take."""
+    """Loaders that are faster with fewer workers."""
     for loader in loaders(observed):
-        waits = loader.sum("wait_ns") + loader.sum("start_ns") + loader.sum("stop_ns")
-        fetches = loader.sum("fetch_ns")
-        if loader.workers and waits >= limits["times"] * fetches and waits - fetches >= limits["ms"] * 1e6:
-            yield _finding(observed, loader, waits)
+        made = loader.model
+        if made is None or not made.workers or made.fastest >= made.workers:
+            continue
+        own = made.predicted(made.workers)
+        saved = own - made.predicted(made.fastest, made.several)
+        if saved >= max(limits["ms"] * 1e6, limits["share"] * own):
+            yield _finding(observed, loader, made, saved)
 
 
-def _finding(observed: Observed, loader: Loader, waits: int) -> Finding:
+def _finding(observed: Observed, loader: Loader, made: Model, saved: int) -> Finding:
     fetch, batches = loader.sum("fetch_ns"), loader.sum("batches")
-    how = "starting, stopping and waiting for the workers, less the fetches, which the trainer would do itself"
-    gain = observed.gain({loader.trainer: waits - fetch}, how)
+    how = "the epochs as they were, less the epochs laid out with fewer workers"
+    gain = observed.gain({loader.trainer: max(saved, 0)}, how)
     evidence = Evidence(
         f"All {batches:,} fetches took {seconds(fetch)}. The trainer waited {seconds(loader.sum('wait_ns'))} for "
         f"batches, {seconds(loader.sum('hand_over_ns'))} of it after they were fetched, and "
@@ -37,16 +44,12 @@ def _finding(observed: Observed, loader: Loader, waits: int) -> Finding:
             "hand_over_ns": loader.sum("hand_over_ns"),
         },
     )
-    remedy = Remedy(
-        "Fetch in the trainer, or fewer and larger batches.",
-        f"DataLoader(data, batch_size=n, num_workers={loader.workers})",
-        "DataLoader(data, batch_size=n, num_workers=0)",
-        "torch",
-    )
-    title = f"{loader.workers} workers cost more than they save"
+    words = "cost more than they save" if made.workers > 1 else "costs more than it saves"
+    title = f"{counted(made.workers, 'worker')} {words}"
     confidence = Confidence(0.75, "waits and fetches are calls of their own; a fetch may take longer in the trainer")
     return library_use.finding(
-        observed, loader.waits, title, gain, [evidence], remedy, confidence,
+        observed, loader.waits, title, gain, [evidence, loader_advice.evidence(made, made.fastest)],
+        loader_advice.workers_remedy(made, made.fastest), confidence,
         sites=[*loader.starts.sites(), *loader.waits.sites()][:4],
     )  # fmt: skip
 
@@ -55,8 +58,8 @@ RULE = Rule(
     "PyTorch",
     find,
     {
-        "times": Limit(2, "waits for workers, over the time of all fetches"),
-        "ms": Limit(100, "by which the waits exceed the fetches"),
+        "share": Limit(0.1, "of the epochs that fewer workers would save"),
+        "ms": Limit(100, "that they would save, at least"),
     },
     NEEDS,
     trial=Trial("pyio_trace.insights.trials.readers:fewer", rows="loader"),

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from pyio_trace.insights import library_use
+from pyio_trace.insights import library_use, loader_advice
 from pyio_trace.insights.finding import Confidence, Evidence, Finding, Remedy, Term
 from pyio_trace.insights.library_use import NEEDS
 from pyio_trace.insights.loader_use import Loader, loaders
@@ -22,7 +22,9 @@ def find(observed: Observed, limits: Mapping[str, float]) -> Iterator[Finding]:
     """Loaders with several epochs whose workers did not stay."""
     for loader in loaders(observed):
         workers = {tuple(_pids(detail.get("workers"))) for detail in loader.starts.details}
-        if loader.workers and len(loader.epochs) >= limits["epochs"] and len(workers) > 1:
+        if not loader.workers or len(loader.epochs) < limits["epochs"] or len(workers) < 2:
+            continue
+        if not loader_advice.better_with_fewer(loader, limits["fewer"]):
             yield _finding(observed, loader)
 
 
@@ -47,7 +49,8 @@ def _finding(observed: Observed, loader: Loader) -> Finding:
         f"them took {seconds(loader.sum('stop_ns'))}.",
         {"epochs": len(loader.epochs), "workers": loader.workers, "start_ns": loader.sum("start_ns")},
     )
-    before = f"DataLoader(data, num_workers={loader.workers})"
+    best = loader.workers if loader.model is None else max(loader.model.best, loader.workers)
+    before = f"DataLoader(data, num_workers={best})"
     after = f"{before[:-1]}, persistent_workers=True)"
     remedy = Remedy("Keep the workers.", before, after, "torch")
     if len(loader.names) > 1:
@@ -67,7 +70,7 @@ def _finding(observed: Observed, loader: Loader) -> Finding:
 RULE = Rule(
     "PyTorch",
     find,
-    {"epochs": Limit(2, "epochs of a loader")},
+    {"epochs": Limit(2, "epochs of a loader"), "fewer": loader_advice.FEWER},
     NEEDS,
     each_call=True,
 )

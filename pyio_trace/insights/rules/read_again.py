@@ -273,6 +273,7 @@ RULE = Rule(
         "hdf5-chunk-cache",
         "hdf5-contiguous",
         "hdf5-reopen-per-item",
+        "loader-duplicated",
     ),
     trial=Trial("pyio_trace.insights.trials.reads:kept"),
 )

@@ -72,6 +72,6 @@ RULE = Rule(
         ),
     },
     NEEDS,
-    yields_to=("tasks-read-again",),
+    yields_to=("tasks-read-again", "loader-duplicated"),
     trial=Trial("pyio_trace.insights.trials.loads:kept"),
 )

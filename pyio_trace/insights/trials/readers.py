@@ -16,9 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pyio_trace.insights.finding import Readers, Verified
+from pyio_trace.insights.loader_model import Model
 from pyio_trace.insights.trials import page_cache
 from pyio_trace.insights.trials.attempt import LARGEST, Attempt, cores
-from pyio_trace.insights.trials.loaders import Loader, loader_of
+from pyio_trace.insights.trials.loaders import loader_of
 from pyio_trace.insights.trials.originals import Originals
 from pyio_trace.insights.trials.recorded import Rows
 from pyio_trace.insights.trials.replay import NotTried
@@ -49,7 +50,7 @@ class Readings:
     recorded: int
     in_run: int
     others: Sequence[int]
-    loader: Loader | None = None
+    loader: Model | None = None
     ends: dict[int, int] = field(default_factory=dict)
     why: str = ""
 
@@ -85,6 +86,8 @@ class Readings:
         before, rounds, of = int(np.median(plain)), len(usual) if readers else 0, self.recorded if readers else 0
         if best is None or not rounds:
             after = before if memory is None else memory
+            if best is not None:  # what the workers save is no remedy of I/O
+                after = min(after, int(np.median(wholes[best])))
             spread = 3 * (max(before - after, 0),)
             return Verified(
                 "bound", words, before, after, *spread, rounds, operations, of, cache, readers=table,
@@ -208,17 +211,25 @@ def of_files(attempt: Attempt) -> Readings:
 def more(attempt: Attempt) -> Readings:
     """A loader's reads with more workers than it had, and what no workers at all could save."""
     loader, parts, ends, why = _of_loader(attempt)
-    others = [count for count in _counts(1, len(loader.batches)) if count > loader.workers]
+    counts = {*_counts(1, len(loader.batches)), *_advised(attempt)}
+    others = sorted(count for count in counts if count > loader.workers)
     return Readings(attempt.originals, parts, len(loader.batches), loader.workers, others, loader, ends, why)
 
 
 def fewer(attempt: Attempt) -> Readings:
-    """A loader's reads in the trainer itself."""
+    """A loader's reads with as few workers as are advised: in the trainer itself, with none."""
     loader, parts, ends, why = _of_loader(attempt)
-    return Readings(attempt.originals, parts, len(loader.batches), loader.workers, [0], loader, ends, why)
+    others = _advised(attempt) or [0]
+    return Readings(attempt.originals, parts, len(loader.batches), loader.workers, others, loader, ends, why)
 
 
-def _of_loader(attempt: Attempt) -> tuple[Loader, list[list[Step]], dict[int, int], str]:
+def _advised(attempt: Attempt) -> list[int]:
+    """The number of workers that the finding advises."""
+    found = [one.values.get("advised") for one in attempt.finding.evidence]
+    return [count for count in found if isinstance(count, int)][:1]
+
+
+def _of_loader(attempt: Attempt) -> tuple[Model, list[list[Step]], dict[int, int], str]:
     """The loader, what each of its fetches reads, the files of Readings.ends, and why there are none if so."""
     loader = loader_of(attempt)
     rows = attempt.rows.where(layer=("posix", "stdio"), op_class=_KINDS)
