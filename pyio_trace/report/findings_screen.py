@@ -100,7 +100,7 @@ def brief_notes(insights: Insights) -> Iterator[str]:
     if insights.failed:
         slug, why = next(iter(insights.failed.items()))
         others = f" (and {counted(len(insights.failed) - 1, 'other rule')}: --all)" if len(insights.failed) > 1 else ""
-        yield _cut(f"The rule {slug} failed{others}: {why}")
+        yield _cut(printable(f"The rule {slug} failed{others}: {why}"))
     yield from unanswered(insights, "--list")
 
 
@@ -111,7 +111,9 @@ def short_findings(found: list[Finding], folder: str, most: int) -> list[list[st
     """
     rooms = [0] * len(found)
     while True:
-        blocks = [[*_short(one, at + 1, folder, _ROOMS[rooms[at]])] for at, one in enumerate(found)]
+        blocks = [[*map(printable, _short(one, at + 1, folder, _ROOMS[rooms[at]]))] for at, one in enumerate(found)]
+        # Where room is short, a line of code, or a path, that is wider than the terminal is cut too.
+        blocks = [block if _ROOMS[rooms[at]].files else [*map(_cut, block)] for at, block in enumerate(blocks)]
         if sum(map(_rows, blocks)) + len(blocks) - 1 <= most or min(rooms) == len(_ROOMS) - 1:
             return blocks
         widest = min(rooms)
@@ -120,7 +122,7 @@ def short_findings(found: list[Finding], folder: str, most: int) -> list[list[st
 
 def _rows(lines: list[str]) -> int:
     """Of a terminal: code is not wrapped here."""
-    return sum(max(-(-len(printable(line)) // WIDTH), 1) for line in lines)
+    return sum(max(-(-len(line) // WIDTH), 1) for line in lines)
 
 
 def _short(finding: Finding, rank: int, folder: str, room: _Room) -> Iterator[str]:
