@@ -36,7 +36,7 @@ def test_the_rows_of_a_query(log: str, capsys: pytest.CaptureFixture[str]) -> No
 @pytest.mark.parametrize(
     ("query", "slug"),
     [
-        ("SELECT nothing FROM operations", "bad-query"), ("SELEC 1", "bad-query"),
+        ("SELECT nothing FROM operations", "bad-query"), ("SELECT FROM WHERE", "bad-query"),
         ("SELECT * FROM '/etc/passwd'", "bad-query"),
     ],
 )  # fmt: skip
