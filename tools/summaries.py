@@ -2,8 +2,8 @@
 
     python -m tools.summaries [NAME...]
 
-Below each line "<!-- summary: NAME -->" of the page stands what `python -m
-pyio_trace` prints of that program, and nothing else is changed.  A program that
+Below each line "<!-- summary: NAME -->" of the page stands what `pyio-trace
+summary` prints of a run of that program, and nothing else is changed.  A program that
 knows the argument "make" makes its data first, untraced.  Those whose modules
 are missing are left as they are.
 """
@@ -37,8 +37,9 @@ def produced(name: str, folder: Path) -> str:
     environment |= {"PYTHONIOENCODING": "utf-8", "TMPDIR": str(folder)}
     outputs = []
     makes = '"make" in sys.argv' in program.read_text()
-    traced = ["-m", "pyio_trace", "-o", f"{program.stem}.parquet", str(program)]
-    for words in ([str(program), "make"], traced) if makes else (traced,):
+    log = f"{program.stem}.parquet"
+    traced, summed = ["-m", "pyio_trace", "-q", "-o", log, str(program)], ["-m", "pyio_trace", "summary", log]
+    for words in (*([[str(program), "make"]] if makes else []), traced, summed):
         done = subprocess.run(
             [sys.executable, *words], cwd=folder, env=environment, capture_output=True, encoding="utf-8", check=False,
             timeout=_PATIENCE,
@@ -46,7 +47,7 @@ def produced(name: str, folder: Path) -> str:
         if missing := _MISSING.search(done.stderr):
             raise ImportError(missing[1])
         done.check_returncode()
-        outputs.append(done.stderr)
+        outputs.append(done.stdout)
     _, start, summary = outputs[-1].partition("pyio_trace: ")
     if not start:
         raise RuntimeError(f"{name}: no summary:\n{outputs[-1]}")

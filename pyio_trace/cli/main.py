@@ -32,6 +32,7 @@ COMMANDS = {
     "samples": "what the threads were found doing, beside their operations",
     "views": "the views that `view` prints, one line each",
     "view": "one view of a log: sums by line, accesses, reuse, phases, ...",
+    "sql": "an SQL query over the tables of a log",
     "schema": "the JSON schema of what a command prints",
     "pack": "make a compact Parquet log of a live one",
     "doctor": "whether tracing works here, in a process, for a script",

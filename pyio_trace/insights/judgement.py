@@ -111,11 +111,11 @@ def measured(finding: Finding, verified: Verified, most: int | None, limits: Map
 
 
 def order(finding: Finding) -> tuple[bool, int, int, str, str]:
-    """The key to sort findings by: results that may be wrong, then the most recoverable time."""
+    """The key to sort findings by: results that may be wrong, then by severity, and then the most recoverable time."""
     return (
         not finding.makes_wrong,
-        -finding.recoverable_ns,
         SEVERITIES.index(finding.severity),
+        -finding.recoverable_ns,
         finding.slug,
         finding.title,
     )

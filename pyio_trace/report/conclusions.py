@@ -37,8 +37,9 @@ def conclusions(summary: Summary) -> list[str]:
     found.sort(key=lambda one: -one[0])
     sentences = [text for time, text in found if time >= _WORTH * wall][:_MOST]
     if len(sentences) < _MOST:
-        missing = any(one.is_a_process for one in summary.weaknesses)
-        sentences += _no_limits(overview, wall, bool(sentences) or missing, missing)
+        processes = any(one.is_a_process for one in summary.weaknesses)
+        more = bool(sentences) or any(one.hides_io for one in summary.weaknesses)
+        sentences += _no_limits(overview, wall, more, processes)
     return sentences[:_MOST]
 
 
@@ -190,7 +191,7 @@ def _imports(overview: Overview, wall: int) -> list[tuple[int, str]]:
 
 
 def _no_limits(overview: Overview, wall: int, more: bool, missing: bool) -> list[str]:
-    """What does not limit the run.  more: there are other sentences; missing: so are processes."""
+    """What does not limit the run.  more: there are other sentences, or I/O that nobody saw; missing: processes are."""
     batches = sum(one.batches for one in overview.loaders if one.workers)
     ready = sum(one.ready or 0 for one in overview.loaders if one.workers)
     if batches and ready * 10 >= batches * 9:

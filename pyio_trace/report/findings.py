@@ -13,11 +13,14 @@ from pyio_trace.errors import printable
 from pyio_trace.insights.finding import Finding, Site, Verified
 from pyio_trace.insights.rule import Rule
 from pyio_trace.report.findings_changes import LogFindings, change_fields, changes_lines
-from pyio_trace.report.findings_text import cost_of, findings_lines, notes, verified_label, verified_text
+from pyio_trace.report.findings_screen import AS_USUAL, View, findings_lines
+from pyio_trace.report.findings_text import cost_of, notes, verified_label, verified_text
 from pyio_trace.units import seconds
 
 #: Services reject SARIF files with more results.
 MOST_RESULTS = 5000
+#: Lines of the program that Markdown names for a finding.
+_PLACES = 5
 _SARIF = "https://raw.githubusercontent.com/oasis-tcs/sarif-spec/main/sarif-2.1/schema/sarif-schema-2.1.0.json"
 _LEVELS = {"critical": "error", "warning": "warning", "info": "note", "ok": "none"}
 _ANNOTATIONS = {"critical": "error", "warning": "warning", "info": "notice", "ok": "notice"}
@@ -25,13 +28,13 @@ _ANNOTATIONS = {"critical": "error", "warning": "warning", "info": "notice", "ok
 Rules = Mapping[str, Rule]
 
 
-def as_text(found: Sequence[LogFindings], rules: Rules) -> str:
-    """All findings, 80 columns wide; of several runs of a program, what changed from the first to the last."""
+def as_text(found: Sequence[LogFindings], rules: Rules, view: View = AS_USUAL) -> str:
+    """Findings, 80 columns wide; of several runs of a program, what changed from the first to the last."""
     lines: list[str] = []
     for one in found:
         if len(found) > 1:
             lines += [*([""] if lines else []), f"==> {printable(one.path)} <=="]
-        lines += findings_lines(one.insights, one.run.folder)
+        lines += findings_lines(one.insights, one.run.folder, one.path, view)
     compared = list(changes_lines(found))
     lines += ["", *compared] if compared else []
     return "".join(f"{line}\n" for line in lines)
@@ -72,7 +75,8 @@ def _section(finding: Finding) -> Iterator[str]:
     yield f"## {finding.severity}: {_plain(finding.title)}"
     yield ""
     wall = seconds(finding.recoverable.of_wall_ns)
-    places = ", ".join(f"`{_code(f'{site.file}:{site.line}')}`" for site in finding.sites)
+    places = ", ".join(f"`{_code(f'{site.file}:{site.line}')}`" for site in finding.sites[:_PLACES])
+    places += f" and {len(finding.sites) - _PLACES} more" if len(finding.sites) > _PLACES else ""
     yield f"{finding.slug}, {cost_of(finding)} of {wall}{', at ' if places else ''}{places}"
     yield ""
     yield from (_plain(evidence.text) for evidence in finding.evidence)

@@ -1,36 +1,30 @@
-"""Findings as text: all of each, 80 columns wide, and the first of them as a section of the summary."""
+"""A finding as text: all of it, 80 columns wide, or a line of the summary.  findings_screen.py prints several."""
 
 from __future__ import annotations
 
+import shlex
 import textwrap
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from pyio_trace.errors import printable
 from pyio_trace.insights import file_systems
 from pyio_trace.insights.finding import MOTIFS, Finding, Verified
-from pyio_trace.insights.insights import Insights
 from pyio_trace.report.overview_text import WIDTH
 from pyio_trace.report.wording import relative
 from pyio_trace.units import counted, number, seconds, shortened
 
-_INDENT = "   "
+if TYPE_CHECKING:
+    from pyio_trace.insights.insights import Insights
+
+INDENT = "   "
 _LABEL = 12  #: of confidence, bound, over time, proof
 _CODE = 8  #: of before and after
 _FILES = 3
+#: Lines of a query that are printed: in longer ones there are long lists of paths.
+_LONGEST = 40
 #: A finding that costs less than this share of the run is not in the summary.
 _LEAST = 0.005
-
-
-def findings_lines(insights: Insights, folder: str = "") -> Iterator[str]:
-    """All findings; folder: that the program began in, which paths leave out.  Safe to print on a terminal."""
-    if not insights.findings:
-        yield "No findings."
-    for at, finding in enumerate(insights.findings):
-        if at:
-            yield ""
-        yield from map(printable, _finding(finding, at + 1, folder))
-    for line in notes(insights):
-        yield from ("", *_wrapped(printable(line), ""))
 
 
 def notes(insights: Insights) -> Iterator[str]:
@@ -46,39 +40,51 @@ def omissions(insights: Insights) -> Iterator[str]:
         yield f"{counted(more, 'further finding')} of {slug}, with less time each."
     for slug, why in insights.failed.items():
         yield f"The rule {slug} failed: {why}"
-    if insights.unanswered:
-        slugs = ", ".join(insights.unanswered)
-        yield f"Not looked for, as {_asks(len(insights.unanswered))} for each operation (mode trace): {slugs}."
+    yield from unanswered(insights)
 
 
-def _asks(rules: int) -> str:
-    return f"{counted(rules, 'rule')} {'asks' if rules == 1 else 'ask'}"
+def unanswered(insights: Insights, where: str = "") -> list[str]:
+    """One line on what mode profile does not answer; where: the rest of the names is, if it has no room for all of
+    them, "" for as many lines as they need."""
+    slugs = insights.unanswered
+    if not slugs:
+        return []
+    rules = counted(len(slugs), "rule")
+    if not where:
+        asks = f"{rules} {'asks' if len(slugs) == 1 else 'ask'}"
+        return [f"Not looked for, as {asks} for each operation (mode trace): {', '.join(slugs)}."]
+    for shown in range(len(slugs), -1, -1):
+        names = ", ".join([*slugs[:shown], *(["..."] if shown < len(slugs) else [])])
+        if len(text := f"Mode profile cannot answer {rules}: {names}  ({where})") <= WIDTH:
+            break
+    return [text]
 
 
-def _finding(finding: Finding, rank: int, folder: str) -> Iterator[str]:
+def head_of(finding: Finding, rank: int) -> list[str]:
+    """Rank, severity, slug, cost and line; then the title."""
     cost = cost_of(finding)
     if finding.recoverable_ns:
         cost += f" of {seconds(finding.recoverable.of_wall_ns)}"
     head = f"{rank} ".ljust(3) + f"{finding.severity.upper():<10}{finding.slug:<28} {cost:>24}"
     place = place_of(finding)
-    yield f"{head}  {place}".rstrip() if len(head) + len(place) + 2 <= WIDTH else head
-    if len(head) + len(place) + 2 > WIDTH:
-        yield f"{_INDENT}at {shortened(place, WIDTH - 6)}"
-    yield from _wrapped(finding.title, _INDENT)
+    fits = len(head) + len(place) + 2 <= WIDTH
+    lines = [f"{head}  {place}".rstrip()] if fits else [head, f"{INDENT}at {shortened(place, WIDTH - 6)}"]
+    return [*lines, *wrapped(finding.title, INDENT)]
+
+
+def whole_finding(finding: Finding, rank: int, folder: str, path: str, proof: bool) -> Iterator[str]:
+    """All of a finding; path: of the log."""
+    yield from head_of(finding, rank)
     yield ""
     for evidence in finding.evidence:
-        yield from _wrapped(evidence.text, _INDENT)
+        yield from wrapped(evidence.text, INDENT)
     if finding.files:
-        names = [relative(name, folder) for name in finding.files[:_FILES]]
-        more = f" and {len(finding.files) - _FILES} more" if len(finding.files) > _FILES else ""
-        unusual = [name for name in finding.file_systems if file_systems.kind(name) != "local"]
-        where = f" (on {', '.join(unusual)})" if unusual else ""
-        yield from _wrapped(f"Files: {', '.join(names)}{more}{where}", _INDENT)
+        yield from wrapped(files_of(finding, folder), INDENT)
     if finding.remedy is not None:
         yield ""
-        yield from _wrapped(finding.remedy.text, _INDENT)
-        yield from _code("before", finding.remedy.before)
-        yield from _code("after", finding.remedy.after)
+        yield from wrapped(finding.remedy.text, INDENT)
+        yield from code_lines("before", finding.remedy.before)
+        yield from code_lines("after", finding.remedy.after)
     yield ""
     yield from _labelled("confidence", _confidence(finding))
     if not finding.recoverable.is_time:
@@ -90,9 +96,33 @@ def _finding(finding: Finding, rank: int, folder: str) -> Iterator[str]:
         yield from _labelled("over time", MOTIFS[finding.motif])
     if finding.verified is not None:
         yield from _labelled(verified_label(finding.verified), verified_text(finding.verified))
-    lines = finding.query.text.split("\n")
-    yield f"{_INDENT}{'proof':<{_LABEL}}{lines[0]}"
-    yield from (f"{_INDENT}{'':<{_LABEL}}{line}" for line in lines[1:])
+    if proof:
+        yield from _proof(finding, path)
+
+
+def _proof(finding: Finding, path: str) -> Iterator[str]:
+    """A command that gives the rows of the evidence, to be pasted into a shell; all its lines begin at the margin."""
+    query, log = finding.query.text, shlex.quote(path)
+    yield f"{INDENT}proof:"
+    if query.count("\n") > _LONGEST:
+        yield f"{INDENT}a query of {counted(query.count(chr(10)) + 1, 'line')}: pyio-trace insights {log} --format json"
+        return
+    if finding.query.language != "sql":
+        code = f"import pyio_trace; log = pyio_trace.open({path!r}); print({query})"
+        yield from f"python -c {shlex.quote(code)}".split("\n")
+        return
+    # In double quotes a query reads better; what a shell would act on there is left to single ones.
+    quoted = shlex.quote(query) if set(query) & set('"$`\\!') else f'"{query}"'
+    yield from f"pyio-trace sql {log} {quoted}".split("\n")
+
+
+def files_of(finding: Finding, folder: str) -> str:
+    """The first files, as seen from a folder, and what is unusual about where they are."""
+    names = [relative(name, folder) for name in finding.files[:_FILES]]
+    more = f" and {len(finding.files) - _FILES} more" if len(finding.files) > _FILES else ""
+    unusual = [name for name in finding.file_systems if file_systems.kind(name) != "local"]
+    where = f" (on {', '.join(unusual)})" if unusual else ""
+    return f"Files: {', '.join(names)}{more}{where}"
 
 
 def cost_of(finding: Finding) -> str:
@@ -155,19 +185,21 @@ def _confidence(finding: Finding) -> str:
 
 
 def _labelled(label: str, text: str) -> Iterator[str]:
-    first = f"{_INDENT}{label:<{_LABEL}}"
+    first = f"{INDENT}{label:<{_LABEL}}"
     yield from textwrap.wrap(
         " ".join(text.split()), WIDTH, initial_indent=first, subsequent_indent=" " * len(first),
         break_long_words=False, break_on_hyphens=False,
     )  # fmt: skip
 
 
-def _code(label: str, code: str) -> Iterator[str]:
+def code_lines(label: str, code: str) -> Iterator[str]:
+    """The code, with its label before the first line."""
     for at, line in enumerate(code.split("\n") if code else []):
-        yield f"{_INDENT}{label if at == 0 else '':<{_CODE}}{line}"
+        yield f"{INDENT}{label if at == 0 else '':<{_CODE}}{line}".rstrip()
 
 
-def _wrapped(text: str, indent: str) -> list[str]:
+def wrapped(text: str, indent: str) -> list[str]:
+    """The text as lines that are WIDTH wide at most, unless a word is wider."""
     return textwrap.wrap(
         printable(text), WIDTH, initial_indent=indent, subsequent_indent=indent, break_long_words=False,
         break_on_hyphens=False,
@@ -176,21 +208,22 @@ def _wrapped(text: str, indent: str) -> list[str]:
 
 def findings_section(insights: Insights, rows: int) -> list[str]:
     """The section FINDINGS of the summary: the first ones, a line each; empty if none is worth it."""
-    shown = [one for one in insights.findings if _is_notable(one)][:rows]
+    shown = [one for one in insights.findings if is_notable(one)][:rows]
     lines = ["FINDINGS  up to", *(_line(one) for one in shown)] if shown else []
     if insights.unanswered:
-        asks = f"{_asks(len(insights.unanswered))} for each operation (mode trace): pyio-trace insights"
+        (asks,) = unanswered(insights, "pyio-trace insights LOG")
         lines = [*(lines or ["FINDINGS"]), f"  {asks}"]
     return lines
 
 
-def _begun_small(title: str) -> str:
+def begun_small(title: str) -> str:
     """The title with a small first letter, unless it begins with a name: SQLite, ForkPoolWorker-1, Data.csv."""
     rest = title.partition(" ")[0][1:]
     return f"{title[:1].lower()}{title[1:]}" if not rest or (rest.isalpha() and rest.islower()) else title
 
 
-def _is_notable(finding: Finding) -> bool:
+def is_notable(finding: Finding) -> bool:
+    """Whether a finding is worth a line of a summary."""
     if finding.severity in ("critical", "warning", "ok"):
         return True
     return finding.recoverable_ns >= _LEAST * finding.recoverable.of_wall_ns
@@ -199,7 +232,7 @@ def _is_notable(finding: Finding) -> bool:
 def _line(finding: Finding) -> str:
     place = place_of(finding)
     time = seconds(finding.recoverable_ns) if finding.recoverable.is_time else ""
-    text = f"  {time:>11}  {place}{'  ' if place else ''}{_begun_small(finding.title)}"
+    text = f"  {time:>11}  {place}{'  ' if place else ''}{begun_small(finding.title)}"
     end = f" ({finding.severity})"
     room = WIDTH - len(end)
     return (text if len(text) <= room else text[: room - 3] + "...") + end

@@ -11,7 +11,7 @@ import os
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import partial
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from pyio_trace.analysis.results.figures import Summary
 from pyio_trace.analysis.results.overview_figures import BASE, PER_BYTE, FileGroup, KindTime, Line, Overview, SlowReads
@@ -37,7 +37,8 @@ _NAME, _BAR = 22, 45
 _WHO = "pyio_trace: "  #: the summary follows what the program says
 _WHAT = WIDTH - 28  #: of LINES
 _FILE = WIDTH - 51  #: of FILES
-_KINDS, _STATES, _LEAST_STATE = 3, 5, 0.005
+KINDS = 3  #: of processes
+_STATES, _LEAST_STATE = 5, 0.005
 _LEAST_MORE = 1 << 20  #: bytes read beyond those asked for that are worth a line
 _LEAST_FETCHED = 16 << 20  #: bytes fetched from storage that are more than imports and mapped libraries explain
 _LEAST_NAME = 10  #: characters of a path that still say something
@@ -57,7 +58,7 @@ def overview_lines(summary: Summary, letters: Letters, findings: Sequence[str] =
         if len(lines) <= HEIGHT:
             break
     lines = [*lines[: HEIGHT - 1], lines[-1]] if len(lines) > HEIGHT else lines
-    return [*(_cut(printable(line), letters) for line in lines[:-1]), printable(lines[-1])]
+    return [*(cut(printable(line), letters) for line in lines[:-1]), printable(lines[-1])]
 
 
 def _parts(
@@ -65,17 +66,18 @@ def _parts(
 ) -> Iterable[Sequence[str]]:
     """of_lines, rows: most rows of LINES, and of the other sections."""
     overview, folder = summary.overview, summary.run.folder
-    yield [_run(summary), *_state(summary), *conclusions(summary)]
+    yield [run_line(summary), *state_lines(summary), *conclusions(summary)]
     if overview is not None and (summary.run.calls or overview.wall):
-        yield [*_time(overview, letters), *(f"  {line}" for line in step_lines(summary, WIDTH - 2))]
+        yield [*time_lines(overview, letters, states=True), *(f"  {line}" for line in step_lines(summary, WIDTH - 2))]
         yield from filter(None, (
-            _data(summary), _lines(overview, folder, of_lines, summary.run.wall),
+            _data(summary), lines_of(overview, folder, of_lines, summary.run.wall),
             _files(overview, letters, folder, rows), _folders(overview, folder, rows), findings,
         ))  # fmt: skip
     yield [*_not_seen(summary, letters, rows), *_tracing(summary)]
 
 
-def _run(summary: Summary) -> str:
+def run_line(summary: Summary) -> str:
+    """What ran, how long, in how many processes, with how many calls."""
     run, overview = summary.run, summary.overview
     words = run.command
     if len(words) > 1 and os.path.basename(words[0]).startswith(("python", "pypy")):
@@ -92,7 +94,7 @@ def _run(summary: Summary) -> str:
     return f"{_WHO}{command}  {facts}".ljust(WIDTH - len(calls)) + calls
 
 
-def _state(summary: Summary) -> list[str]:
+def state_lines(summary: Summary) -> list[str]:
     """What is unusual about the run: its log is incomplete, or it did not end well."""
     run, lines = summary.run, []
     if run.selection:
@@ -137,18 +139,23 @@ def _calls(summary: Summary) -> int:
     return summary.run.calls + (0 if summary.run.selection else summary.unseen.counted_calls)
 
 
-def _time(overview: Overview, letters: Letters) -> list[str]:
-    kinds = overview.kinds[:_KINDS]
-    bars = [bar(kind.split, _BAR, letters) for kind in kinds]
+def time_lines(
+    overview: Overview, letters: Letters, rows: int = KINDS, bars: bool = True, states: bool = False
+) -> list[str]:
+    """TIME: a row for each of the first kinds of process, with a bar or in words; states: in words too, below it."""
+    kinds = overview.kinds[:rows]
+    drawn = [bar(kind.split, _BAR, letters) for kind in kinds] if bars else []
     names = {one.kind: one.name for one in overview.processes}
-    meaning = legend(bars, letters)
-    lines = [f"TIME  {meaning if len(meaning) <= WIDTH - 6 else meaning.replace('  ', ' ')}"]
-    for kind, drawn in zip(kinds, bars, strict=True):
+    meaning = legend(drawn, letters)
+    lines = [f"TIME  {meaning if len(meaning) <= WIDTH - 6 else meaning.replace('  ', ' ')}".rstrip()]
+    for at, kind in enumerate(kinds):
         lines.append(
-            f"  {_kind(kind, names.get(kind.kind, kind.kind)):{_NAME}} {seconds(kind.split.wall_ns):>8}  {drawn}"
+            f"  {_kind(kind, names.get(kind.kind, kind.kind)):{_NAME}} {seconds(kind.split.wall_ns):>8}  "
+            f"{drawn[at] if bars else _states(kind, _BAR)}"
         )
-        lines.append(f"    {_states(kind)}")
-    others = overview.kinds[_KINDS:]
+        if states:
+            lines.append(f"    {_states(kind, WIDTH - 4)}")
+    others = overview.kinds[rows:]
     if others:
         count, wall = sum(kind.processes for kind in others), sum(kind.split.wall_ns for kind in others)
         lines.append(f"  {counted(count, 'further process', 'further processes')}, {seconds(wall)}")
@@ -162,7 +169,7 @@ def _kind(kind: KindTime, only: str) -> str:
     return name if len(name) <= _NAME else name[: _NAME - 3] + "..."
 
 
-def _states(kind: KindTime) -> str:
+def _states(kind: KindTime, room: int) -> str:
     split = kind.split
     times = sorted(((time, state) for state, time in states_of(split).items()), reverse=True)
     shown = [(time, state) for time, state in times if time >= _LEAST_STATE * split.wall_ns and time][:_STATES]
@@ -175,20 +182,36 @@ def _states(kind: KindTime) -> str:
             texts.insert(0, f"{name} in other threads {seconds(time)}")
     if split.cpu_ns is not None:
         texts.append(f"CPU {seconds(split.cpu_ns)}")
-    while len(text := ", ".join(texts)) > WIDTH - 4:
+    while len(text := ", ".join(texts)) > room:
         del texts[-1]
     return text
 
 
+class Moved(NamedTuple):
+    """Bytes of a run, with what was only counted."""
+
+    read: int
+    written: int
+    copied: int
+    imports: int
+
+
+def moved_by(summary: Summary) -> Moved:
+    """The bytes of DATA."""
+    moved, unseen = summary.bytes, summary.unseen
+    more = {} if summary.run.selection else {kind: one.bytes for kind, one in unseen.counted.items()}
+    return Moved(
+        moved.posix_read + moved.stream_read + more.get("read", 0),
+        moved.posix_written + moved.stream_written + more.get("write", 0),
+        moved.copied + more.get("copy", 0),
+        unseen.excluded.get("import", (0, 0))[1] + summary.imports.bytes,
+    )
+
+
 def _data(summary: Summary) -> list[str]:
     moved, overview = summary.bytes, summary.overview
-    read, written = moved.posix_read + moved.stream_read, moved.posix_written + moved.stream_written
-    copied, whole = moved.copied, not is_part(summary)
-    if not summary.run.selection:
-        more = {kind: one.bytes for kind, one in summary.unseen.counted.items()}
-        read, written, copied = (
-            amount + more.get(kind, 0) for amount, kind in ((read, "read"), (written, "write"), (copied, "copy"))
-        )
+    whole = not is_part(summary)
+    read, written, copied, imports = moved_by(summary)
     storage = overview.storage if overview is not None else None
     lines = []
     if read:
@@ -221,7 +244,6 @@ def _data(summary: Summary) -> list[str]:
         lines.append(f"  written {size(written):>10}  to the page cache")
     if copied:
         lines.append(f"  copied  {size(copied):>10}  inside the kernel")
-    imports = summary.unseen.excluded.get("import", (0, 0))[1] + summary.imports.bytes
     if imports:
         spent = f", {seconds(summary.imports.time)}" if summary.imports.time else ""
         lines.append(f"  imports {size(imports):>10}  by Python's imports{spent}; not in the figures above")
@@ -242,7 +264,8 @@ def _without_account(processes: int) -> str:
     return f"; {counted(processes, 'process', 'processes')} not known" if processes else ""
 
 
-def _lines(overview: Overview, folder: str, rows: int, wall: int) -> list[str]:
+def lines_of(overview: Overview, folder: str, rows: int, wall: int) -> list[str]:
+    """LINES: the lines of the program that held the time."""
     if overview.wall:
         return wall_lines(overview.wall, wall, partial(_said, overview, folder), rows)
     found = [row for line in overview.lines if _is_place(line) for row in _rows_of(line, overview, folder)]
@@ -336,7 +359,7 @@ def _leading(items: list[T], times: list[int], rows: int) -> list[T]:
 
 
 def _not_seen(summary: Summary, letters: Letters, rows: int) -> list[str]:
-    lines = [_cut(one.brief, letters, WIDTH - 2) for one in summary.weaknesses if one.brief is not None]
+    lines = [cut(one.brief, letters, WIDTH - 2) for one in summary.weaknesses if one.brief is not None]
     if not lines:
         return []
     most = max(rows - 2, 1)
@@ -353,5 +376,6 @@ def _tracing(summary: Summary) -> list[str]:
     return [f"TRACING  {counted(run.records, 'record')}; {cost}", f"LOG  {run.path}, {size(run.log_bytes)}{mode}"]
 
 
-def _cut(line: str, letters: Letters, width: int = WIDTH) -> str:
+def cut(line: str, letters: Letters, width: int = WIDTH) -> str:
+    """The line, cut where it is wider."""
     return line if len(line) <= width else line[: width - len(letters.dots)] + letters.dots

@@ -56,6 +56,22 @@ def print_summary(
         stream.write(line + "\n")
 
 
+def print_end(summary: Summary, stream: TextIO, insights: Insights | None, ranks: int = 0) -> None:
+    """Prints the end of a run, 24 lines at most; insights: None: nobody looked for any; ranks: whose logs are summed up
+    too, beside the one that is named."""
+    from pyio_trace.report.end_text import end_lines  # `pyio-trace summary --json` does without
+
+    terminal = is_terminal(stream)
+    lines = end_lines(summary, letters_for(stream.encoding), insights, terminal, ranks)
+    if terminal:
+        from pyio_trace.report.terminal import print_overview
+
+        print_overview(lines, stream)
+        return
+    for line in lines:
+        stream.write(line + "\n")
+
+
 def is_terminal(stream: TextIO) -> bool:
     """Whether the stream is a terminal that can do more than print."""
     return stream.isatty() and os.environ.get("TERM") != "dumb"

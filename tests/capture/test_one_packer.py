@@ -76,8 +76,8 @@ def test_ranks_of_a_job(program: Runner) -> None:
     assert not list(program.folder.glob("*.pyio"))
     assert len(packers) == 4 and len(set(packers)) < 4
     # AND there is one summary for each packer, of the logs that it has packed
-    assert stderr.count("\nLOG  ") == len(set(packers))
-    assert re.search(r"log-\d\.parquet and \d more ranks?, ", stderr)
+    assert stderr.count("\nnext: ") == len(set(packers))
+    assert re.search(r"log-\d\.parquet  \(and \d more ranks?; ", stderr)
 
 
 @pytest.mark.parametrize(

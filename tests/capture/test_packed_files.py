@@ -70,7 +70,7 @@ def test_the_name_is_taken_during_the_run(program: Runner, what: str) -> None:
     assert is_as_it_was(program.folder / "results.parquet")
     assert opens(program.folder / "results-2.parquet") == 1
     assert [line for line in ours(outcome) if "results-2.parquet" in line] == ours(outcome) != []
-    assert f"LOG  {program.folder / 'results-2.parquet'}," in outcome.stderr
+    assert "next: pyio-trace insights results-2.parquet  (" in outcome.stderr
     assert not (program.folder / "results.pyio").exists()
 
 

@@ -463,7 +463,7 @@ def test_findings_are_not_left_out_by_a_project(place: Path, flag: str) -> None:
     # WHEN it is traced THEN the summary at its end heeds that file only if the program does not ignore its surroundings
     ended = run([sys.executable, flag, "program.py"], {"PYIO_TRACE": "1"}, place)
     assert ended.status == 0
-    assert ("100,000 writes of 10 B" in ended.stderr.partition("FINDINGS")[2]) == (flag != "-B")
+    assert ("100,000 writes of 10 B" in ended.stderr.partition("DATA")[2]) == (flag != "-B")
 
 
 FOLDERS: dict[str, Callable[[Path], object]] = {

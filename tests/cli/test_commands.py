@@ -285,7 +285,7 @@ class TestFinish:
     def test_packs_and_prints(self, log: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
         assert main(["finish", log, "--final", str(tmp_path / "run.parquet")]) == 0
         out, err = capfd.readouterr()
-        assert out == "" and "run.parquet" in err and "FILES " in err and " after the end\n" in err
+        assert out == "" and "run.parquet" in err and "\nDATA  " in err and "\nnext: pyio-trace insights " in err
         assert not Path(log).exists() and open_log(tmp_path / "run.parquet").rows() == 14
 
     def test_quiet(self, log: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:

@@ -15,7 +15,8 @@ from pyio_trace.insights import sql
 from pyio_trace.insights.finding import Confidence, Evidence, Finding, Query, Recoverable, Remedy, Site
 from pyio_trace.insights.insights import Insights
 from pyio_trace.insights.registry import found
-from pyio_trace.report.findings import FORMATS, MOST_RESULTS, LogFindings
+from pyio_trace.report.findings import FORMATS, MOST_RESULTS, LogFindings, as_text
+from pyio_trace.report.findings_screen import View
 from pyio_trace.report.findings_text import findings_section
 from tests.support.programs import Runner, succeeded
 from tests.support.summaries import RUN
@@ -55,7 +56,9 @@ OK = replace(HOSTILE, severity="ok", recoverable_ns=0, sites=[], persistence=Non
 WRONG = replace(HOSTILE, severity="critical", recoverable=Recoverable("x", "none"), recoverable_ns=0)
 
 
-def written(format: str, *findings: Finding, **insights: Any) -> str:
+def written(format: str, *findings: Finding, view: View | None = None, **insights: Any) -> str:
+    if view is not None:
+        return as_text([LogFindings("a.pyio", RUN, Insights(list(findings), **insights))], {}, view)
     return FORMATS[format]([LogFindings("a.pyio", RUN, Insights(list(findings), **insights))], found(third_party=False))
 
 
@@ -78,10 +81,14 @@ def test_text_of_a_run(log: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["insights", log]) == 0
     text = capsys.readouterr().out
     assert re.match(r"1  (INFO|WARNING) +sync-per-write +up to [\d.]+ ms of [\d.]+ ms  program.py:7\n", text)
+    assert "\n   before  for record in records:\n" in text and "SELECT" not in text
+    # AND with more, what it rests on
+    assert main(["insights", log, "--proof"]) == 0
+    text = capsys.readouterr().out
     lines = text.split("\n")
-    proof = next(n for n, line in enumerate(lines) if line.startswith("   proof"))
+    proof = lines.index("   proof:")
     assert max(len(line) for line in lines[:proof]) <= 80
-    assert "FROM operations" in text
+    assert lines[proof + 1].startswith(f"pyio-trace sql {log} ") and "FROM operations" in text
 
 
 def test_two_logs(log: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -185,7 +192,9 @@ def test_text() -> None:
 
 
 def test_what_was_left_out() -> None:
-    text = written("text", HOSTILE, suppressed=1, more={"stat-storm": 1234}, failed={"x": "y"})
+    given: dict[str, Any] = {"suppressed": 1, "more": {"stat-storm": 1234}, "failed": {"x": "y"}}
+    assert "\n1,234 more: --all    " in written("text", HOSTILE, **given)
+    text = written("text", HOSTILE, view=View(everything=True), **given)
     assert "1,234 further findings of stat-storm, with less time each.\n" in text
 
 

@@ -79,6 +79,9 @@ def test_the_order() -> None:
     small, ok = of(replace(FINDING, recoverable_ns=MS)), of(replace(FINDING, severity="ok"))
     large = of(FINDING)
     assert sorted([ok, small, large, wrong], key=order) == [wrong, large, small, ok]
+    # AND what is sure to cost less comes before what may cost more, if it is worse
+    unsure = of(replace(FINDING, recoverable_ns=2 * FINDING.recoverable_ns, severity="info"))
+    assert sorted([unsure, large], key=order) == [large, unsure]
 
 
 def test_a_general_rule_gives_way() -> None:
@@ -159,7 +162,7 @@ def test_children_that_weaken_findings(argv: list[str], followed: bool, lasted: 
     assert judgement._is_missed(process, 1000) == missed
 
 
-def test_what_is_wrong_comes_first_and_what_is_at_risk_last() -> None:
+def test_what_is_wrong_comes_first_and_what_is_at_risk_after_what_costs_time() -> None:
     wrong = replace(FINDING, recoverable=bound("none"), recoverable_ns=0)
     at_risk, short = replace(wrong, severity="warning"), replace(FINDING, recoverable_ns=1, severity="info")
-    assert sorted([at_risk, short, FINDING, wrong], key=order) == [wrong, FINDING, short, at_risk]
+    assert sorted([at_risk, short, FINDING, wrong], key=order) == [wrong, FINDING, at_risk, short]

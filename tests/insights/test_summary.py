@@ -31,6 +31,11 @@ def project(program: Runner, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(program.folder)
 
 
+def verdict(text: str) -> list[str]:
+    """The last lines of the end of a run, below the blank one."""
+    return text.rpartition("\n\n")[2].splitlines()
+
+
 def findings(text: str) -> list[str]:
     """The lines below the heading."""
     rest = text.partition("\nFINDINGS")[2]
@@ -42,9 +47,11 @@ def test_at_the_end_of_a_run(program: Runner, name: str) -> None:
     # GIVEN a program that waits for the disk after each record WHEN it has ended THEN the summary says so
     path = program.write(PROGRAM)
     outcome = succeeded(program.command([sys.executable, "-P", "-m", "pyio_trace", "-o", name, path]))
-    (line,) = findings(outcome.stderr)
-    assert "program.py:7" in line and "a sync after every 7 B" in line
-    assert len(outcome.stderr.splitlines()) <= 40
+    *_, line, remedy, following = verdict(outcome.stderr)
+    assert "program.py:7  a sync after every 7 B" in line and remedy == "  → Sync once for many records."
+    # AND where to go on, by the name as a shell takes it
+    assert following.startswith(f"next: pyio-trace insights {name}  (no more findings; log ")
+    assert len(outcome.stderr.splitlines()) < 24
 
 
 def test_of_the_command(program: Runner, capsys: pytest.CaptureFixture[str]) -> None:
@@ -62,7 +69,7 @@ def test_a_wrong_setting_at_the_end_of_a_run(program: Runner) -> None:
     (program.folder / "pyproject.toml").write_text("[tool.pyio_trace.insights]\nignore = 3\n")
     path = program.write(PROGRAM)
     outcome = succeeded(program.command([sys.executable, "-P", "-m", "pyio_trace", "-o", "run.pyio", path]))
-    assert any("a sync after every 7 B" in line for line in findings(outcome.stderr))
+    assert any("a sync after every 7 B" in line for line in verdict(outcome.stderr))
 
 
 def test_a_program_without_problems(program: Runner, capsys: pytest.CaptureFixture[str]) -> None:

@@ -147,9 +147,8 @@ def test_nothing_recorded() -> None:
     assert lines[1] == "No operation was recorded." and lines[-1] == "LOG  /l/run.pyio, 2 KiB"
 
 
-@pytest.mark.parametrize("seed", range(20))
-def test_any_figures_fit_the_screen(seed: int) -> None:
-    # GIVEN many kinds, lines, files and losses, with long names, figures of any size and control characters
+def anything(seed: int) -> tuple[Overview, list[figures.Weakness]]:
+    """Many kinds, lines, files and losses, with long names, figures of any size and control characters."""
     dice = random.Random(seed)
 
     def number() -> int:
@@ -174,7 +173,14 @@ def test_any_figures_fit_the_screen(seed: int) -> None:
         Tracing(number(), number(), number()),
     )  # fmt: skip
     losses = {"unfollowed": 3, "io_uring": 2, "torn": 9, "tracer_faults": 1, "unseen_read": 1 << 30}
-    lines = screen(given=given, weaknesses=weaknesses(figures.Unseen(losses, {"pipe": (1, 1)}, ["note " * 40] * 5)))
+    return given, weaknesses(figures.Unseen(losses, {"pipe": (1, 1)}, ["note " * 40] * 5))
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_any_figures_fit_the_screen(seed: int) -> None:
+    # GIVEN any figures WHEN they are shown
+    given, missing = anything(seed)
+    lines = screen(given=given, weaknesses=missing)
     # THEN it is a screen
     assert len(lines) <= HEIGHT
     assert all(len(line) <= WIDTH for line in lines[:-1])

@@ -261,6 +261,10 @@ class Unseen:
     counted_calls: int = 0
 
 
+#: Slugs of weaknesses by which I/O goes unseen in a process that is traced.
+_HIDE_IO = {"bypassed-bytes", "io-uring", "mapped-files", "mappings-unmeasured", "raw-system-calls", "unpatched-code"}
+
+
 @dataclass(frozen=True)
 class Weakness:
     """Something that is missing from the figures, or makes findings less sure.
@@ -281,6 +285,11 @@ class Weakness:
     def is_a_process(self) -> bool:
         """Whether it is a process that is missing."""
         return self.slug in {"unfollowed-children", "older-processes"}
+
+    @property
+    def hides_io(self) -> bool:
+        """Whether I/O may be missing of which nobody knows how long it took."""
+        return self.is_a_process or self.slug in _HIDE_IO
 
 
 @dataclass(frozen=True)

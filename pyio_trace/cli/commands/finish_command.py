@@ -175,10 +175,10 @@ def _print_summary(arguments: argparse.Namespace, done: Sequence[_Done]) -> None
     if len(packed) > 1 and not arguments.quiet:
         summary, insights = _of_job(packed)
     if summary is not None:
-        from pyio_trace.report.text import print_summary
+        from pyio_trace.report.text import print_end
 
         _use_stderr(arguments)
-        print_summary(_with_end(summary), sys.stderr, insights=insights)
+        print_end(_with_end(summary), sys.stderr, insights, max(len(packed) - 1, 0))
 
 
 def _of_job(packed: Sequence[FinalLog]) -> tuple[Summary, Insights | None]:
@@ -190,10 +190,8 @@ def _of_job(packed: Sequence[FinalLog]) -> tuple[Summary, Insights | None]:
     from pyio_trace.join.sources.parquet_source import ParquetSource
 
     log = Log(Path(packed[0].path), MergedSource([ParquetSource(one.path) for one in packed]))
-    more = len(packed) - 1
-    name = f"{packed[0].path} and {more} more {'rank' if more == 1 else 'ranks'}"
     summary, insights = _summary(log, None)
-    return _of_log(summary, name, sum(one.size for one in packed)), insights
+    return _of_log(summary, packed[0].path, sum(one.size for one in packed)), insights
 
 
 def _with_end(summary: Summary) -> Summary:

@@ -1,9 +1,8 @@
 """What is slow, why, at which line, and what to do.
 
-Each finding says how much of the wall time it may cost at most, how sure that
-is, what to change, and a query that gives its evidence again:
-pyio_trace.open(LOG).sql("...") runs it.  The one that costs the most comes
-first.  docs/reference/findings.md explains each.
+Each finding says how much of the wall time it may cost at most, what to change,
+and with --proof how sure that is, and a command that gives its evidence again.
+The worst has the first number.  docs/reference/findings.md explains each.
 
 Of several runs of a program, it says which findings are new, gone, worse or
 better, from the first log to the last.
@@ -15,7 +14,12 @@ line: # pyio_trace: ignore[stat-storm]
 The exit status is 0; 1 if a finding is as bad as --fail-on says, or worse; 2 if
 an argument is wrong or a log cannot be read.
 
+Of the findings, text has the three best on a screen, and on a terminal the
+best last; the other formats have all of them.
+
   pyio-trace insights LOG
+  pyio-trace insights LOG --all --proof
+  pyio-trace insights --explain stat-storm
   pyio-trace insights LOG --fail-on warning --format sarif --output run.sarif
   pyio-trace insights before.parquet after.parquet
   pyio-trace insights LOG --ignore stat-storm --ignore 'small-files:/cache/**'
@@ -44,9 +48,17 @@ def arguments(parser: Parser) -> None:
     from pyio_trace.insights.finding import SEVERITIES
     from pyio_trace.report.findings import FORMATS
 
-    parser.add_argument("log", metavar="LOG", nargs="+", help="live logs (*.pyio), Parquet logs, or folders of logs")
+    parser.add_argument("log", metavar="LOG", nargs="*", help="live logs (*.pyio), Parquet logs, or folders of logs")
     add_format(parser, *FORMATS)
     add_output(parser)
+    parser.add_argument("--all", action="store_true", help="in text, all findings, and all of each")
+    parser.add_argument(
+        "--proof",
+        action="store_true",
+        help="in text, what each finding rests on, and a command that gives the rows of its evidence",
+    )
+    parser.add_argument("--explain", metavar="SLUG", help="what this finding means, its thresholds, the remedy; no LOG")
+    parser.add_argument("--list", action="store_true", help="all findings that there can be, a line each; no LOG")
     parser.add_argument(
         "--fail-on",
         choices=SEVERITIES[:-1],
@@ -94,10 +106,14 @@ def _seconds(text: str) -> float:
 def run(arguments: argparse.Namespace) -> int:
     from pyio_trace.insights import registry, settings
     from pyio_trace.insights.finding import SEVERITIES
-    from pyio_trace.report.findings import FORMATS, WITH_NOTES
+    from pyio_trace.report.findings import WITH_NOTES
     from pyio_trace.report.findings_text import omissions
 
     known = registry.found()
+    if arguments.list or arguments.explain is not None:
+        return _about_rules(arguments, known)
+    if not arguments.log:
+        raise ConfigError("bad-arguments", "insights: LOG is missing; see pyio-trace insights --help")
     for slug in arguments.rule:
         settings.check_slug(slug, known, "--rule")
     from_file = settings.load(known)
@@ -105,12 +121,41 @@ def run(arguments: argparse.Namespace) -> int:
     wanted = settings.Settings([*from_file.ignored, *ignored], from_file.limits)
     rules = {slug: one for slug, one in known.items() if not arguments.rule or slug in arguments.rule}
     found = _found(arguments, rules, wanted)
-    write_text(FORMATS[arguments.format](found, rules), arguments)
+    write_text(_written(found, rules, arguments), arguments)
     if arguments.format not in WITH_NOTES:
         for line in (line for log in found for line in omissions(log.insights)):
             say(line)
     worst = min((SEVERITIES.index(one.severity) for log in found for one in log.insights.findings), default=9)
     return int(arguments.fail_on is not None and worst <= SEVERITIES.index(arguments.fail_on))
+
+
+def _about_rules(arguments: argparse.Namespace, known: dict[str, Rule]) -> int:
+    """Prints the list of the rules, or the page of one."""
+    from pyio_trace.insights import settings
+    from pyio_trace.report.rules_text import list_lines, rule_lines
+    from pyio_trace.report.text import is_terminal
+
+    if arguments.list:
+        from shutil import get_terminal_size
+
+        cut = arguments.output is None and sys.stdout is not None and is_terminal(sys.stdout)
+        lines = list_lines(known, get_terminal_size().columns if cut else None)
+    else:
+        settings.check_slug(arguments.explain, known, "--explain")
+        lines = rule_lines(known[arguments.explain], settings.load(known))
+    return write_text("".join(f"{line}\n" for line in lines), arguments)
+
+
+def _written(found: list[LogFindings], rules: dict[str, Rule], arguments: argparse.Namespace) -> str:
+    """The findings in the format that was asked for."""
+    from pyio_trace.report.findings import FORMATS, as_text
+    from pyio_trace.report.findings_screen import View
+    from pyio_trace.report.text import is_terminal
+
+    if arguments.format != "text":
+        return FORMATS[arguments.format](found, rules)
+    on_terminal = arguments.output is None and sys.stdout is not None and is_terminal(sys.stdout)
+    return as_text(found, rules, View(arguments.all, arguments.proof, on_terminal))
 
 
 def _found(arguments: argparse.Namespace, rules: dict[str, Rule], wanted: Settings) -> list[LogFindings]:
