@@ -118,7 +118,7 @@ def _verdict(summary: Summary, letters: Letters, insights: Insights | None, best
         found = [] if insights is None else _nothing_found(summary)
         return [*went, *found, *missing]
     found = _best(best, letters)
-    return [*found, *went, *missing] if best.recoverable.bound == "none" else [*went, *found, *missing]
+    return [*found, *went, *missing] if not best.recoverable.is_time else [*went, *found, *missing]
 
 
 def _best(finding: Finding, letters: Letters) -> list[str]:

@@ -129,7 +129,7 @@ def _short(finding: Finding, rank: int, folder: str, room: _Room) -> Iterator[st
     head = head_of(finding, rank)
     yield from _first(head, 1 + head[1].startswith(f"{INDENT}at ") + _TITLE)
     evidence = [one.text for one in finding.evidence]
-    evidence += [finding.recoverable.how] if finding.recoverable.bound == "none" else []
+    evidence += [finding.recoverable.how] if not finding.recoverable.is_time else []
     yield from _first([line for text in evidence for line in wrapped(text, INDENT)], room.evidence)
     if room.files and finding.files:
         yield from _first(wrapped(files_of(finding, folder), INDENT), 2)
