@@ -1,0 +1,78 @@
+"""A line gives a pool of threads many small pieces of work, and handing them over takes longer than they do.
+
+Each piece is put into a queue, a thread wakes up for it, and the result wakes the
+event loop or the waiting thread again: some 50 to 100 us, whatever the piece does.
+aiofiles does so for every call, a line at a time. Give the pool larger pieces.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
+
+from pyio_trace.enums import THREAD_TASK
+from pyio_trace.insights import sql
+from pyio_trace.insights.finding import Confidence, Evidence, Finding, Recoverable, Remedy
+from pyio_trace.insights.library_use import NEEDS, Group, calls_of
+from pyio_trace.insights.observed import site_of
+from pyio_trace.insights.rule import Limit, Rule
+from pyio_trace.units import number, seconds
+
+if TYPE_CHECKING:
+    from pyio_trace.insights.observed import Observed
+
+_AIOFILES = Remedy(
+    "Read blocks, or the whole file: every call of aiofiles is a task of a thread.",
+    "async for line in f:\n    use(line)",
+    "text = await f.read()    # or blocks of 1 MiB\nfor line in text.splitlines():\n    use(line)",
+    "aiofiles",
+)
+_LARGER = Remedy(
+    "Give the pool larger pieces: many items in one task.",
+    "for item in items:\n    await asyncio.to_thread(work, item)",
+    "def work_all(items):\n    for item in items:\n        work(item)\n\nawait asyncio.to_thread(work_all, items)",
+    "asyncio",
+)
+
+
+def find(run: Observed, limits: Mapping[str, float]) -> Iterator[Finding]:
+    tasks = calls_of(run, THREAD_TASK)
+    for (code,), group in tasks.by("site"):
+        line = tasks.calls.sites[code] if code >= 0 else ""
+        if line not in run.wall or not run.is_own(line) or len(group) < limits["tasks"]:
+            continue
+        work, row = group.total("duration"), run.wall[line]
+        over = min(row.here_ns - row.aside_ns, run.wall_ns) - work
+        if over >= limits["share"] * run.wall_ns and over > work:
+            yield _finding(run, line, group, over, work)
+
+
+def _finding(run: Observed, line: str, group: Group, over: int, work: int) -> Finding:
+    site, count = site_of(line), len(group)
+    of_aiofiles = any(one.function.startswith("aiofiles.") for one in run.wall[line].called)
+    text = (
+        f"{number(count)} tasks of threads took {seconds(work)}, {seconds(work // max(count, 1))} each; the line took "
+    )
+    text += f"{seconds(over + work)}."
+    return Finding(
+        title=f"{number(count)} small tasks are handed to threads one by one",
+        recoverable_ns=over,
+        recoverable=Recoverable("the line's time without its tasks", "upper", run.wall_ns),
+        evidence=[Evidence(text, {"tasks": count, "work_ns": work, "line_ns": over + work})],
+        remedy=_AIOFILES if of_aiofiles else _LARGER,
+        confidence=Confidence(0.7, "what else the event loop does at this line is not known"),
+        query=sql.rows({"op": THREAD_TASK, "site": line}),
+        sites=[] if site is None else [site],
+        processes=group.processes(),
+    )
+
+
+RULE = Rule(
+    "computing",
+    find,
+    limits={
+        "tasks": Limit(100, "at a line, at least"),
+        "share": Limit(0.05, "of the wall time that handing over takes, at least"),
+    },
+    needs=NEEDS,
+)
