@@ -104,7 +104,7 @@ def _finding(run: Observed, one: Rewritten, calls: CallTable, gain: Gain) -> Fin
                 {"times": times, "written": whole, "bytes": one.sizes[-1], "time_ns": calls.total("outer")},
             )
         ],
-        remedy=libraries.worded(libraries.library_of(run, calls), _REMEDIES),
+        remedy=_REMEDIES.get(libraries.library_of(run, calls), _REMEDIES[""]),
         confidence=Confidence(0.85, "the bytes of each version are in the log", ["who needs it in between is not"]),
         query=sql.rows({"path": calls.paths()[:MOST_NAMED], "site": calls.lines()[:MOST_NAMED]}),
         **about | {"files": [one.name]},
