@@ -80,11 +80,20 @@ def find(run: Observed, limits: Mapping[str, float]) -> Iterator[Finding]:
     files: dict[str, list[FileReuse]] = {}
     for one in run.of(REUSE).rows:
         often = one.times is not None and one.times >= limits["times"]
-        if often and one.again_bytes and role_of(one.path) == "data" and not run.is_database(one.path):
+        if not (often and one.again_bytes and role_of(one.path) == "data") or run.is_database(one.path):
+            continue
+        if not _is_added_to(run, one):
             files.setdefault(_own_line(run, one) or run.pattern_of(one.path), []).append(one)
     for same in files.values():
         if sum(one.again_bytes for one in same) >= limits["bytes"]:
             yield _finding(run, same, requests)
+
+
+def _is_added_to(run: Observed, one: FileReuse) -> bool:
+    """Whether the line that reads a file also writes it again and again, as adding to an archive does: what it reads
+    then has changed since, so that keeping it does not help."""
+    there = run.calls.where_paths([one.path]).where_line(one.line or "")
+    return bool(there.where(kind=OpClass.WRITE).total("calls") > 1 and there.where(kind=OpClass.OPEN).total("calls") > 1)
 
 
 def _own_line(run: Observed, one: FileReuse) -> str | None:
