@@ -28,7 +28,7 @@ COSTLY = (
         re.compile(r"gzip\.(GzipFile\.(write|flush|close|__exit__)|compress|_GzipWriter)"),
         "Compressing (gzip)",
         Remedy(
-            _LEVEL, "with gzip.open(path, 'wt') as f:", "with gzip.open(path, 'wt', compresslevel=1) as f:", "gzip"
+            _LEVEL, "f = gzip.open(path, 'wt')", "f = gzip.open(path, 'wt', compresslevel=1)", "gzip"
         ),
     ),
     Costly(
@@ -36,8 +36,8 @@ COSTLY = (
         "Compressing (bz2, lzma)",
         Remedy(
             "Use a lower level (preset), or a codec that is made for speed: gzip at level 1, zstd.",
-            "with lzma.open(path, 'wb') as f:",
-            "with lzma.open(path, 'wb', preset=0) as f:",
+            "f = lzma.open(path, 'wb')",
+            "f = lzma.open(path, 'wb', preset=0)",
             "lzma",
         ),
     ),
@@ -47,7 +47,7 @@ COSTLY = (
         Remedy(
             "Use a lower level, or store what is compressed already (JPEG, PNG, gzip).",
             "zipfile.ZipFile(path, 'w', zipfile.ZIP_DEFLATED)",
-            "zipfile.ZipFile(path, 'w', zipfile.ZIP_DEFLATED, compresslevel=1)",
+            "zipfile.ZipFile(path, 'w', zipfile.ZIP_DEFLATED,\n                compresslevel=1)",
             "zipfile",
         ),
     ),
@@ -77,7 +77,7 @@ COSTLY = (
         Remedy(
             "Decode at the size that is needed: draft() lets JPEG skip most of the work; or keep smaller copies.",
             "image = Image.open(path).convert('RGB')\nsmall = image.resize((256, 256))",
-            "image = Image.open(path)\nimage.draft('RGB', (512, 512))    # twice the size: then resize\n"
+            "image = Image.open(path)\nimage.draft('RGB', (512, 512))    # at least the size needed\n"
             "small = image.convert('RGB').resize((256, 256))",
             "PIL",
         ),

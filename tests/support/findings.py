@@ -22,13 +22,14 @@ from tests.support.programs import Outcome, succeeded
 #: Rules that ask for a share of the wall time, and for nothing else that a time decides.
 _OF_WALL = (
     "checkpoint-stall", "hdf5-item-per-call", "hdf5-many-objects", "import-storm", "metadata-share",
-    "parquet-all-columns", "small-accesses", "tiny-calls", "written-again",
+    "parquet-all-columns", "small-accesses", "text-tell", "tiny-calls", "written-again",
 )  # fmt: skip
 #: Thresholds of time, such that they decide nothing: how long calls take is up to the machine, and what else it does.
 NO_TIMES: Mapping[str, Mapping[str, float]] = {
     **{slug: {"share": 0} for slug in _OF_WALL},
     "blocking-call-in-event-loop": {"ms": 0, "longest_ms": 1e9},
     **{slug: {"share": 0, "ms": 0} for slug in ("decompression-bound", "format-bound", "parse-bound")},
+    "costly-function": {"share": 2.0},  # never
     "import-storm": {"share": 0, "calls_share": 0},
     "loader-first-batch": {"share": 0, "ms": 0, "fewer": 1},
     "loader-starved": {"share": 0, "ms": 0.001, "fewer": 1},
@@ -39,6 +40,7 @@ NO_TIMES: Mapping[str, Mapping[str, float]] = {
     "small-partitions": {"ms": 1e9},
     "stragglers": {"ms": 1e9},
     "text-decoding": {"share": 0, "ratio": 0},
+    "tiny-tasks": {"share": 2.0},  # never
     "worker-reimport": {"share": 0, "ms": 0},
 }
 

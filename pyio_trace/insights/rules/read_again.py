@@ -93,7 +93,9 @@ def _is_added_to(run: Observed, one: FileReuse) -> bool:
     """Whether the line that reads a file also writes it again and again, as adding to an archive does: what it reads
     then has changed since, so that keeping it does not help."""
     there = run.calls.where_paths([one.path]).where_line(one.line or "")
-    return bool(there.where(kind=OpClass.WRITE).total("calls") > 1 and there.where(kind=OpClass.OPEN).total("calls") > 1)
+    return bool(
+        there.where(kind=OpClass.WRITE).total("calls") > 1 and there.where(kind=OpClass.OPEN).total("calls") > 1
+    )
 
 
 def _own_line(run: Observed, one: FileReuse) -> str | None:

@@ -33,7 +33,7 @@ def find(run: Observed, limits: Mapping[str, float]) -> Iterator[Finding]:
             remedy=Remedy(
                 "Open the file in binary mode, and decode lines; or count the bytes of the lines.",
                 "with open(path) as f:\n    while line := f.readline():\n        starts.append(f.tell())",
-                "with open(path, 'rb') as f:\n    while line := f.readline():    # line.decode() where text is needed\n"
+                "with open(path, 'rb') as f:\n    while line := f.readline():    # decode() where needed\n"
                 "        starts.append(f.tell())",
             ),
             confidence=Confidence(0.9, "the calls are in the log"),

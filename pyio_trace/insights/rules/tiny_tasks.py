@@ -23,14 +23,15 @@ if TYPE_CHECKING:
 
 _AIOFILES = Remedy(
     "Read blocks, or the whole file: every call of aiofiles is a task of a thread.",
-    "async for line in f:\n    use(line)",
-    "text = await f.read()    # or blocks of 1 MiB\nfor line in text.splitlines():\n    use(line)",
+    "async def lines(f):\n    async for line in f:\n        use(line)",
+    "async def lines(f):\n    text = await f.read()    # or blocks of 1 MiB\n    for line in text.splitlines():\n"
+    "        use(line)",
     "aiofiles",
 )
 _LARGER = Remedy(
     "Give the pool larger pieces: many items in one task.",
-    "for item in items:\n    await asyncio.to_thread(work, item)",
-    "def work_all(items):\n    for item in items:\n        work(item)\n\nawait asyncio.to_thread(work_all, items)",
+    "async def main():\n    for item in items:\n        await asyncio.to_thread(work, item)",
+    "async def main():\n    await asyncio.to_thread(lambda: [work(item) for item in items])",
     "asyncio",
 )
 
