@@ -16,6 +16,7 @@ from pyio_trace.insights.comments import Comments
 from pyio_trace.insights.file_systems import FileSystems
 from pyio_trace.insights.finding import SEVERITIES, Finding, Site
 from pyio_trace.insights.judgement import judged, order, weaknesses
+from pyio_trace.insights.library_frames import FramesOfLines
 from pyio_trace.insights.line_times import CallTimes
 from pyio_trace.insights.machines import machines
 from pyio_trace.insights.observed import Observed
@@ -86,7 +87,11 @@ def find(
 
 def _reducers(rules: Mapping[str, Rule]) -> list[Reducer[Any, Any]]:
     """Each reducer that a rule needs, once."""
-    return list(dict.fromkeys([LineCalls(), CallTimes(), *(one for rule in rules.values() for one in rule.needs)]))
+    return list(
+        dict.fromkeys(
+            [LineCalls(), CallTimes(), FramesOfLines(), *(one for rule in rules.values() for one in rule.needs)]
+        )
+    )
 
 
 def _specific(found: list[Finding], rules: Mapping[str, Rule]) -> list[Finding]:

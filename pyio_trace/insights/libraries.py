@@ -11,11 +11,12 @@ import re
 from typing import TYPE_CHECKING
 
 from pyio_trace.enums import Layer, OpClass, Role
-from pyio_trace.insights.finding import Remedy, Site
+from pyio_trace.insights.finding import Site
+from pyio_trace.insights.library_frames import FramesOfLines
 from pyio_trace.insights.observed import MOST_NAMED
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Sequence
 
     from pyio_trace.analysis.view_sums.call_table import CallTable
     from pyio_trace.insights.observed import Observed
@@ -28,6 +29,12 @@ _FORMATS = {
                 "pandas.read_parquet", "DataFrame.to_parquet", "dask.dataframe.read_parquet"),
     "csv": ("pandas.read_csv", "pandas.read_table", "TextFileReader.", "dask.dataframe.read_csv", "DataFrame.to_csv"),
 }  # fmt: skip
+#: Likewise, of libraries that have no frames on a stack.
+_BY_OPERATIONS = {
+    "polars": _POLARS,
+    "pandas": ("pandas.", "TextFileReader.", "DataFrame.to_"),
+    "pyarrow": ("pyarrow.", "ParquetFile.", "ParquetWriter.", "Dataset.to_table", "Scanner.", "Fragment."),
+}
 #: The same; most of the time decides.  "text", "buffered" and "raw" are Python's file objects.
 _REQUESTS = {
     "numpy": ("numpy.", "NpzFile.", "ndarray.", "memmap."),
@@ -49,6 +56,8 @@ _NAMES = {
 OWN_ORDER = ("polars", "parquet", "zarr")
 #: Libraries whose callers do not say where in a file they read: no remedy seeks in one of these files.
 OWN_PLACES = (*OWN_ORDER, "h5py", "netCDF4")
+#: Readers that are Python's own file objects.
+FILE_OBJECTS = ("text", "buffered", "raw")
 #: Files whose names are looked at.
 _MOST = 1000
 
@@ -72,6 +81,32 @@ def library_of(run: Observed, calls: CallTable) -> str:
     return "MPI" if Layer.APP not in layers and _all_ranks(run, calls) else requests_of(around)
 
 
+def readers(run: Observed, calls: CallTable, lines: Collection[str] = ()) -> tuple[str, ...]:
+    """The libraries that made some calls, the one that the program's lines called first: the reader of a remedy.
+
+    Stacks come first, as they name every library of Python; then calls with an instrument; then names of files.
+    lines: of the program, those that led to the calls; without them, those of the calls.  A part after "/" is the
+    format that a library of several reads or writes.
+    """
+    lines = list(lines or calls.lines())[:MOST_NAMED]
+    inner = library_of(run, calls)
+    if lines and len(run.calls.where_lines(lines[:1]).where(op=["task"])):
+        return (f"dask/{inner}", "dask")
+    frames = run.of(FramesOfLines()).between(lines)
+    around = run.calls.where_lines(lines)
+    ops = [around.op(code) for code in around.codes("op")]
+    if not frames:  # a library that is not written in Python, or none
+        frames = next(((name,) for name, begin in _BY_OPERATIONS.items() if _any(ops, begin)), ())
+    if frames[:1] == ("numpy",) and ("zipfile" in frames or _any(ops, ("NpzFile.",))):
+        return ("npz", *frames)
+    if frames[:1] == ("pandas",):
+        format_ = next((name for name, begin in _FORMATS.items() if _any(ops, begin)), inner)
+        return (f"pandas/{format_}", *frames)
+    if not frames and inner in _FORMATS:
+        return ("duckdb",) if any("/duckdb/" in path for path in run.imported.paths()) else ()
+    return frames if inner in ("", *_FORMATS, *frames) else (*frames, inner)
+
+
 def requests_of(calls: CallTable) -> str:
     """The library of _REQUESTS whose requests take the most time among some calls; "": of another one, or none.
 
@@ -87,6 +122,12 @@ def requests_of(calls: CallTable) -> str:
     return max(times, key=lambda library: times[library], default="")
 
 
+def writes(calls: CallTable) -> bool:
+    """Whether some calls write more often than they read."""
+    times = {kind: calls.where(kind=kind).total("calls") for kind in (OpClass.READ, OpClass.WRITE)}
+    return times[OpClass.WRITE] > times[OpClass.READ]
+
+
 def is_netcdf(path: str) -> bool:
     """Whether a file has a name that netCDF files have."""
     return _NAMES["netCDF4"].search(path) is not None
@@ -96,40 +137,6 @@ def is_line_of_dask(run: Observed, sites: Sequence[Site]) -> bool:
     """Whether the first of some lines ran tasks of Dask."""
     lines = [f"{site.file}:{site.line}:{site.function}" for site in sites[:1]]
     return len(run.calls.where_lines(lines).where(op=["task"])) > 0
-
-
-# ---- remedies
-
-
-def worded(library: str, remedies: Mapping[str, Remedy]) -> Remedy:
-    """The remedy for a library; remedies[""] is for all others."""
-    return remedies.get(library, remedies[""])
-
-
-def one_archive(text: str, calls: CallTable) -> Remedy:
-    """The remedy against many small files; calls: those of the lines that use them."""
-    if requests_of(calls) == "numpy":
-        return Remedy(
-            text,
-            "for n in range(10_000):\n    x = numpy.load(f'item{n}.npy')",
-            "items = numpy.load('items.npy', mmap_mode='r')    # made once\nfor n in range(10_000):\n    x = items[n]",
-            "numpy",
-        )
-    if calls.where(kind=OpClass.WRITE).total("calls") > calls.where(kind=OpClass.READ).total("calls"):
-        return Remedy(
-            text,
-            "for name, data in items:\n    Path(name).write_bytes(data)",
-            "with zipfile.ZipFile('items.zip', 'w') as archive:\n"
-            "    for name, data in items:\n        archive.writestr(name, data)",
-            "zipfile",
-        )
-    return Remedy(
-        text,
-        "for path in paths:\n    work(Path(path).read_bytes())",
-        "with zipfile.ZipFile('items.zip') as archive:    # made once\n"
-        "    for name in archive.namelist():\n        work(archive.read(name))",
-        "zipfile",
-    )
 
 
 def _any(ops: list[str], beginnings: tuple[str, ...]) -> bool:

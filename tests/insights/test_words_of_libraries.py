@@ -126,7 +126,7 @@ for n in range(8):
 import numpy, pyarrow, pyarrow.parquet
 pyarrow.parquet.write_table(pyarrow.table({"x": numpy.random.random(50_000)}), "x.parquet")
 for n in range(8): pyarrow.parquet.read_table("x.parquet")
-""", "pd.read_parquet(path, columns="),
+""", "pq.read_table(path, columns="),
         ("dask.dataframe", """
 import dask, dask.dataframe
 with open("x.csv", "w") as f: f.write("a,b\\n" + "1,2\\n" * 20_000)

@@ -11,30 +11,16 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from pyio_trace.enums import OpClass, Role
-from pyio_trace.insights import libraries, sql
-from pyio_trace.insights.finding import Confidence, Evidence, Finding, Remedy
+from pyio_trace.insights import libraries, sql, words
+from pyio_trace.insights.finding import Confidence, Evidence, Finding
 from pyio_trace.insights.rule import Limit, Rule
+from pyio_trace.insights.words import mechanisms as m
 from pyio_trace.units import counted, percent, seconds
 
 if TYPE_CHECKING:
     from pyio_trace.insights.observed import Observed
 
 _MS = 1_000_000
-_LATER = "pending = executor.submit({}, data)\n...\npending.result()    # before the file is needed"
-_REMEDIES = {
-    "": Remedy(
-        "Let a thread write and close, while the program goes on.",
-        "with open(path, 'wb') as f:\n    f.write(data)",
-        _LATER.format("Path(path).write_bytes"),
-    ),
-    "h5py": Remedy(
-        "HDF5 writes at the close what its caches hold. Let a thread write and close, while the program goes on.",
-        "with h5py.File(path, 'w') as f:\n    f['x'] = data",
-        "def save(path, data):\n    with h5py.File(path, 'w') as f:\n        f['x'] = data\n"
-        + _LATER.format("save, path"),
-        "h5py",
-    ),
-}
 
 
 def find(run: Observed, limits: Mapping[str, float]) -> Iterator[Finding]:
@@ -57,7 +43,7 @@ def find(run: Observed, limits: Mapping[str, float]) -> Iterator[Finding]:
                     {"closes": place.calls, "time_ns": place.time, "io_ns": whole},
                 )
             ],
-            remedy=libraries.worded(libraries.library_of(run, place.rows), _REMEDIES),
+            remedy=words.remedy(m.LONG_CLOSE, libraries.readers(run, place.rows)),
             confidence=Confidence(0.8, "each close is a call of its own"),
             query=sql.rows({"site": run.calls.site(place["site"]), "op_class": "close", "op_role": "io"}),
             **run.about(place.rows, gain),

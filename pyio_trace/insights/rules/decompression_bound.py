@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from pyio_trace.insights import library_share, library_use
+from pyio_trace.insights import library_share, library_use, words
 from pyio_trace.insights.finding import Confidence, Evidence, Finding, Remedy
 from pyio_trace.insights.hdf5_use import uses
 from pyio_trace.insights.library_use import NEEDS, Group
 from pyio_trace.insights.observed import Observed
 from pyio_trace.insights.rule import Rule
+from pyio_trace.insights.words import mechanisms as m
 from pyio_trace.units import seconds, size
 
 _ARCHIVES = ("NpzFile.__getitem__",)
@@ -19,27 +20,13 @@ def find(observed: Observed, limits: Mapping[str, float]) -> Iterator[Finding]:
     """Arrays of compressed archives, and datasets with a gzip or szip filter."""
     for group in library_share.lines(observed, _ARCHIVES, limits):
         if group.total("read") < group.total("asked"):
-            yield _finding(observed, group, _ARCHIVE)
+            yield _finding(observed, group, words.remedy(m.UNPACKING, ["npz"]))
     for dataset in uses(observed, writing=False):
         needed, different = dataset.touched
         slow = [one for one in dataset.filters if one.startswith(("gzip", "szip"))]
         if slow and needed < 2 * different:  # what is unpacked again is another rule's
             for group in library_share.heavy(dataset.group, limits):
-                yield _finding(observed, group, _DATASET)
-
-
-_ARCHIVE = Remedy(
-    "Store arrays that are read often without compression, or in a format with a fast filter.",
-    "np.savez_compressed(path, x=x)",
-    "np.savez(path, x=x)    # or np.save, and np.load(..., mmap_mode='r')",
-    "numpy",
-)
-_DATASET = Remedy(
-    "Use a faster filter: lzf, or one of hdf5plugin (blosc, zstd, lz4).",
-    "f.create_dataset(name, data=x, chunks=True, compression='gzip')",
-    "f.create_dataset(name, data=x, chunks=True,\n                 compression='lzf', shuffle=True)",
-    "h5py",
-)
+                yield _finding(observed, group, words.remedy(m.UNPACKING, ["h5py"]))
 
 
 def _finding(observed: Observed, group: Group, remedy: Remedy) -> Finding:

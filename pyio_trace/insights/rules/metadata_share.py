@@ -11,10 +11,11 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from pyio_trace.enums import OpClass, Role
-from pyio_trace.insights import sql
+from pyio_trace.insights import sql, words
 from pyio_trace.insights.finding import Confidence, Evidence, Finding
-from pyio_trace.insights.libraries import one_archive
+from pyio_trace.insights.libraries import readers, writes
 from pyio_trace.insights.rule import Limit, Rule
+from pyio_trace.insights.words import mechanisms as m
 from pyio_trace.units import number, percent, seconds
 
 if TYPE_CHECKING:
@@ -41,7 +42,9 @@ def find(run: Observed, limits: Mapping[str, float]) -> Iterator[Finding]:
                 {"calls": count, "paths": files, "time_ns": time, "io_ns": whole},
             )
         ],
-        remedy=one_archive("Put many items into one file, and open it once.", run.calls.where(own=True)),
+        remedy=words.remedy(
+            m.FILES_WRITTEN if writes(run.calls.where(own=True)) else m.FILES_READ, readers(run, metadata)
+        ),
         confidence=Confidence(0.6, "how few calls would do is not known"),
         query=sql.rows({"op_role": "io", "op_class": ["meta", "open", "close"], "site": metadata.lines()[:20]}),
         **run.about(metadata, gain),

@@ -11,34 +11,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from pyio_trace.insights import libraries
+from pyio_trace.insights import libraries, words
 from pyio_trace.insights.access_lines import ACCESSES, from_memory, lines, query, time_by_process
 from pyio_trace.insights.finding import Confidence, Evidence, Finding, Remedy
 from pyio_trace.insights.rule import Limit, Rule, Trial
+from pyio_trace.insights.words import mechanisms as m
 from pyio_trace.units import number, percent, seconds, size
 
 if TYPE_CHECKING:
     from pyio_trace.insights.observed import Observed
 
-_SORT = {
-    "": Remedy(
-        "Read in the order of the file.",
-        "for n in random.sample(range(count), 1000):\n    f.seek(n * size); item = f.read(size)",
-        "for n in sorted(random.sample(range(count), 1000)):\n    f.seek(n * size); item = f.read(size)",
-    ),
-    "h5py": Remedy(
-        "HDF5 jumps to find each object. Keep many items in one dataset, and read them in its order.",
-        "for name in names:\n    use(f[name]['x'][:])",
-        "for item in f['x'][:]:    # all items in one dataset\n    use(item)",
-        "h5py",
-    ),
-    "netCDF4": Remedy(
-        "Read in the order of the dimensions, a block at a time.",
-        "for n in random.sample(range(count), 1000):\n    use(variable[n])",
-        "for n in sorted(random.sample(range(count), 1000)):\n    use(variable[n])",
-        "netCDF4",
-    ),
-}
 _SHUFFLE = Remedy(
     "Let the sampler shuffle blocks of items, and the items within a block.",
     "DataLoader(data, shuffle=True)",
@@ -82,7 +64,9 @@ def find(run: Observed, limits: Mapping[str, float]) -> Iterator[Finding]:
                     {"reads": one.placed, "jumps": jumps, "backward": one.backward, "time_ns": one.time_ns},
                 )
             ],
-            remedy=_SHUFFLE if all(map(run.is_loader_worker, times)) else libraries.worded(library, _SORT),
+            remedy=_SHUFFLE
+            if all(map(run.is_loader_worker, times))
+            else words.remedy(m.RANDOM_READS, libraries.readers(run, accesses)),
             severity="ok" if cached else "warning",
             confidence=Confidence(0.6, f"offsets of {percent(one.placed / max(one.calls, 1))} of the reads are known"),
             query=query(one),

@@ -17,11 +17,13 @@ import numpy as np
 from pyio_trace.analysis.calls.name_patterns import last_names, role_of
 from pyio_trace.analysis.reducers.library_calls import CallList, LibraryCalls
 from pyio_trace.analysis.reducers.reuse import FileReuse, ReuseOfBytes
-from pyio_trace.insights import libraries, sql
-from pyio_trace.insights.finding import Confidence, Evidence, Finding, Remedy, Site
+from pyio_trace.enums import OpClass
+from pyio_trace.insights import libraries, sql, words
+from pyio_trace.insights.finding import Confidence, Evidence, Finding, Remedy
 from pyio_trace.insights.library_use import Group, Ints
 from pyio_trace.insights.observed import MOST_NAMED
 from pyio_trace.insights.rule import Limit, Rule, Trial
+from pyio_trace.insights.words import mechanisms as m
 from pyio_trace.log.sorting import Places, distinct
 from pyio_trace.units import counted, number, seconds, significant, size
 
@@ -34,81 +36,12 @@ REUSE = ReuseOfBytes()
 REQUESTS = LibraryCalls()
 #: More paths than this are not listed in a query.
 _LISTED = 20
-_KEEP_ARRAY = Remedy(
-    "Read it once, and keep it.",
-    "def item(n):\n    return numpy.load(path)[n]",
-    "data = numpy.load(path)\n\ndef item(n):\n    return data[n]",
-    "numpy",
-)
-_CACHE = Remedy(
-    "Read it once, and keep it, if it fits into memory.",
-    "def read(path):\n    with open(path, 'rb') as f: return f.read()",
-    "@functools.cache\ndef read(path):\n    with open(path, 'rb') as f: return f.read()",
-)
-_KEEP_TEXT = "Read it once, and keep it."
-_KEEP = {
-    "h5py": Remedy(
-        _KEEP_TEXT,
-        "for n in range(count):\n    use(f['x'][:, n])",
-        "data = f['x'][:]\nfor n in range(count):\n    use(data[:, n])",
-        "h5py",
-    ),
-    "netCDF4": Remedy(
-        _KEEP_TEXT,
-        "for n in range(count):\n    use(dataset['x'][:, n])",
-        "data = dataset['x'][:]\nfor n in range(count):\n    use(data[:, n])",
-        "netCDF4",
-    ),
-    "parquet": Remedy(
-        "Read the table once, and keep the columns that are used; or ask for all results in one query.",
-        "for day in days:\n    use(pd.read_parquet(path).query('day == @day'))",
-        "table = pd.read_parquet(path, columns=['day', 'x'])    # once\n"
-        "for day, part in table.groupby('day'):\n    use(part)",
-        "pandas",
-    ),
-    "csv": Remedy(
-        _KEEP_TEXT,
-        "for day in days:\n    use(pd.read_csv(path).query('day == @day'))",
-        "table = pd.read_csv(path)    # once\nfor day, part in table.groupby('day'):\n    use(part)",
-        "pandas",
-    ),
-    "polars": Remedy(
-        _KEEP_TEXT,
-        "for day in days:\n    use(pl.read_csv(path).filter(pl.col('day') == day))",
-        "table = pl.read_csv(path)    # once\nfor (day,), part in table.group_by('day'):\n    use(part)",
-        "polars",
-    ),
-    "zarr": Remedy(
-        "Read along the chunks, or keep what was read.",
-        "for row in range(rows):\n    use(array[row])",
-        "for start in range(0, rows, array.chunks[0]):\n    for row in array[start : start + array.chunks[0]]:\n"
-        "        use(row)",
-        "zarr",
-    ),
-}
-_COMPUTE = Remedy(
-    "Compute all results at once, so that they share what is read; or persist() it, if it fits into memory.",
-    "mean = frame.x.mean().compute()\nmost = frame.x.max().compute()",
-    "mean, most = dask.compute(frame.x.mean(), frame.x.max())",
-    "dask",
-)
 _EPOCHS = Remedy(
     "Keep the items in memory from the first epoch on, if they fit: each worker keeps its own.",
     "def __getitem__(self, n):\n    return self.read(n)",
     "# DataLoader(..., persistent_workers=True)\ndef __getitem__(self, n):\n"
     "    if n not in self.items: self.items[n] = self.read(n)\n    return self.items[n]",
     "torch",
-)
-_DIVIDE = Remedy(
-    "Give each process its part.",
-    "for path in paths:    # in each process\n    work(path)",
-    "for path in paths[rank::ranks]:\n    work(path)",
-)
-_MAP = Remedy(
-    "Give each process its part, or let them share the pages of one mapping.",
-    "data = numpy.fromfile(path)    # in each process",
-    "data = numpy.memmap(path, mode='r')[rank::ranks]",
-    "numpy",
 )
 
 
@@ -189,7 +122,7 @@ def _finding(run: Observed, same: list[FileReuse], requests: _Requests) -> Findi
     return Finding(
         title=f"{name}: each byte is read {significant(read / max(once, 1))} times",
         evidence=[Evidence(text, values), *([_evidence(calls)] if gain is whole else [])],
-        remedy=_remedy(run, reads, sites, len(same), by_epoch, divided),
+        remedy=_remedy(run, reads, lines, by_epoch, divided),
         confidence=Confidence(0.8, "ranges of bytes are in the log; whether they fit into memory is not known"),
         query=sql.rows(
             {**few, "op_class": "read", "layer": ["posix", "stdio"]}, select="path, " + sql.SUMS, group="path, op"
@@ -201,20 +134,14 @@ def _finding(run: Observed, same: list[FileReuse], requests: _Requests) -> Findi
     )  # fmt: skip
 
 
-def _remedy(run: Observed, reads: CallTable, sites: list[Site], files: int, by_epoch: bool, divided: bool) -> Remedy:
-    """In the words of Dask, if its tasks read, or of the library that does.
-
-    by_epoch: about once in each epoch of a loader; divided: most of it had been
-    read by another process.
-    """
+def _remedy(run: Observed, reads: CallTable, lines: list[str], by_epoch: bool, divided: bool) -> Remedy:
+    """by_epoch: about once in each epoch of a loader; divided: most of it had been read by another process."""
     if by_epoch:
         return _EPOCHS
-    if divided:
-        return _DIVIDE if files > 1 else _MAP
-    if libraries.is_line_of_dask(run, sites):
-        return _COMPUTE
-    library = libraries.library_of(run, reads)
-    return _KEEP_ARRAY if library == "numpy" else _KEEP.get(library, _CACHE)
+    opens = run.calls.where(kind=OpClass.OPEN, errno=0, path=reads.codes("path")).total("calls")
+    stepped = opens < 2 * reads.distinct("path")
+    mechanism = m.READ_BY_EACH if divided else m.STEPPED_BACK if stepped else m.READ_AGAIN
+    return words.remedy(mechanism, libraries.readers(run, reads, lines))
 
 
 def _lines(reads: CallTable, requests: _Requests) -> list[str]:

@@ -11,10 +11,11 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from pyio_trace.enums import Layer, OpClass
-from pyio_trace.insights import libraries, sql
+from pyio_trace.insights import libraries, sql, words
 from pyio_trace.insights.access_lines import ACCESSES
-from pyio_trace.insights.finding import Confidence, Evidence, Finding, Remedy
+from pyio_trace.insights.finding import Confidence, Evidence, Finding
 from pyio_trace.insights.rule import Limit, Rule
+from pyio_trace.insights.words import mechanisms as m
 from pyio_trace.units import number, seconds, size
 
 if TYPE_CHECKING:
@@ -22,28 +23,6 @@ if TYPE_CHECKING:
     from pyio_trace.insights.observed import Observed
 
 _MOVING = (OpClass.READ, OpClass.WRITE)
-#: By library.  HDF5 reads the rest of what it changes a part of.
-_REMEDIES = {
-    "": Remedy(
-        "Change the records in memory.",
-        "for n in changed:\n    f.seek(n * 8); x = f.read(8)\n    f.seek(n * 8); f.write(change(x))",
-        "data = numpy.memmap(path, 'f8', 'r+')\ndata[changed] = change(data[changed])",
-        "numpy",
-    ),
-    "h5py": Remedy(
-        "Write whole chunks: HDF5 then need not read what it changes.",
-        "for n, row in enumerate(rows):\n    dataset[n] = row",
-        "step = dataset.chunks[0]\nfor n in range(0, len(rows), step):\n    dataset[n : n + step] = rows[n : n + step]",
-        "h5py",
-    ),
-    "netCDF4": Remedy(
-        "Write whole chunks: HDF5 then need not read what it changes.",
-        "for n, row in enumerate(rows):\n    variable[n] = row",
-        "step = variable.chunking()[0]\n"
-        "for n in range(0, len(rows), step):\n    variable[n : n + step] = rows[n : n + step]",
-        "netCDF4",
-    ),
-}
 
 
 def find(run: Observed, limits: Mapping[str, float]) -> Iterator[Finding]:
@@ -70,7 +49,7 @@ def find(run: Observed, limits: Mapping[str, float]) -> Iterator[Finding]:
                     {"switches": switches, "calls": calls, "bytes": moved},
                 )
             ],
-            remedy=libraries.worded(libraries.library_of(run, moves), _REMEDIES),
+            remedy=words.remedy(m.CHANGED_IN_PLACE, libraries.readers(run, moves)),
             severity="warning",
             confidence=Confidence(0.6, "how many changes can be made at once is not known"),
             query=sql.rows(

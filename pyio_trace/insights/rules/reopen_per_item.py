@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from pyio_trace.enums import OpClass, Role
-from pyio_trace.insights import sql
+from pyio_trace.insights import sql, words
 from pyio_trace.insights.finding import Evidence, Finding, Remedy
-from pyio_trace.insights.libraries import library_of, requests_of
+from pyio_trace.insights.libraries import library_of, readers
 from pyio_trace.insights.observed import OPENS, OVERHEAD
 from pyio_trace.insights.rule import Limit, Rule, Trial
+from pyio_trace.insights.words import mechanisms as m
 from pyio_trace.units import counted, number, seconds
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ def find(run: Observed, limits: Mapping[str, float]) -> Iterator[Finding]:
                 {"opens": count, "files": paths, "time_ns": around.total("time")},
             )
         ],
-        remedy=_remedy(run.calls, often.tolist(), opened.codes("site")),
+        remedy=_remedy(run, opened),
         query=sql.rows({"op_class": ["open", "close", "meta", "seek"], "op_role": "io", "site": around.lines()}),
         **run.about(opened, gain),
     )
@@ -62,24 +63,19 @@ def _is_reader(run: Observed, opens: CallTable) -> bool:
     return library_of(run, opens) in _READERS
 
 
-def _remedy(calls: CallTable, paths: list[int], sites: list[int]) -> Remedy:
-    """For what is done to these paths; sites: the lines that open them."""
-    if requests_of(calls.where(site=sites)) == "numpy":
-        return Remedy(
-            "Open the file once: keep the array, mapped if it is large.",
-            "for n in rows:\n    x = np.load(path, mmap_mode='r')[n]",
-            "array = np.load(path, mmap_mode='r')\nfor n in rows:\n    x = array[n]",
-            "numpy",
-        )
+def _remedy(run: Observed, opened: CallTable) -> Remedy:
+    """For what is done to these files; opened: the opens of them."""
     # the file that is read may have been made in the same run
-    moves = {kind: calls.where(path=paths, kind=kind).total("calls") for kind in (OpClass.READ, OpClass.WRITE)}
-    written = moves[OpClass.WRITE] > moves[OpClass.READ]
-    mode, act = ("a", "f.write(item)") if written else ("rb", "f.seek(item.at); data = f.read(item.size)")
-    return Remedy(
-        "Open the file once.",
-        f"for item in items:\n    with open(path, '{mode}') as f:\n        {act}",
-        f"with open(path, '{mode}') as f:\n    for item in items:\n        {act}",
-    )
+    moved = run.calls.where(path=opened.codes("path"))
+    moves = {kind: moved.where(kind=kind).total("calls") for kind in (OpClass.READ, OpClass.WRITE)}
+    added = moves[OpClass.WRITE] > moves[OpClass.READ] or _adds(run, opened)
+    return words.remedy(m.OPENED_TO_ADD if added else m.OPENED_TO_READ, readers(run, opened))
+
+
+def _adds(run: Observed, opened: CallTable) -> bool:
+    """Whether the lines that open the files write to them most of the times."""
+    writes = run.calls.where(site=opened.codes("site"), path=opened.codes("path"), kind=OpClass.WRITE)
+    return writes.total("calls") >= opened.total("calls")
 
 
 RULE = Rule(

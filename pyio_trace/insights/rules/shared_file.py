@@ -14,29 +14,15 @@ import numpy as np
 
 from pyio_trace.analysis.calls.name_patterns import role_of
 from pyio_trace.enums import OpClass, Role
-from pyio_trace.insights import libraries, sql
-from pyio_trace.insights.finding import Confidence, Evidence, Finding, Remedy
+from pyio_trace.insights import libraries, sql, words
+from pyio_trace.insights.finding import Confidence, Evidence, Finding
 from pyio_trace.insights.rule import Limit, Rule
+from pyio_trace.insights.words import mechanisms as m
 from pyio_trace.log.sorting import distinct
 from pyio_trace.units import counted, number, seconds, size
 
 if TYPE_CHECKING:
     from pyio_trace.insights.observed import Observed
-
-
-_REMEDIES = {
-    "": Remedy(
-        "Let each process write large blocks of its own.",
-        "with open('out', 'r+b') as f:\n    f.seek(rank * 100); f.write(record)",
-        "with open(f'out.{rank}', 'wb') as f:\n    f.write(b''.join(records))",
-    ),
-    "MPI": Remedy(
-        "Let each rank write one large block, all in one collective call: MPI-IO then makes large writes of it.",
-        "for n, item in enumerate(items):\n    f.Write_at((n * size + rank) * item.nbytes, item)",
-        "f.Write_at_all(rank * items.nbytes, items)",
-        "mpi4py",
-    ),
-}
 
 
 def find(run: Observed, limits: Mapping[str, float]) -> Iterator[Finding]:
@@ -59,7 +45,7 @@ def find(run: Observed, limits: Mapping[str, float]) -> Iterator[Finding]:
                     {"processes": processes, "writes": file.calls, "bytes": file.moved, "time_ns": file.time},
                 )
             ],
-            remedy=libraries.worded(libraries.library_of(run, file.rows), _REMEDIES),
+            remedy=words.remedy(m.SHARED, libraries.readers(run, file.rows)),
             severity="warning",
             confidence=Confidence(0.5, "how long a write waited for another process is not in the log"),
             query=sql.rows(

@@ -13,37 +13,16 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from pyio_trace.enums import OpClass, Role
-from pyio_trace.insights import libraries, sql
+from pyio_trace.insights import libraries, sql, words
 from pyio_trace.insights.finding import Confidence, Evidence, Finding, Remedy
 from pyio_trace.insights.observed import OVERHEAD
 from pyio_trace.insights.rule import Limit, Rule, Trial
+from pyio_trace.insights.words import mechanisms as m
 from pyio_trace.units import number, percent, seconds, size
 
 if TYPE_CHECKING:
     from pyio_trace.analysis.view_sums.call_table import CallTable, Group
     from pyio_trace.insights.observed import Observed
-
-
-_TEXT = "Keep many items in one file."
-_LARGER = "Write fewer, larger files: of 100 MB and more."
-#: By library; else as for any file.
-_REMEDIES = {
-    "h5py": Remedy(
-        "Keep many items in one file, as one dataset.",
-        "for n in range(10_000):\n    with h5py.File(f'item{n}.h5') as f: x = f['x'][:]",
-        "with h5py.File('items.h5') as f:\n    for x in f['x'][:]: ...",
-        "h5py",
-    ),
-    "parquet": Remedy(
-        _LARGER,
-        "for n, part in enumerate(parts):\n    part.to_parquet(f'{n}.parquet')",
-        "pandas.concat(parts).to_parquet('all.parquet')",
-        "pandas",
-    ),
-}
-_DASK = Remedy(
-    _LARGER, "frame.to_parquet('out')", "frame.repartition(partition_size='100MB').to_parquet('out')", "dask"
-)
 
 
 def find(run: Observed, limits: Mapping[str, float]) -> Iterator[Finding]:
@@ -76,7 +55,7 @@ def find(run: Observed, limits: Mapping[str, float]) -> Iterator[Finding]:
                     {"files": files, "bytes": moved, "time_ns": around.total("time")},
                 )
             ],
-            remedy=_remedy(run, library, place, every),
+            remedy=_remedy(run, place, every),
             severity="critical" if costs else "ok",
             confidence=Confidence(0.7, "an archive is opened once, but has an index to read"),
             query=sql.rows({"op_role": "io", "site": every.lines()}),
@@ -84,11 +63,13 @@ def find(run: Observed, limits: Mapping[str, float]) -> Iterator[Finding]:
         )
 
 
-def _remedy(run: Observed, library: str, place: Group, every: CallTable) -> Remedy:
+def _remedy(run: Observed, place: Group, every: CallTable) -> Remedy:
     """place: the opens at the line; every: all calls on the files."""
-    if library == "parquet" and libraries.is_line_of_dask(run, run.sites(place.rows)):
-        return _DASK
-    return _REMEDIES.get(library) or libraries.one_archive(_TEXT, _users(run, place["site"], every))
+    users = _users(run, place["site"], every)
+    names = libraries.readers(run, place.rows, [run.calls.site(place["site"]) or ""])
+    return words.remedy(
+        m.FILES_WRITTEN if libraries.writes(users) else m.FILES_READ, names or libraries.readers(run, users)
+    )
 
 
 def _users(run: Observed, site: int, every: CallTable) -> CallTable:

@@ -14,9 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pyio_trace.enums import Layer, OpClass, Role
-from pyio_trace.insights import sql
+from pyio_trace.insights import sql, words
 from pyio_trace.insights.finding import Confidence, Evidence, Finding, Remedy
+from pyio_trace.insights.libraries import FILE_OBJECTS, readers
 from pyio_trace.insights.rule import Limit, Rule
+from pyio_trace.insights.words import mechanisms as m
 from pyio_trace.units import number, seconds
 
 if TYPE_CHECKING:
@@ -24,18 +26,8 @@ if TYPE_CHECKING:
     from pyio_trace.insights.observed import Observed
 
 
-_REMEDIES = {
-    OpClass.READ: Remedy(
-        "Read a block, and take it apart in memory.",
-        "while data := f.read(8):\n    x, = struct.unpack('d', data)",
-        "for x, in struct.iter_unpack('d', f.read()):\n    ...",
-    ),
-    OpClass.WRITE: Remedy(
-        "Join many parts, and write them in one call.",
-        "for line in lines:\n    f.write(line)",
-        "for start in range(0, len(lines), 1000):\n    f.write(''.join(lines[start : start + 1000]))",
-    ),
-}
+#: Opens at the line, from which on these are the reason for what a library does.
+_OPENS = 20
 _MOVING = (OpClass.READ, OpClass.WRITE)
 _LINES = (".__next__", ".readline")
 
@@ -61,7 +53,7 @@ def find(run: Observed, limits: Mapping[str, float]) -> Iterator[Finding]:
                     {"calls": place.calls, "bytes": place.moved, "time_ns": place.time, "io_ns": beneath.total("time")},
                 )
             ],
-            remedy=_REMEDIES[_direction(place.rows)],
+            remedy=_remedy(run, place.rows),
             severity="warning",
             confidence=Confidence(0.7, "what handling the parts costs otherwise is not known"),
             query=sql.rows({"site": run.calls.site(place["site"]), "layer": "app"}),
@@ -69,9 +61,13 @@ def find(run: Observed, limits: Mapping[str, float]) -> Iterator[Finding]:
         )
 
 
-def _direction(calls: CallTable) -> int:
-    """The class of most of some calls."""
-    return calls.by("kind")[0]["kind"]
+def _remedy(run: Observed, calls: CallTable) -> Remedy:
+    """Calls that a library makes are many because it is called often, or opens its file often."""
+    read, names = calls.by("kind")[0]["kind"] == OpClass.READ, readers(run, calls)
+    opens = run.calls.where(site=calls.codes("site"), kind=OpClass.OPEN, errno=0, layer=Layer.POSIX).total("calls")
+    if opens >= _OPENS and names and names[0] not in FILE_OBJECTS:
+        return words.remedy(m.OPENED_TO_READ if read else m.OPENED_TO_ADD, names)
+    return words.remedy(m.TINY_READS if read else m.TINY_WRITES, names)
 
 
 def _is_file_object(calls: CallTable) -> NDArray[np.bool_]:

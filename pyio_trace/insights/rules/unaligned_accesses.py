@@ -11,10 +11,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from pyio_trace.insights import libraries
+from pyio_trace.insights import libraries, words
 from pyio_trace.insights.access_lines import ACCESSES, lines, query, time_by_process
-from pyio_trace.insights.finding import Confidence, Evidence, Finding, Remedy
+from pyio_trace.insights.finding import Confidence, Evidence, Finding
 from pyio_trace.insights.rule import Limit, Rule, Trial
+from pyio_trace.insights.words import mechanisms as m
 from pyio_trace.units import number, seconds, size
 
 if TYPE_CHECKING:
@@ -25,33 +26,8 @@ if TYPE_CHECKING:
 _SLOWER = 0.2
 #: Kinds of file systems where the page cache hides it: no other server is asked for a second stripe.
 _HERE = {"local", "overlay", "memory"}
-
-#: By library; other formats of files leave no choice.
-_REMEDIES = {
-    "": Remedy(
-        "Pad the header, and round sizes up to the block.",
-        "f.seek(len(header) + n * len(block)); f.write(block)",
-        "f.seek(4096 + n * (1 << 20)); f.write(block)",
-    ),
-    "MPI": Remedy(
-        "Let each rank begin at a multiple of the stripe.",
-        "f.Write_at(len(header) + rank * data.nbytes, data)",
-        "each = -(-data.nbytes // (1 << 20)) << 20\nf.Write_at((1 << 20) + rank * each, data)",
-        "mpi4py",
-    ),
-    "h5py": Remedy(
-        "Let HDF5 begin large datasets and chunks at a multiple of the block.",
-        "h5py.File(path, 'w')",
-        "h5py.File(path, 'w', alignment_threshold=65536,\n          alignment_interval=4096)",
-        "h5py",
-    ),
-    "netCDF4": Remedy(
-        "Let HDF5 begin large variables and chunks at a multiple of the block.",
-        "netCDF4.Dataset(path, 'w')",
-        "netCDF4.set_alignment(65536, 4096)    # before files are created\nnetCDF4.Dataset(path, 'w')",
-        "netCDF4",
-    ),
-}
+#: Of other formats, the library decides where in a file it writes.
+_PLACED = ("", "MPI", "h5py", "netCDF4")
 
 
 def find(run: Observed, limits: Mapping[str, float]) -> Iterator[Finding]:
@@ -63,7 +39,7 @@ def find(run: Observed, limits: Mapping[str, float]) -> Iterator[Finding]:
             continue
         accesses = run.calls.where_line(one.line or "").transfers(one.direction)
         library = libraries.library_of(run, accesses)
-        if library not in _REMEDIES:
+        if library not in _PLACED:
             continue
         times = {process: int(time * _SLOWER / (1 + _SLOWER)) for process, time in time_by_process(run, one).items()}
         here = _HERE.issuperset(map(run.mounts.kind_of, run.files(accesses)))
@@ -77,7 +53,7 @@ def find(run: Observed, limits: Mapping[str, float]) -> Iterator[Finding]:
                     {"calls": one.placed, "unaligned": one.unaligned, "block": one.block_bytes, "time_ns": one.time_ns},
                 )
             ],
-            remedy=_REMEDIES[library],
+            remedy=words.remedy(m.UNALIGNED, libraries.readers(run, accesses)),
             severity="info" if here else "warning",
             confidence=Confidence(0.5, "the file system's stripe is not in the log; a block is taken to be 4 KiB"),
             query=query(one),
