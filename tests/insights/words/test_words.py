@@ -17,7 +17,7 @@ from tests.insights.words import program as runner
 from tests.insights.words.setups import LESS, SETUPS
 from tests.support.programs import Outcome, Runner, succeeded
 
-pytestmark = pytest.mark.once
+pytestmark = [pytest.mark.once, pytest.mark.slow]
 
 #: Which of the calls in a span count, and what of them is added up.
 COUNTS = {
