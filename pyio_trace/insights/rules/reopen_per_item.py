@@ -73,9 +73,11 @@ def _remedy(run: Observed, opened: CallTable) -> Remedy:
 
 
 def _adds(run: Observed, opened: CallTable) -> bool:
-    """Whether the lines that open the files write to them most of the times."""
-    writes = run.calls.where(site=opened.codes("site"), path=opened.codes("path"), kind=OpClass.WRITE)
-    return writes.total("calls") >= opened.total("calls")
+    """Whether the lines that open the files write them as often: by their names, or a new file beside each."""
+    writes = run.calls.where(site=opened.codes("site"), kind=OpClass.WRITE)
+    names = tuple(opened.paths())
+    written = [code for code in writes.codes("path") if (run.calls.path(code) or "").startswith(names)]
+    return writes.where(path=written).total("calls") >= opened.total("calls")
 
 
 RULE = Rule(
