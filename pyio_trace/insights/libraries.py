@@ -123,9 +123,9 @@ def requests_of(calls: CallTable) -> str:
 
 
 def writes(calls: CallTable) -> bool:
-    """Whether some calls write more often than they read."""
-    times = {kind: calls.where(kind=kind).total("calls") for kind in (OpClass.READ, OpClass.WRITE)}
-    return times[OpClass.WRITE] > times[OpClass.READ]
+    """Whether some calls write more files than they read; of as many, whether they do so more often."""
+    read, written = (calls.where(kind=kind) for kind in (OpClass.READ, OpClass.WRITE))
+    return (written.distinct("path"), written.total("calls")) > (read.distinct("path"), read.total("calls"))
 
 
 def is_netcdf(path: str) -> bool:

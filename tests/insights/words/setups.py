@@ -347,6 +347,7 @@ def formats() -> dict[tuple[str, str], Setup]:
         (m.READ_AGAIN, "pydicom"): Setup(
             data.replace("EXT", "dcm") + "import pydicom\nfrom pydicom.dataset import FileMetaDataset\n"
             "one = pydicom.Dataset()\none.file_meta = FileMetaDataset()\n"
+            "one.SOPClassUID, one.SOPInstanceUID = '1.2.840.10008.5.1.4.1.1.7', '1.2.3'\n"
             "one.file_meta.TransferSyntaxUID = pydicom.uid.ExplicitVRLittleEndian\n"
             "one.Rows, one.Columns, one.BitsAllocated, one.BitsStored, one.HighBit = 100, 600, 16, 16, 15\n"
             "one.SamplesPerPixel, one.PixelRepresentation = 1, 0\none.PhotometricInterpretation = 'MONOCHROME2'\n"
@@ -358,7 +359,7 @@ def formats() -> dict[tuple[str, str], Setup]:
         ),
         (m.READ_AGAIN, "PIL"): Setup(
             "from PIL import Image\npath, boxes = 'x.png', [(0, 0, n, n) for n in (9, 8, 7)]\n"
-            "Image.effect_noise((300, 300), 50).save(path)"
+            "import random\nImage.frombytes('L', (300, 300), random.Random(1).randbytes(90000)).save(path)"
         ),
         (m.READ_AGAIN, "anndata"): Setup(
             data.replace("EXT", "h5ad") + "import anndata\nanndata.AnnData(data).write_h5ad(path)", less="calls"
