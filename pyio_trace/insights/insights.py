@@ -24,6 +24,7 @@ from pyio_trace.insights.machines import machines
 from pyio_trace.insights.observed import Observed
 from pyio_trace.insights.rule import Rule
 from pyio_trace.insights.settings import Settings
+from pyio_trace.insights.verdicts import Verdict, verdicts
 from pyio_trace.light_dataclass import dataclass
 
 if TYPE_CHECKING:
@@ -44,7 +45,8 @@ class Insights:
     suppressed: how many were left out by a setting or a comment; failed: rules
     that did not work, and why; weak: what weakens all findings; more: slug ->
     how many further findings of the rule there are, with less time each; unanswered:
-    rules without a finding that a profile says nothing about (Rule.each_call).
+    rules without a finding that a profile says nothing about (Rule.each_call); verdicts: of lines that take a notable
+    share of the run and have no finding.
     """
 
     findings: list[Finding]
@@ -53,6 +55,7 @@ class Insights:
     weak: list[str] = field(default_factory=list)
     more: dict[str, int] = field(default_factory=dict)
     unanswered: list[str] = field(default_factory=list)
+    verdicts: list[Verdict] = field(default_factory=list)
 
 
 def columns(rules: Mapping[str, Rule]) -> tuple[str, ...]:
@@ -145,7 +148,7 @@ def _insights(observed: Observed, rules: Mapping[str, Rule], settings: Settings)
     seen = {finding.slug for finding in found}
     profile = observed.summary.run.mode == "profile"
     unanswered = [slug for slug, rule in rules.items() if profile and rule.each_call and slug not in seen]
-    return Insights(listed, len(found) - len(wanted), failed, weak, more, unanswered)
+    return Insights(listed, len(found) - len(wanted), failed, weak, more, unanswered, verdicts(observed, wanted))
 
 
 def _found(observed: Observed, rule: Rule, settings: Settings) -> list[Finding]:

@@ -21,13 +21,15 @@ from pyio_trace.report.findings_text import (
     wrapped,
 )
 from pyio_trace.report.overview_text import WIDTH
-from pyio_trace.units import counted, number
+from pyio_trace.units import counted, number, seconds
 
 if TYPE_CHECKING:
     from pyio_trace.insights.insights import Insights
 
 #: Findings that are printed unless all are wanted, and lines of a terminal for them.
 BEST, MOST = 3, 40
+#: Lines without a finding that are named unless all are wanted.
+_LINES = 2
 
 
 @dataclass(frozen=True)
@@ -66,7 +68,7 @@ def findings_lines(insights: Insights, folder: str = "", path: str = "LOG", view
     Unless view wants more, MOST lines of a terminal that is WIDTH wide at most.  Safe to print on a terminal.
     """
     found = insights.findings if view.everything else insights.findings[:BEST]
-    said = [*_wrapped_all(notes(insights) if view.everything else brief_notes(insights))]
+    said = [*_wrapped_all(notes(insights) if view.everything else brief_notes(insights)), *_verdicts(insights, view)]
     hints = [_hints(insights, len(found), view)]
     if not found:
         return ["No findings.", *(["", *said] if said else [])]
@@ -77,6 +79,15 @@ def findings_lines(insights: Insights, folder: str = "", path: str = "LOG", view
     blocks = [[*map(printable, block)] for block in blocks]
     parts = [said, *reversed(blocks), hints] if view.best_last else [*blocks, said, hints]
     return [line for part in parts if part for line in (*part, "")][:-1]
+
+
+def _verdicts(insights: Insights, view: View) -> Iterator[str]:
+    """What holds the lines that no finding is about."""
+    shown = insights.verdicts if view.everything else insights.verdicts[:_LINES]
+    if shown:
+        yield "No finding for:"
+    for one in shown:
+        yield _cut(printable(f"  {seconds(one.held_ns):>11}  {one.site} {one.text}"))
 
 
 def _hints(insights: Insights, shown: int, view: View) -> str:

@@ -1,0 +1,57 @@
+"""What holds the lines that hold the run's time, where no finding says it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from pyio_trace.analysis.results.line_time import LineTime
+from pyio_trace.insights.finding import Finding, Site
+from pyio_trace.insights.line_walls import held_ns
+from pyio_trace.insights.observed import Observed, site_of
+from pyio_trace.light_dataclass import dataclass
+
+#: The least share of the wall time of a line that gets a verdict, and how many get one.
+_SHARE, _MOST = 0.05, 10
+#: The least share of a line's time that a part of it must have to be named; and of I/O, to be spoken of.
+_MOST_OF, _SOME = 0.5, 0.1
+_IMPORT = "import "
+_WAITS = {"sleep_ns": "sleeps", "lock_ns": "waits for a lock", "poll_ns": "waits for input",
+          "wait_ns": "waits for a child process", "system_call_ns": "waits in a system call",
+          "gil_ns": "waits for the GIL"}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """A line without a finding.  held_ns: how long it held a thread up; text: by what."""
+
+    site: Site
+    held_ns: int
+    text: str
+
+
+def verdicts(run: Observed, findings: Iterable[Finding]) -> list[Verdict]:
+    """Those of the lines that took a notable share of the wall time, the longest first.  None without samples."""
+    told = {(site.file, site.line) for one in findings if one.severity != "ok" for site in one.sites}
+    found = []
+    for line, row in run.wall.items():
+        site, held = site_of(line), held_ns(row)
+        if site is None or not run.is_own(line) or (site.file, site.line) in told or held < _SHARE * run.wall_ns:
+            continue
+        found.append(Verdict(site, held, _text(row)))
+    return sorted(found, key=lambda one: -one.held_ns)[:_MOST]
+
+
+def _text(row: LineTime) -> str:
+    state, waiting = max(((name, getattr(row, name)) for name in _WAITS), key=lambda one: one[1])
+    files = row.io_ns + row.sync_ns
+    if files >= _MOST_OF * row.here_ns:
+        return "reads and writes: no cheaper way is known"
+    if waiting >= _MOST_OF * row.here_ns:
+        other = row.meanwhile[0] if row.meanwhile and state != "sleep_ns" else None
+        site = site_of(other.line) if other is not None and other.time_ns >= _MOST_OF * waiting else None
+        return _WAITS[state] if site is None else f"waits for work at {site}"
+    called = row.called[0] if row.called and row.called[0].time_ns >= _MOST_OF * row.here_ns else None
+    if called is not None and called.function.startswith(_IMPORT):
+        return f"imports {called.function.removeprefix(_IMPORT)}"
+    where = called.function if called is not None else "its own code"
+    return f"computes in {where}" + ("" if files > _SOME * row.here_ns else ": nothing to gain from I/O")
