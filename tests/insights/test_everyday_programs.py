@@ -10,7 +10,8 @@ import pytest
 from pyio_trace.analysis.summary.summarize import summarize
 from pyio_trace.insights.finding import Finding, Query, Recoverable
 from pyio_trace.insights.insights import Insights
-from pyio_trace.report.findings_text import findings_lines, findings_section
+from pyio_trace.report.findings_screen import findings_lines
+from pyio_trace.report.findings_text import findings_section
 from pyio_trace.report.overview_text import WIDTH
 from tests.support.findings import evidence_of, findings_of, none, only
 from tests.support.programs import Outcome, Runner, succeeded

@@ -11,7 +11,7 @@ from pyio_trace.analysis.reducer import scan
 from pyio_trace.insights.finding import MOTIFS, Finding, Query, Recoverable, Site
 from pyio_trace.insights.line_times import CallTimes, LineTimes
 from pyio_trace.join.sources.opening import open_log
-from pyio_trace.report.findings_text import findings_lines
+from pyio_trace.report.findings_screen import findings_lines
 from tests.support.findings import findings_of, only
 from tests.support.logwriter import LogWriter
 from tests.support.programs import Runner
