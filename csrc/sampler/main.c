@@ -3,7 +3,7 @@
  * It reads their frames by process_vm_readv, and what they wait for, their processor time and the time they waited for
  * a processor in /proc.  It stops, signals and changes nothing.  The core starts it with the run
  * (csrc/core/process/sampler.c), with the live log as its only descriptor; it ends with the run's last process,
- * which tells it to by SIGTERM if it can.  Nothing is ever left to be written (runs.c).
+ * which sends it SIGTERM if it can.  It keeps nothing back that would have to be written then (runs.c).
  *
  * It may use two per cent of a processor, else it looks less often. */
 #include "sampler.h"
@@ -29,7 +29,7 @@
 #define BUDGET 0.02                  /* of a processor */
 #define WEIGHED_EVERY 500000000ull   /* ns */
 #define LONGEST_PERIOD 1000000000ull /* ns */
-#define LINGERS 2000000000ull        /* ns after the last process, if another is expected: it may never come */
+#define LINGERS 2000000000ull        /* ns that it waits for a process that is expected: it may never come */
 #define CLOSE_RANGE_BY_ONE 65536
 
 static uint64_t ns(clockid_t clock)

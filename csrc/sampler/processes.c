@@ -44,8 +44,11 @@ static int64_t now_ns(void)
 
 /* ---- is it one of ours? ---------------------------------------------------------- */
 
-/* The device and the number of a mapped file, as /proc/PID/maps has them.  at: an address in it; 0: any file.  Returns
- * 0, EACCES: there is none, or we may not know; ESRCH: nothing is mapped any more, since the process ends. */
+/* Looks in /proc/PID/maps for the file `wanted` or, if that is NULL, for the file that is mapped at an address.  place gets
+ * its device and inode, as that file spells them.
+ *
+ * Returns 0 if it is there, EACCES if it is not or we may not read the list, ESRCH if the list is gone or empty: the
+ * process is ending. */
 static int find_mapping(const char *path, uintptr_t at, char place[64], const char *wanted)
 {
     FILE *maps = fopen(path, "re");
@@ -69,7 +72,7 @@ static int find_mapping(const char *path, uintptr_t at, char place[64], const ch
     return error;
 }
 
-/* As find_mapping() returns. */
+/* Whether a process has our log mapped.  Returns what find_mapping() does. */
 static int find_our_log(int pid)
 {
     static char ours[64];
@@ -90,7 +93,7 @@ static int find_our_log(int pid)
 
 enum whose { NOBODYS, OURS, ANOTHERS }; /* NOBODYS: the process has ended */
 
-/* The owner of its folder in /proc does not say that: an undumpable process's is root's. */
+/* Whose process it is.  The owner of /proc/PID does not tell: for an undumpable process that is root. */
 static enum whose whose(int pid)
 {
     char path[32], text[2048];
@@ -161,7 +164,8 @@ static int take(struct process *p)
     if (p->pidfd < 0)
         return -p->pidfd; /* ENOSYS: before Linux 5.3, where its end could be missed */
     bool forbidden = whose(p->pid) != OURS || !is_open_to_us(p->pid) || may_be_misled();
-    int error = find_our_log(p->pid); /* last: what is asked of a process that ends is no refusal */
+    int error =
+        find_our_log(p->pid); /* last, to see whether the process has ended meanwhile: then nothing was refused */
     if (error == EACCES && __atomic_load_n(&e->end_kind, __ATOMIC_ACQUIRE) != PT_END_UNKNOWN)
         return ESRCH; /* it has become another program just now */
     if (error == ESRCH || (p->start_time ? pt_process_start_time(pid) != p->start_time : error))
@@ -290,8 +294,8 @@ static bool is_filled_in(const struct pt_process *e)
            (e->start_time || __atomic_load_n(&e->layout.version, __ATOMIC_ACQUIRE));
 }
 
-/* Whether a process of the run may still come: one that is about to enter itself, or that is becoming another program
- * of the run. */
+/* Whether another process may still join the run: one that has been started and has no entry yet, or one that is
+ * becoming another program. */
 bool sampler_expects_another(void)
 {
     const struct pt_process *last = pt_process_at(newest);

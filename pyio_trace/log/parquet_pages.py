@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from pyio_trace.errors import LogError
 from pyio_trace.light_dataclass import dataclass
-from pyio_trace.log import parquet_footer
+from pyio_trace.log import parquet_footer, thrift
 
 if TYPE_CHECKING:
     import pyarrow.parquet as pq
@@ -34,7 +34,8 @@ _BODY = {_DATA: (5, 2), _DICTIONARY: (7, 2), _DATA_V2: (8, 4)}
 _ENCODINGS = frozenset((0, 2, 3, 4, 5, 8, 9))
 #: Those of data pages that refer to a dictionary.
 _OF_DICTIONARY = frozenset((2, 8))
-_I32, _STRUCT = 5, 12
+#: Types of the other fields of a PageHeader, which are those of its statistics.
+_OF_STATISTICS = (thrift.TRUE, thrift.FALSE, thrift.BYTE, thrift.I16, thrift.I64, thrift.DOUBLE, thrift.BINARY)
 _DEEPEST = 8
 
 _Fields = dict[int, "int | _Fields"]
@@ -184,9 +185,6 @@ def too_large(path: Path) -> LogError:
     return LogError("log-too-large", f"{path}: unpacks to more than a log of its size can; it is damaged or forged")
 
 
-# ---- Thrift's compact protocol ---------------------------------------------------------------
-
-
 def _struct(data: bytes, at: int, fields: _Fields, depth: int) -> tuple[_Fields, int]:
     """Reads the 32-bit integers and structs of the struct at `at` into fields, and returns where it ends.
 
@@ -196,54 +194,20 @@ def _struct(data: bytes, at: int, fields: _Fields, depth: int) -> tuple[_Fields,
     if depth > _DEEPEST:
         raise ValueError("structs too deep")
     number = 0
-    while byte := data[at]:
-        at += 1
-        kind = byte & 15
-        if byte >> 4:
-            number += byte >> 4
-        else:
-            number, at = _integer(data, at)
-        if kind == _I32:
-            value, at = _integer(data, at)
+    while True:
+        kind, number, at = thrift.field(data, at, number)
+        if kind == thrift.STOP:
+            return fields, at
+        if kind == thrift.I32:
+            value, at = thrift.integer(data, at)
             if not -(1 << 31) <= value < 1 << 31:
                 raise ValueError("a number of more than 32 bits")
             fields[number] = value
-        elif kind == _STRUCT:
+        elif kind == thrift.STRUCT:
             before = fields.get(number)
             inner: _Fields = before if isinstance(before, dict) else {}
             fields[number], at = _struct(data, at, inner, depth + 1)
+        elif kind in _OF_STATISTICS:
+            at = thrift.value_end(data, at, kind)
         else:
-            at = _skipped(data, at, kind)
-    return fields, at + 1
-
-
-def _skipped(data: bytes, at: int, kind: int) -> int:
-    """Where a value of another type ends; only the types that occur in a PageHeader's statistics."""
-    if kind in (1, 2):  # true, false
-        return at
-    if kind == 3:
-        return at + 1
-    if kind in (4, 6):
-        return _varint(data, at)[1]
-    if kind == 7:
-        return at + 8
-    if kind == 8:
-        length, at = _varint(data, at)
-        return at + length
-    raise ValueError("a list where there is none")
-
-
-def _integer(data: bytes, at: int) -> tuple[int, int]:
-    value, at = _varint(data, at)
-    return value >> 1 ^ -(value & 1), at
-
-
-def _varint(data: bytes, at: int) -> tuple[int, int]:
-    value = shift = 0
-    while (byte := data[at]) & 0x80:
-        value |= (byte & 0x7F) << shift
-        shift += 7
-        at += 1
-        if shift > 63:
-            raise ValueError("a number of more than 64 bits")
-    return value | byte << shift, at + 1
+            raise ValueError("a list where there is none")

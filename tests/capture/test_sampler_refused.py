@@ -91,12 +91,12 @@ def test_of_what_may_not_be_read_the_processor_time_is_known(
     # THEN the log says why its lines are not known, and of how many processes
     live = Live(outcome.path)
     unread = 2 if text.startswith("hides(); print") else 1
-    if "setuid" in text and not live.header["sampler_unread"]:  # looked at before it became another user: root goes on
+    if "setuid" in text and not live.header["sampler_unread"]:  # root's sampler found it in time, before setuid
         assert live.header["sampler_refused"] == 0
         assert 0.2e9 < sum(sample.cpu for sample in live.samples() if sample.pid == int(outcome.stdout)) < 0.6e9
         return
     assert live.header["sampler_refused"] == why
-    # once somebody has dropped root's rights, nobody is taken any more, nor its parent if seen together
+    # (after setuid in one process, root's sampler accepts no new one; the parent is new too if found in that round)
     assert unread <= live.header["sampler_unread"] <= unread + ("setuid" in text)
     # AND has the exact processor time
     assert 0.2e9 < _unread(live.samples(), int(outcome.stdout)) < 0.6e9

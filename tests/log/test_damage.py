@@ -209,18 +209,19 @@ def test_a_damaged_parquet_log(tmp_path: Path, flips: list[tuple[float, int]]) -
     read_all(tmp_path / "damaged.parquet")
 
 
-#: Thrift's headers of a list of one number, of two; of a field of 64 bits that follows, that comes two later.
+#: A byte that is the header of a list or of a field (Thrift's compact protocol): a list of one number becomes one of
+#: two, and fields that hold lists or structs become numbers.
 @pytest.mark.parametrize(("found", "forged"), [(0x16, 0x26), (0x19, 0x16), (0x29, 0x16), (0x1C, 0x16)])
 def test_sizes_that_contradict_the_schema(tmp_path: Path, found: int, forged: int) -> None:
-    """pyarrow ends the process when it is asked for a column chunk whose statistics of sizes do not fit."""
-    # GIVEN a packed log, and each byte of its footer that may be such a header turned into another one
+    """pyarrow aborts the process if a column chunk's statistics of sizes contradict the schema."""
+    # GIVEN packed logs in which one byte of the footer, wherever it has this value, was changed into that one
     (tmp_path / "x").write_bytes(WHOLE)
     pack(tmp_path / "x", tmp_path / "whole.parquet")
     data = (tmp_path / "whole.parquet").read_bytes()
     footer = len(data) - 8 - int.from_bytes(data[-8:-4], "little")
     places = [at for at in range(footer, len(data) - 8) if data[at] == found]
     assert places
-    # WHEN it is read THEN it is read or refused
+    # WHEN each is read THEN it is read, or refused as damaged
     for at in places[:: max(len(places) // 25, 1)]:
         (tmp_path / "damaged.parquet").write_bytes(data[:at] + bytes([forged]) + data[at + 1 :])
         read_all(tmp_path / "damaged.parquet")

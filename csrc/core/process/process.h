@@ -72,7 +72,8 @@ PT_API void pt_sampler_start(const char *program, uint32_t hz, bool late);
 /* Lets the sampler read this process, where the kernel wants that: only before any code of the program has run, which
  * may name a reader of its own. */
 void pt_sampler_name(void);
-void pt_sampler_end(void); /* and waits for that, unless another process of the run is left */
+/* Ends the sampler and waits until it has ended, unless another process of the run is left. */
+void pt_sampler_end(void);
 void pt_signals_itself(struct pt_thread *t, int number); /* end_of_run.c; may not return */
 /* finisher_environment.c: a copy of the environment as it is now; NULL: no memory.  Allocates: at the start only. */
 char **pt_finisher_environment(const char *const *argv);

@@ -63,7 +63,7 @@ struct launch {
     int error;    /* both set by the children, which share our memory */
 };
 
-/* What this process or a parent of it has started: the log may be forged.  pid 0: nothing. */
+/* The sampler that this process, or a parent of it, has started; pid 0: none.  The log names it too, but may be forged. */
 static struct {
     uint32_t pid;
     uint64_t start_time;
@@ -237,11 +237,12 @@ void pt_sampler_start(const char *program, uint32_t hz, bool late)
 
 /* ---- its end ------------------------------------------------------------------------------ */
 
-/* It would notice the end of the run by itself, but a moment later, and holds the log's file until then. */
+/* Ends the sampler if this was the run's last process.  It would end by itself a moment later, and hold the log's file
+ * until then. */
 void pt_sampler_end(void)
 {
     if (!started.pid || pt_process_others_live() || pt_process_others_awaited() ||
-        pt_sys6(SYS_prctl, PR_GET_SECCOMP, 0, 0, 0, 0, 0) != 0) /* a filter may kill for what follows */
+        pt_sys6(SYS_prctl, PR_GET_SECCOMP, 0, 0, 0, 0, 0) != 0) /* a filter could kill us for these calls */
         return;
     int process = (int)pt_sys(SYS_pidfd_open, started.pid, 0);
     if (process < 0)

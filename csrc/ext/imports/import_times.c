@@ -7,9 +7,9 @@
  * import, so that the times of packages add up.  What takes about a millisecond or more at once is noted in the log.  The
  * imports under way on a thread stand in a table by depth. Pointers to their stack frames would not do: greenlets move stacks.
  *
- * No function of Python is called just before the script's own code.  The first sign of it is the loader that Python
- * makes for a script's file; for `-c` and `-m` there is none, and the first import by the code of __main__ counts.  If
- * `-c` has none, it is the end of our own start, which is one of the last things before its code. */
+ * Python calls no function just before the script's own code, so its beginning is the first sign of it: for a script's
+ * file, that Python makes a loader for it; for `-c` and `-m`, the first import by the code of __main__.  Code of `-c` that
+ * imports nothing counts from the end of our own start, which comes shortly before it. */
 #include "imports/import_times.h"
 
 #include "base/clock.h"

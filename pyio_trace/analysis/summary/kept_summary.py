@@ -88,7 +88,7 @@ def _is_sound(summary: Summary) -> bool:
 
 
 def _is_divided(split: Split) -> bool:
-    """Whether what samples say of the rest of the time is no more than that."""
+    """Whether the states that samples divide the rest of the time into add up to no more than that."""
     parts = [getattr(split, f"{state}_ns") or 0 for state in PARTS_OF_OTHER]
     return min(parts) >= 0 and sum(parts) <= split.other_ns
 

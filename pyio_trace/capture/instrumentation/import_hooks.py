@@ -53,9 +53,9 @@ def _being_imported(module: "ModuleType") -> bool:
 
 
 def _await(module: "ModuleType") -> None:
-    """Have the actions of a module run when its import ends that has begun already, so that its loader is not hooked.
+    """Run the actions of a module at the end of an import that is under way.  It is too late to hook the loader.
 
-    The import system notes the end in the module's spec, whose class is replaced for that long.
+    The import system then sets an attribute of the module's spec, whose class is replaced until that moment.
     """
     spec = module.__spec__
     kind: Any = type(spec)
@@ -67,7 +67,7 @@ def _await(module: "ModuleType") -> None:
         object.__setattr__(self, "__class__", kind)
         kind.__setattr__(self, name, value)
         loaded = sys.modules.get(self.name)
-        if loaded is not None:  # else it failed, and may be imported again
+        if loaded is not None:  # else the import has failed; it may be tried again
             _imported(loaded)
 
     names = {"__module__": kind.__module__, "__qualname__": kind.__qualname__, "__doc__": kind.__doc__}

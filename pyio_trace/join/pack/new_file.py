@@ -1,10 +1,9 @@
 """A file that gets its name when it is complete, and replaces nothing but an earlier log of pyio_trace.
 
 The folder is opened once, and others may be able to write to it.  So the file is
-created there without a name, or, where the file system or the kernel cannot do
-that, under a random name and never through a link.  Nothing is left of a nameless
-file whose writer is killed.  If its final name is in use by then, it gets a similar
-one.
+created there without a name: if its writer is killed, nothing of it is left.  Where
+the file system or the kernel cannot do that, it is created under a random name and
+never through a link.  If its final name is in use by then, it gets a similar one.
 """
 
 from __future__ import annotations
@@ -124,7 +123,7 @@ class NewFile:
         os.fsync(self.file.fileno())
 
     def _link_nameless(self, name: str) -> bool:
-        """Gives a nameless file this name; returns whether that worked.  If not, it has our temporary name then."""
+        """Gives a nameless file this name, or if that fails the temporary one; returns whether it has this name."""
         for one in (name, self._name):
             try:
                 os.link(f"/proc/self/fd/{self.file.fileno()}", one, dst_dir_fd=self._at, follow_symlinks=True)
