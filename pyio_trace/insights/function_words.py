@@ -1,7 +1,6 @@
-"""Library functions that compute for long on what a program reads and writes, and what costs less.
+"""Library functions that take long to compute on what a program reads or writes, and what costs less.
 
-The one place for them: an entry matches the dotted names of functions that the program's lines call, as samples have
-them.  What holds for every reader of a format, whatever its library, belongs to the rules.
+Each entry matches the dotted names of functions that a program's lines call, as samples have them.
 """
 
 from __future__ import annotations
@@ -13,7 +12,8 @@ from pyio_trace.insights.finding import Remedy
 
 
 class Costly(NamedTuple):
-    """names: of the functions; does: what takes the time, as a phrase for a title; remedy: what costs less."""
+    """names: a pattern for the functions' dotted names; does: what takes the time, to begin a title with; remedy: what
+    costs less."""
 
     names: re.Pattern[str]
     does: str

@@ -1,4 +1,4 @@
-"""What findings know of the wall clock by line, from samples (analysis/results/line_time.py)."""
+"""Prices findings by the wall clock of their lines, from samples (analysis/results/line_time.py)."""
 
 from __future__ import annotations
 
@@ -12,13 +12,16 @@ from pyio_trace.units import seconds
 
 
 def held_ns(row: LineTime) -> int:
-    """How long a line held a thread up: in the one that spent most time there, without waits beside others' work."""
+    """How long a line kept a thread busy: the thread that spent most time there, without waits while others worked."""
     return max(min(row.here_ns - row.aside_ns, row.longest_ns), 0)
 
 
 def no_more_than_the_lines(run: Observed, finding: Finding) -> Finding:
-    """The finding, which can win no more than its lines take.  Without samples, as it is; so too where one of its lines
-    is a library's, since the time of those is at the lines that called them."""
+    """Limits a finding's time to what its lines took.
+
+    Without samples it stays as it is, and also if one of the lines is a library's: samples give that time to the
+    program's line that called the library.
+    """
     lines = {f"{site.file}:{site.line}:{site.function}" for site in finding.sites}
     if not run.wall or not lines or not finding.recoverable.is_time or not all(map(run.is_own, lines)):
         return finding
@@ -30,10 +33,10 @@ def no_more_than_the_lines(run: Observed, finding: Finding) -> Finding:
 
 
 def with_libraries(run: Observed, gain: Gain, sites: Iterable[Site], share: float, processes: Iterable[int]) -> Gain:
-    """The gain, or if it is more, that share of all the time that the lines spent in library functions which make calls
-    on files: what these do between the calls, such as unpacking, is done again with them.
+    """Raises a gain to the same share of all the time that these lines spent in library functions which call on files.
 
-    processes: of the calls; what workers fetch side by side is bounded otherwise.
+    What such a function does between the calls, such as unpacking, is repeated with them.  processes: those that make
+    the calls; if one is a worker, the gain stays as it is, because workers run side by side.
     """
     lines = {f"{site.file}:{site.line}:{site.function}" for site in sites}
     if not lines or not all(map(run.is_own, lines)) or any(map(run.is_worker, processes)):

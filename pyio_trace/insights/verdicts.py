@@ -1,4 +1,4 @@
-"""What holds the lines that hold the run's time, where no finding says it."""
+"""What took the time at lines that no finding is about."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from pyio_trace.insights.line_walls import held_ns
 from pyio_trace.insights.observed import Observed, site_of
 from pyio_trace.light_dataclass import dataclass
 
-#: The least share of the wall time of a line that gets a verdict, and how many get one.
+#: Lines that take this share of the wall time get a verdict, at most so many of them.
 _SHARE, _MOST = 0.05, 10
-#: The least share of a line's time that a part of it must have to be named; and of I/O, to be spoken of.
+#: A part of a line's time is named from this share on; with less I/O than that, there is nothing to gain from I/O.
 _MOST_OF, _SOME = 0.5, 0.1
 _IMPORT = "import "
 _WAITS = {"sleep_ns": "sleeps", "lock_ns": "waits for a lock", "poll_ns": "waits for input",
@@ -22,7 +22,7 @@ _WAITS = {"sleep_ns": "sleeps", "lock_ns": "waits for a lock", "poll_ns": "waits
 
 @dataclass(frozen=True)
 class Verdict:
-    """A line without a finding.  held_ns: how long it held a thread up; text: by what."""
+    """A line without a finding.  held_ns: how long it kept a thread busy; text: doing what."""
 
     site: Site
     held_ns: int
@@ -30,7 +30,7 @@ class Verdict:
 
 
 def verdicts(run: Observed, findings: Iterable[Finding]) -> list[Verdict]:
-    """Those of the lines that took a notable share of the wall time, the longest first.  None without samples."""
+    """Verdicts on the lines that took at least _SHARE of the wall time, longest first; none without samples."""
     told = {(site.file, site.line) for one in findings if one.severity != "ok" for site in one.sites}
     found = []
     for line, row in run.wall.items():

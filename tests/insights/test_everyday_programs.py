@@ -144,7 +144,10 @@ def test_a_text_that_is_read_in_small_blocks(program: Runner) -> None:
     [remedy] = [one.remedy for one in found if one.slug == "small-accesses" and one.sites[0].line == 2]
     assert remedy is not None
     # WHEN the code of the remedy is run THEN it makes a tenth of the calls, at most
-    count = READS + "path = 't.txt'\nbegin = reads()\n{}\nmiddle = reads()\n{}\nprint(middle - begin, reads() - middle)"
+    count = (
+        READS
+        + "path, use = 't.txt', len\nbegin = reads()\n{}\nmiddle = reads()\n{}\nprint(middle - begin, reads() - middle)"
+    )
     outcome = program.bare(count.format(remedy.before, remedy.after))
     before, after = map(int, succeeded(outcome).stdout.split())
     assert 1000 < before < 3000 and after * 10 < before
@@ -349,7 +352,7 @@ def test_the_remedy_of_many_small_files(program: Runner) -> None:
     write, read = sorted(found, key=lambda finding: finding.sites[0].line)
     assert write.remedy is not None and read.remedy is not None
     # WHEN the remedies run as they stand THEN what was written to one archive is read from it
-    text = "import zipfile\nseen = []\nwork = seen.append\nitems = [(f'{n}.txt', f'text {n}') for n in range(50)]\n"
+    text = "import zipfile\nseen = []\nuse = seen.append\nitems = [(f'{n}.txt', f'text {n}') for n in range(50)]\n"
     outcome = program.bare(f"{text}{write.remedy.after}\n{read.remedy.after}\nprint(len(seen), seen[7].decode())")
     assert succeeded(outcome).stdout == "50 text 7\n"
 

@@ -11,7 +11,7 @@ from pyio_trace.analysis.reducer import scan
 from pyio_trace.insights.finding import MOTIFS, Finding, Query, Recoverable, Site
 from pyio_trace.insights.line_times import CallTimes, LineTimes
 from pyio_trace.join.sources.opening import open_log
-from pyio_trace.report.findings_screen import findings_lines
+from pyio_trace.report.findings_screen import View, findings_lines
 from tests.support.findings import findings_of, only
 from tests.support.logwriter import LogWriter
 from tests.support.programs import Runner
@@ -78,6 +78,6 @@ def test_text_says_what_is_not_steady(motif: str | None) -> None:
     from pyio_trace.insights.insights import Insights
 
     finding = Finding("x", 10**9, Recoverable("x", "upper", 10**9), [], Query(""), motif=motif, severity="info")
-    text = " ".join(" ".join(findings_lines(Insights([finding]), "")).split())
+    text = " ".join(" ".join(findings_lines(Insights([finding]), view=View(everything=True))).split())
     assert ("over time" in text) == (motif in ("warm-up", "worsening"))
     assert motif in (None, "steady") or MOTIFS[motif] in text

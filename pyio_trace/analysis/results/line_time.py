@@ -20,8 +20,8 @@ NOWHERE = "(at no line of the program)"
 
 @dataclass(frozen=True)
 class CalledTime:
-    """A library function that a line called: the outermost one beneath it ("import NAME" of an import).  time_ns: while
-    it ran, without exact calls on files; cpu_ns: of that, with a processor; calls: on files, in it."""
+    """A library function that a line called: the outermost one beneath it ("import NAME" of an import).  time_ns: how
+    long it ran, calls on files excluded; cpu_ns: the part of that on a processor; calls: how many calls on files it made."""
 
     SHOWN: ClassVar[tuple[str, ...]] = ("time_ns", "cpu_ns")
 

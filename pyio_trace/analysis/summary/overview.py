@@ -47,7 +47,7 @@ Mask = NDArray[np.bool_]
 
 #: Packages of a process that are listed.
 _PACKAGES = 10
-#: Lines whose wall time the findings get to know.
+#: Of how many lines the rules of insights get the wall time.
 LINES = 1000
 _ACCOUNT = ("storage_read", "storage_written", "import_time")
 
@@ -114,8 +114,8 @@ def make_overview(
 
 
 def of_samples(log: Log) -> list[Reducer[Any, Any]]:
-    """The reducer of wall time by line, of more lines than a summary names; none without samples, or where calls that
-    they were made in may lack."""
+    """The reducer of wall time by line.  None without samples, and none for a log that was filtered by more than the
+    process: calls in which samples were taken could be missing."""
     if not len(log.sampled()) or (log.choice is not None and not set(log.choice.columns) <= {"process"}):
         return []
     from pyio_trace.analysis.reducers.by_line_time import ByLineTime  # the end of a small run imports little
@@ -124,8 +124,8 @@ def of_samples(log: Log) -> list[Reducer[Any, Any]]:
 
 
 def with_wall(summary: Summary, wall: LineTimes | None, top: int) -> Summary:
-    """The summary with what samples say: the wall time of so many lines, and what the rest of the processes' time
-    is."""
+    """Adds to a summary what samples say: the wall time of the first `top` lines, and what each process did in the rest
+    of its time."""
     if wall is None or summary.overview is None:
         return summary
     main = {one.process: one for one in wall.main}

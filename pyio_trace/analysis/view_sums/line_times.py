@@ -141,8 +141,8 @@ def _innermost(on_stack: list[list[Line]], tasks: SubmittedTasks, cut: Pieces, s
 
 
 def _longest(samples: Samples, parts: Split, line: Ints, names: list[str]) -> dict[str, float]:
-    """By line, the share of its time in the thread that spent most of it there.  line, names: as _innermost() has
-    them."""
+    """For each line, the share of its time that one thread spent there, the one with the most.  line, names: what
+    _innermost() returns."""
     at = np.flatnonzero(line >= 0)
     time = (parts.cpu + parts.delay + parts.blocked)[at]
     order = np.lexsort((samples["thread"][at], samples["process"][at], line[at]))
@@ -229,8 +229,8 @@ def _kinds(table: list[dict[str, Any]], samples: Samples, nowhere: Bools, servin
 
 
 def _ends(table: list[dict[str, Any]], samples: Samples, main: Bools, nowhere: Bools) -> Bools:
-    """Samples of processes that have run their last line: Python and libraries shut down, or the process has been
-    ended.  A main thread that is found at a line later was only between lines."""
+    """Whether a sample was taken after its process had run its last line, while Python and libraries shut down.  A main
+    thread that is found at a line again later was only between two lines."""
     last = np.full(len(table) + 1, np.iinfo(np.int64).min)
     own = np.flatnonzero(main & ~nowhere)
     np.maximum.at(last, samples["process"][own], samples["time"][own])

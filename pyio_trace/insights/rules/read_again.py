@@ -90,8 +90,8 @@ def find(run: Observed, limits: Mapping[str, float]) -> Iterator[Finding]:
 
 
 def _is_added_to(run: Observed, one: FileReuse) -> bool:
-    """Whether the line that reads a file also writes it again and again, as adding to an archive does: what it reads
-    then has changed since, so that keeping it does not help."""
+    """Whether the line that reads a file also keeps adding to it, as with an archive.  Keeping what was read would not
+    help then, because the file changes each time."""
     there = run.calls.where_paths([one.path]).where_line(one.line or "")
     return bool(
         there.where(kind=OpClass.WRITE).total("calls") > 1 and there.where(kind=OpClass.OPEN).total("calls") > 1

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from pyio_trace.enums import Layer, OpClass, Role
 from pyio_trace.insights import sql
 from pyio_trace.insights.finding import Confidence, Evidence, Finding, Remedy
+from pyio_trace.insights.line_walls import with_libraries
 from pyio_trace.insights.observed import MOST_NAMED
 from pyio_trace.insights.rule import Limit, Rule
 from pyio_trace.units import number, seconds, size
@@ -45,6 +46,8 @@ def find(run: Observed, limits: Mapping[str, float]) -> Iterator[Finding]:
             continue
         saved = run.times(around, (rewritten - 1) / rewritten)
         gain = run.gain(saved, "the calls on the index, but for one sync", "estimate")
+        processes = {group["process"] for group in opens.by("process")}
+        gain = with_libraries(run, gain, run.sites(opens), (rewritten - 1) / rewritten, processes)
         yield Finding(
             title=f"The index of {base.rpartition('/')[2]} is written anew {number(rewritten)} times",
             evidence=[
