@@ -21,7 +21,7 @@ NOWHERE = "(at no line of the program)"
 @dataclass(frozen=True)
 class CalledTime:
     """A library function that a line called: the outermost one beneath it ("import NAME" of an import).  time_ns: how
-    long it ran, calls on files excluded; cpu_ns: the part of that on a processor; calls: how many calls on files it made."""
+    long it ran, calls on files excluded; cpu_ns: the part of that on a processor; calls: those it made on files."""
 
     SHOWN: ClassVar[tuple[str, ...]] = ("time_ns", "cpu_ns")
 
