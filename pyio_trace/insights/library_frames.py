@@ -1,6 +1,6 @@
-"""Which libraries are between a line of the program and its calls on files, by the Python stacks of these.
+"""Names the libraries between a line of the program and its calls on files, from their Python stacks.
 
-A library without an instrument has no name in a log but in the stacks.
+A library without an instrument appears nowhere else in a log.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 #: Pairs of a line and a stack that are kept.
 _MOST = 1 << 14
-#: Modules that call others in a program's name, and whose own interface says nothing of a file's format.
+#: Modules that only pass calls on and say nothing about a file's format.
 _PASS_ON = frozenset((
     "_collections_abc", "_compression", "_pyio", "_thread", "abc", "ast", "asyncio", "codecs", "collections",
     "compression", "concurrent", "contextlib", "copy", "copyreg", "dataclasses", "decorator", "encodings",
@@ -45,8 +45,8 @@ class LibraryFrames:
         self._known: dict[str, tuple[str, ...]] = {}
 
     def between(self, lines: Collection[str]) -> tuple[str, ...]:
-        """The packages and modules between the program and most of the time in calls on files of some lines, the one
-        that the program called first; empty: it called them itself, or code that is not Python did."""
+        """The packages and modules that most of these lines' time in calls on files went through, the one that the
+        program called first comes first; empty if the program, or code that is not Python, made the calls."""
         found: Counter[tuple[str, ...]] = Counter()
         for line in lines:
             for stack, time in self._stacks.get(line, ()):

@@ -1,4 +1,4 @@
-"""What is advised about the workers of a DataLoader: one voice for all rules about it, which is the model's."""
+"""The advice about the workers of a DataLoader: all rules take it from the model, so that no two contradict."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from pyio_trace.insights.loader_use import Loader
 from pyio_trace.insights.rule import Limit
 from pyio_trace.units import counted, seconds
 
-#: For rules that say nothing where fewer workers are better: loader-too-many-workers says that.
-FEWER = Limit(0.1, "of the epochs that fewer workers would save, from which on that is said instead")
-#: Batches that a worker may fetch ahead, where fetches are uneven.
+#: Above it, loader-too-many-workers speaks, and the rules that would advise more workers are silent.
+FEWER = Limit(0.1, "of the epochs that fewer workers would save; above it only fewer workers are advised")
+#: Batches that a worker should fetch ahead if some fetches take far longer than others.
 AHEAD = 8
 
 
 def better_with_fewer(loader: Loader, share: float) -> bool:
-    """Whether fewer workers would save more than this share of the epochs: what more workers, or ones that stay, would
-    save is no advice then."""
+    """Whether fewer workers would save at least this share of the epochs.  More workers, or persistent ones, are no
+    advice then."""
     made = loader.model
     if made is None or made.best >= made.workers:
         return False
@@ -24,7 +24,7 @@ def better_with_fewer(loader: Loader, share: float) -> bool:
 
 
 def evidence(made: Model, count: int) -> Evidence:
-    """What a batch takes, and what the epochs would take with so many workers."""
+    """How long a batch takes, and how long the epochs would take with this many workers."""
     batches = max(len(made.batches), 1)
     fetch, compute = made.fetch_ns // batches, made.compute_ns // batches
     own, best = made.predicted(made.workers), made.predicted(count, made.several)
@@ -45,7 +45,7 @@ def evidence(made: Model, count: int) -> Evidence:
 
 
 def workers_remedy(made: Model, count: int) -> Remedy:
-    """Another number of workers."""
+    """Words for another number of workers."""
     kept = ", persistent_workers=True" if count and made.several else ""
     before = f"DataLoader(data, num_workers={made.workers})" if made.workers else "DataLoader(data)"
     after = f"DataLoader(data, num_workers={count}{kept})"
@@ -61,7 +61,7 @@ def workers_remedy(made: Model, count: int) -> Remedy:
 
 
 def ahead_remedy(made: Model) -> Remedy | None:
-    """Workers that fetch further ahead; None: that saves little."""
+    """Words for workers that fetch further ahead; None if that saves little."""
     own = made.predicted(made.workers)
     if made.prefetched >= AHEAD or own - made.predicted(made.workers, prefetched=AHEAD) < FEWER.default * own:
         return None

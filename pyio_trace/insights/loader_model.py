@@ -1,10 +1,10 @@
-"""How long the epochs of a DataLoader would take with other numbers of workers: behind all that is said of it.
+"""Predicts how long the epochs of a DataLoader would take with other numbers of workers, for all rules about loaders.
 
-Nothing is run here.  The epochs are simulated: the trainer's computing, the
-workers' fetches and the hand-overs follow each other as in the loader, with the
-times of the log.  Then the processors set a bound: what needs one takes at least
-its share of them.  So workers beyond the cores help where fetches wait (for a
-server, a disk, a sleep), and do not where they compute.
+The epochs are simulated, not run: the trainer's computing, the workers' fetches
+and the hand-overs follow each other as they do in the loader, with the times of
+the log.  The processors then set a lower bound: all CPU time, divided by the
+cores.  So more workers than cores help where fetches wait (for a server, a disk,
+a sleep), but not where they compute.
 """
 
 from __future__ import annotations
@@ -22,22 +22,22 @@ from pyio_trace.light_dataclass import dataclass
 PREFETCHED = 2
 #: Numbers of workers that are looked at, beside the run's own.
 COUNTS = (0, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
-#: What is assumed where the run had no workers, ns: to fork one, until it fetches, to end it, to hand a batch over.
+#: Assumed for a run without workers, ns: forking a worker, its way to the first fetch, ending it, handing over a batch.
 _FORK, _READY, _STOP, _HAND_OVER = 20_000_000, 10_000_000, 10_000_000, 500_000
-#: A hand-over that takes more than so many times as long as the shortest quarter is the machine's doing.
+#: A hand-over that takes over this many times the first quartile was delayed by the machine, not by the loader.
 _LONGER = 3
-#: A fetch waits if it has a processor for less than this share of its time.
+#: Fetches wait if they spend less than this share of their time on a processor.
 _WAITS = 1 / 3
-#: The share of the processors' time from which on fetches are taken to wait for one.
+#: Above this load of the processors, fetches are assumed to wait for one.
 _BUSY = 0.7
-#: Fewer workers are as good as the best number if the epochs take no longer than so many times as long.
+#: The smallest number of workers is preferred whose epochs take at most this many times the shortest ones.
 _AS_GOOD = 1.05
-#: What another number of workers has to save: a share of the epochs, and ns.
+#: Another number of workers is advised only if it saves this share of the epochs, and this many ns.
 _WORTH, _WORTH_NS = 0.1, 50_000_000
 
 
 class Call(NamedTuple):
-    """One call of a loader: its row, and ns of it in calls that read and on a processor (-1: not known)."""
+    """One call of a loader.  io: ns of it in calls that read; cpu: ns of it on a processor, -1: not known."""
 
     op: str
     detail: Mapping[str, Any]
@@ -50,10 +50,14 @@ class Call(NamedTuple):
 
 @dataclass(frozen=True)
 class Batch:
-    """One batch, ns.  compute: of the trainer before it asks for it; fetch: its fetch; io: of that in calls that
-    read; hand_over: from when it was both fetched and asked for until the trainer had it; behind: beside that, as long
-    as the worker's next fetch kept it from handing over.  ident: of the fetch's row; cpu: of the fetch on a processor,
-    all of it if that is not known."""
+    """One batch; times in ns.
+
+    compute: the trainer's computing before it asks for the batch.
+    fetch: the fetch; io: its part in calls that read; cpu: its part on a processor, the whole if that is not known.
+    hand_over: from the moment when the batch is both fetched and asked for until the trainer has it.
+    behind: the part of that in which the worker could not hand over because it was in its next fetch; not in hand_over.
+    ident: of the fetch's row.
+    """
 
     worker: int
     compute: int
@@ -104,10 +108,14 @@ class Epoch:
 
 @dataclass(frozen=True)
 class Model:
-    """A loader.  workers: in the run; starters: for how many the times of starting and stopping are, 0: not known;
-    cores: None: not known; trainer_cpu: ns that the trainer may have had a processor while it computed, at most, None:
-    not known; prefetched: batches that each worker had been asked for; stretch: how many times as long as with a
-    processor at once computing took, as others had them, None: not known."""
+    """A loader; None stands for what is not known.
+
+    workers: in the run.
+    starters: the number of workers that the times of starting and stopping are for, 0: not known.
+    trainer_cpu: the most CPU time, ns, that the trainer can have used while it computed.
+    prefetched: batches that each worker is asked for in advance.
+    stretch: how many times longer computing took because other processes had the processors.
+    """
 
     workers: int
     epochs: list[Epoch]
@@ -126,11 +134,11 @@ class Model:
         self, workers: int | None = None, slower: float = 1.0, without_io: bool = False, kept: bool = False,
         prefetched: int | None = None,
     ) -> int:  # fmt: skip
-        """ns of all epochs with so many workers, None: as in the run.
+        """ns of all epochs with this many workers; None: as in the run.
 
-        slower: times that calls that read take longer than in the run.  Starting and stopping workers takes as long
-        for each as in the run; where the run had none, this is not known, and neither is handing over.  kept: the
-        workers stay from the first epoch to the last; prefetched: None: as in the run.
+        slower: how many times longer calls that read take than in the run; kept: the workers stay from the first epoch
+        to the last; prefetched: None: as in the run.  Starting and stopping a worker takes as long as in the run.  If
+        the run had no workers, that counts as nothing, and so does handing over (see with_start).
         """
         count = self.workers if workers is None else workers
         share = count / self.starters if self.starters else 0.0
@@ -145,21 +153,21 @@ class Model:
         turns = workers if workers is not None or self.workers else 0
         return sum(one.length(share, turns, slower, without_io, ahead) for one in epochs)
 
-    # ---- what other numbers of workers would come to
+    # ---- other numbers of workers
 
     @cached_property
     def fetch_ns(self) -> int:
-        """Of all fetches."""
+        """The time of all fetches."""
         return sum(batch.fetch for batch in self.batches)
 
     @cached_property
     def cpu_ns(self) -> int:
-        """Of that, on a processor."""
+        """The time of all fetches on a processor."""
         return sum(batch.cpu for batch in self.batches)
 
     @cached_property
     def compute_ns(self) -> int:
-        """Of the trainer between batches."""
+        """The time that the trainer computes between batches."""
         return sum(batch.compute for batch in self.batches)
 
     @property
@@ -169,21 +177,21 @@ class Model:
 
     @cached_property
     def crowded(self) -> bool:
-        """Whether fetches had to wait for a processor, as far as it is not known how long: more processes than cores,
-        which were busy."""
+        """Whether fetches probably waited for a processor: there were more processes than cores, and the cores were
+        busy.  False if `stretch` says how long they waited."""
         if self.stretch is not None or self.cores is None or self.workers + 1 <= self.cores:
             return False
         return self.cpu_ns + self._computing >= _BUSY * self.cores * max(self.length(), 1)
 
     @cached_property
     def waits(self) -> bool:
-        """Whether fetches wait for something else than a processor, most of their time."""
+        """Whether fetches spend most of their time waiting for something other than a processor."""
         return self.cpu_ns * (self.stretch or 1.0) < _WAITS * self.fetch_ns and not self.crowded
 
     @cached_property
     def _alone(self) -> Model:
-        """As on a machine that does nothing else, and with a processor for each fetch.  Of hand-overs, the shortest
-        quarter tells."""
+        """The loader on an idle machine with a processor for each fetch.  Hand-overs that took far longer than the
+        first quartile are shortened."""
         known = sorted(batch.hand_over for batch in self.batches)
         most = _LONGER * known[len(known) // 4] + _HAND_OVER if known else 0
         slow = self.stretch or 1.0
@@ -212,7 +220,7 @@ class Model:
 
     @cached_property
     def counts(self) -> list[int]:
-        """Numbers of workers to look at: more than there are cores only where fetches wait, or as in the run."""
+        """The numbers of workers to compare; more than there are cores only if fetches wait, or if the run had them."""
         most = max((len(epoch.batches) for epoch in self.epochs), default=0)
         cores = self.cores or 1
         counts = [one for one in COUNTS if one <= most and (one <= cores or self.waits)]
@@ -220,15 +228,14 @@ class Model:
 
     @cached_property
     def best(self) -> int:
-        """The number of workers to use: the least that is as good as the best, and the run's own if that is not much
-        worse."""
+        """The number of workers to advise: `fastest`, or the run's own number if that is hardly slower."""
         own, best = self.predicted(self.workers, self.several), self.fastest
         saved = own - self.predicted(best, self.several)
         return best if saved >= max(_WORTH * own, _WORTH_NS) else self.workers
 
     @cached_property
     def fastest(self) -> int:
-        """The least number of workers that is about as good as the best, however little it saves."""
+        """The smallest number of workers that is about as good as the best one, however little it saves."""
         times = {count: self.predicted(count, self.several) for count in self.counts}
         enough = _AS_GOOD * min(times.values())
         return min(count for count, time in times.items() if time <= enough)
@@ -261,11 +268,11 @@ def length(
 ) -> int:
     """ns of an epoch, from the first fetches to the last batch.
 
-    A worker begins a batch when it is free and has been asked for it: for its
-    first two at once, for each further one when the trainer got one of its own.
-    workers: take the batches by turns, None: those that had them, 0: the trainer
-    fetches; slower: times that calls that read take longer; ready: when the
-    workers begin; prefetched: how many each is asked for at once.
+    A worker begins a batch when it is free and has been asked for it: it is asked
+    for its first ones (prefetched) at once, and for one more whenever the trainer
+    gets one from it.  workers: this many take the batches in turn; None: each
+    batch goes to the worker that had it; 0: the trainer fetches.  slower: how many
+    times longer calls that read take; ready: ns until the workers begin.
     """
     got: dict[int, list[int]] = defaultdict(list)  # when the trainer had each batch of a worker
     free: dict[int, int] = defaultdict(lambda: ready)
@@ -288,7 +295,7 @@ def length(
 def model(
     calls: Iterable[Call], cores: int | None = None, trainer_cpu: int | None = None, stretch: float | None = None
 ) -> Model | None:
-    """The loader whose calls these are; None: they have no batch with its wait and its fetch."""
+    """The loader that made these calls; None if no batch has both its wait and its fetch among them."""
     recorded = list(_epochs(calls).values())
     epochs = [made for epoch in recorded if (made := _recorded(epoch)).batches]
     if not epochs:
@@ -299,7 +306,7 @@ def model(
 
 
 def with_start(made: Model) -> Model:
-    """The model of a run without workers, with what starting one and handing batches over usually take."""
+    """The model of a run without workers, given the usual times of starting a worker and handing over a batch."""
     if made.workers:
         return made
     epochs = [
@@ -310,7 +317,7 @@ def with_start(made: Model) -> Model:
 
 
 def _epochs(calls: Iterable[Call]) -> dict[tuple[str, int], _Epoch]:
-    """What the log has of each epoch of each loader."""
+    """The epochs in the log, by loader and number."""
     found: dict[tuple[str, int], _Epoch] = defaultdict(_Epoch)
     for call in calls:
         detail = call.detail

@@ -1,4 +1,4 @@
-"""Lines that ask what a file is like, and not whether it is there: its size, its time, its whole status."""
+"""Finds the lines that ask for a file's size, time or status, and not just whether it exists."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pyio_trace.join.sources.facade import Log
 
 Ints = NDArray[np.int64]
-#: Functions that tell whether a file is there, and what kind of file it is.
+#: Functions that say whether a file exists, or of what kind it is.
 _WHETHER = frozenset((
     "exists", "lexists", "isfile", "isdir", "islink", "is_file", "is_dir", "is_symlink", "is_mount", "ismount",
 ))  # fmt: skip
@@ -29,8 +29,8 @@ _MOST = 1 << 16
 
 @dataclass(frozen=True)
 class AskedWhat:
-    """The reducer.  Its result: the lines (codes) whose stat calls are made by nothing that asks whether a file is
-    there, as far as their stacks say."""
+    """The reducer.  Its result: the lines (codes) none of whose stat calls come from a function that asks whether a
+    file exists, according to their stacks."""
 
     columns: ClassVar[tuple[str, ...]] = (*MEANING, "op", "site", "call_stack")
 
@@ -54,7 +54,7 @@ class AskedWhat:
         return frozenset(site[~asks].tolist()) - frozenset(site[asks].tolist())
 
 
-#: They ask whether a file may be used, whatever calls them.
+#: Calls that test a file, whoever makes them.
 _TESTING = ("access", "faccessat")
 #: For a rule's `needs`.
 ASKED_WHAT = AskedWhat()

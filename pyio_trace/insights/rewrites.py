@@ -1,4 +1,4 @@
-"""How often a run wrote the content of a name anew, and how much each time: in place, or by a file renamed to it."""
+"""Finds names whose content a run wrote again and again, in place or by renaming a new file over the old one."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from pyio_trace.light_dataclass import dataclass
 
 @dataclass
 class Rewritten:
-    """The content of a name.  sizes: bytes of each version, in the order of time; paths: codes, of the name and of
-    the files that were renamed to it."""
+    """A name.  sizes: bytes of each version, oldest first; paths: codes of the name and of the files that were renamed
+    to it."""
 
     name: str
     sizes: list[int] = field(default_factory=list)
@@ -23,12 +23,12 @@ class Rewritten:
 
     @property
     def grows(self) -> bool:
-        """Whether a version is mostly what the one before was: the last is well larger than they are on average."""
+        """Whether most of a version was in the one before: the last is well above the average size."""
         return 3 * self.sizes[-1] * len(self.sizes) > 4 * sum(self.sizes)
 
 
 def rewritten(found: FileEvents, path_of: Callable[[int], str | None], least: float) -> list[Rewritten]:
-    """Names whose content was written anew so many times, those with the most bytes first."""
+    """Names whose content was written at least this many times, those with the most bytes first."""
     events, kind, path = found.events, found.events["kind"], found.events["path"]
     targets = Counter(found.names.get(code, "") for code in events["to"][kind == Event.RENAMED].tolist())
     to = [code for code, name in found.names.items() if targets[name] >= least]

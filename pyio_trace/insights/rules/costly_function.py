@@ -1,9 +1,9 @@
 """A line spends a good part of the run in a library function that computes on what is read or written.
 
-It unpacks, decodes, parses, formats or compresses: no call on a file shows it, but
-samples do (`--sample`, on by default). For functions that are known to have a
-cheaper way, the finding names it: a lower level, a faster library, a smaller size,
-fewer columns, another order.
+The function unpacks, decodes, parses, formats or compresses. Calls on files do not
+show that time; samples do (`--sample`, on by default). Where a cheaper way is
+known, the finding names it: a lower level, a faster library, a smaller size, fewer
+columns, another order.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
 """The run ended because a call on a file failed: too many open files, a full disk, a quota, a device.
 
-Said are errors that programs do not expect (EMFILE, ENFILE, ENOSPC, EDQUOT, EFBIG, EIO, ENOMEM, EROFS, ESTALE), if the
-process ended with a status other than 0, or was seen to end by SIGABRT or SIGBUS, and read and wrote nothing of its own
-afterwards. An error that the program went on after is not, nor a file that it looked for and did not find. For too many
-open files the finding names the lines whose files were open, for a full disk how much had been written.
+It looks for errors that programs do not expect (EMFILE, ENFILE, ENOSPC, EDQUOT, EFBIG, EIO, ENOMEM, EROFS, ESTALE)
+in a process that ended with a status other than 0, by SIGABRT or by SIGBUS. After the error the process must not have
+read or written any file that it had opened: an error that the program recovered from is no finding, and neither is a
+missing file. For too many open files the finding names the lines whose files were open; for a full disk, how much had
+been written.
 """
 
 from __future__ import annotations

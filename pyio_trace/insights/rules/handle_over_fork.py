@@ -1,15 +1,16 @@
-"""A file is opened before a fork, and used after it by several processes: by the parent and a child, or by children.
+"""A file is opened before a fork, and several processes use it afterwards: parent and child, or siblings.
 
-All have the same position in the file: a seek or a read of one moves the others. A
-library's handle (h5py.File, a connection of sqlite3) has caches and locks as well, which
-then differ. Results may be wrong without an error. Open the file after the fork, in each
-process: in `__getitem__` of a Dataset, in a `worker_init_fn`, or in a pool's
-`initializer`. `os.pread` reads through a shared descriptor without its position.
+They share one position in the file: when one seeks or reads, it moves the others. The
+handle of a library (h5py.File, an sqlite3 connection) also has caches and locks, which
+get out of step. Results may be wrong without an error. Open the file after the fork, in
+each process: in `__getitem__` of a Dataset, in a `worker_init_fn`, or in a pool's
+`initializer`. `os.pread` reads through a shared descriptor without using its position.
 
-Counted are processes that live at the same time. Named pipes have no position, and what
-is only written through a shared descriptor comes one after the other. Whether a lock in
-memory (multiprocessing.Lock) lets one at a time seek and read is not in the log, nor what is
-read through a mapping: of LMDB only what is written.
+The finding needs two such processes that were alive at the same time. Named pipes have
+no position and are left out; so are files that are only written, because each write then
+lands after the one before. The log does not show locks in memory (multiprocessing.Lock),
+which may let one process at a time seek and read. Nor does it show reads through a
+mapping, so LMDB is found only by its writes.
 """
 
 from __future__ import annotations

@@ -4,8 +4,9 @@ Python looks for each module along sys.path. On a slow file system, or with many
 processes that start at once, this can take longer than the work. Import what is
 needed where it is needed, shorten sys.path, or keep the environment on a local
 disk or in one archive (a container image, zipimport). How much of the time is the
-file system's is only known if the log has the rows: `--include imports`. Else it is estimated, and nothing is said
-where it is little of the run: then running the modules takes the time.
+file system's is known only if the log has a row for each import (`--include imports`); else
+it is estimated. If it is a small part of the run, running the modules takes the time,
+and there is no finding.
 """
 
 from __future__ import annotations

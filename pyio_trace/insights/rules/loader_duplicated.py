@@ -1,8 +1,8 @@
 """Every worker of a DataLoader reads all data: an IterableDataset that does not ask which worker it is in.
 
-Each worker has a copy of the dataset, and goes through all of it.  So each sample
-comes once for each worker: an epoch is several, and a sum or a score counts each
-sample as often.  With get_worker_info() a worker takes its own part.
+Each worker has a copy of the dataset and goes through all of it, so with four
+workers each sample comes four times: an epoch is four epochs, and sums and scores
+count each sample four times.  With get_worker_info() a worker takes its own part.
 """
 
 from __future__ import annotations

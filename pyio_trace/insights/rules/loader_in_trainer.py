@@ -1,6 +1,6 @@
 """A DataLoader without workers: nothing is computed while a batch is fetched, and nothing fetched while it computes.
 
-The epochs are laid out with workers, as all rules about DataLoaders do.
+The model of the loader (loader_model.py) says how long the epochs would take with workers.
 """
 
 from __future__ import annotations

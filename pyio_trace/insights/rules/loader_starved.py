@@ -1,10 +1,11 @@
 """A trainer that waits for batches whose fetch has not ended: data loading that compute does not hide.
 
-A batch counts as not fetched while its worker is in the next fetch: only after that
-can the worker's other thread hand it over.
+A batch counts as not fetched while its worker is in its next fetch: only then can
+the worker's other thread hand the batch over.
 
-What the trainer waited is the most that faster fetches can bring.  What more
-workers bring, beyond the cores where fetches wait, is laid out.
+Faster fetches save at most what the trainer waited.  The model of the loader
+(loader_model.py) says what more workers would save; where fetches wait instead of
+computing, that may be more workers than there are cores.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Workers that cost more than they save: to start them, and to hand batches over, takes longer than to fetch.
+"""Workers that cost more than they save: starting them and handing batches over takes longer than fetching.
 
-The epochs are laid out with fewer workers, as all rules about DataLoaders do.
+The model of the loader (loader_model.py) says how long the epochs would take with fewer.
 """
 
 from __future__ import annotations

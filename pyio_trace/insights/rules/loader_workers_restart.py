@@ -1,8 +1,8 @@
 """Workers of a DataLoader that are restarted for every epoch.
 
-Without persistent_workers=True each epoch ends its workers and starts others. So
-does a loader that is made for each epoch.
-Where they are spawned, each of them imports the program again.
+Without persistent_workers=True each epoch ends its workers and starts new ones, and
+so does a loader that is made anew for each epoch. Spawned workers also import the
+program again.
 """
 
 from __future__ import annotations

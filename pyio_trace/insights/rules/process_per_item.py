@@ -1,8 +1,8 @@
 """A line starts a short program for each item, such as `wc` for each file.
 
 Starting a program takes a millisecond or more, with a shell around it twice that,
-and the caller waits. Only that is counted: what a program does takes its time in any
-process. Hand all items to one process, or do the work in Python.
+and the caller waits. Only starting is counted, because the program's own work takes its
+time in any process. Hand all items to one process, or do the work in Python.
 """
 
 from __future__ import annotations

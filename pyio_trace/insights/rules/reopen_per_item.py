@@ -2,7 +2,7 @@
 
 Besides the open and the close, the buffer is filled again each time, and a library
 reads its header again. Open the file once, outside the loop. A file that is emptied
-each time ("w") cannot stay open: if it grows, written-again says so.
+each time (mode "w") is left out; if it grows, see written-again.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 The first write finds space for the file, on a parallel file system on several
 servers; the first read waits for the device, and starts readahead. Fewer
-and larger files, opened early or by a thread, spread this over more bytes. What
-moving the bytes takes is left out: the first call may just be the largest.
+and larger files, opened early or by a thread, spread this over more bytes. The time
+that the bytes themselves take is subtracted: the first call may just be the largest.
 """
 
 from __future__ import annotations

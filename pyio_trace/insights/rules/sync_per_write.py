@@ -3,10 +3,10 @@
 `os.fsync` returns when the data are on the device, which takes milliseconds on
 most, whatever the size. Where a crash may cost the last records, one sync at
 the end or every few seconds is enough; a database or a log that is written in
-batches does this by itself. A map's flush (`mmap.flush`, `numpy.memmap.flush`) is a
-sync as well, and so is what a library makes for each of many files, as a
-distributed checkpoint with a file for each tensor does. SQLite's are commit-per-row's,
-HDF5's hdf5-flush-per-item's.
+batches does this by itself. Flushing a map (`mmap.flush`, `numpy.memmap.flush`) is a
+sync as well, and some libraries sync each file that they write: a distributed
+checkpoint, for example, with a file for each tensor. For SQLite see commit-per-row,
+for HDF5 hdf5-flush-per-item.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """tell() of a text file takes a good part of the run.
 
-A text file has decoded ahead of where it was read. To say where a line begins,
-tell() decodes the buffered bytes again, up to once for each byte. A binary file
-knows its place; and bytes can be counted: the sum of len(line) is the place.
+A text file decodes ahead of what has been read. To find the byte where a line
+begins, tell() decodes the buffered bytes again, sometimes many times. A binary file
+knows its position; or add up the lengths of the lines, in bytes.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""A line gives a pool of threads many small pieces of work, and handing them over takes longer than they do.
+"""A line gives a pool of threads many small tasks, and handing them over takes longer than running them.
 
-Each piece is put into a queue, a thread wakes up for it, and the result wakes the
-event loop or the waiting thread again: some 50 to 100 us, whatever the piece does.
-aiofiles does so for every call, a line at a time. Give the pool larger pieces.
+Each task goes through a queue and wakes a thread, and its result wakes the event loop
+or the waiting thread again. That takes 50 to 100 us, however little the task does.
+aiofiles makes a task of every call, even for a single line. Make the tasks larger.
 """
 
 from __future__ import annotations

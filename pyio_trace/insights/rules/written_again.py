@@ -1,10 +1,10 @@
-"""A file that grows is written from the start for each item: the bytes written grow with the square of the items.
+"""A growing file is written from the start for each item: twice the items make four times the bytes.
 
-A state, a list of results or a table is saved as a whole each time that something is added to it: by opening it with
-mode "w", by truncating it, or as a new file that is renamed to the old one's name. Most of what is written was in the
-file before. Append only what is new (a line of JSON, a row of a database), or write the whole less often.
+A state, a list of results or a table is saved as a whole whenever something is added to it: by opening the file with
+mode "w", by truncating it, or as a new file that is renamed over the old one. Most of what is written was there
+before. Append only what is new (a line of JSON, a row of a database), or write the whole less often.
 
-Content that keeps its size, such as the latest checkpoint, is not meant, nor a file that SQLite writes.
+Content that keeps its size, such as the latest checkpoint, is no finding, and neither is a file of SQLite.
 """
 
 from __future__ import annotations
