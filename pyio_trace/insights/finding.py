@@ -128,8 +128,9 @@ class Readers:
 class Verified:
     """What trying the remedy showed.
 
-    outcome: "gain", "no gain", "bound" (nothing was run, the recorded times say
-    what it saves at most) or "not tried"; why: the reason, if it was not tried, or
+    outcome: "gain"; "no gain"; "harm": the remedy takes longer; "not known": the
+    rounds show neither; "bound": nothing was run, the recorded times say what it
+    saves at most; or "not tried".  why: the reason, if it was not tried, or
     what to know of the figures.  plain_ns, remedy_ns: all recorded
     operations without and with it, medians; saved_ns: the median of the rounds'
     differences, low_ns and high_ns their quartiles; plain_range_ns, remedy_range_ns:

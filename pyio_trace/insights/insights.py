@@ -16,7 +16,7 @@ from pyio_trace.analysis.summary.summary_rows import COLUMNS
 from pyio_trace.insights.comments import Comments
 from pyio_trace.insights.file_systems import FileSystems
 from pyio_trace.insights.finding import SEVERITIES, Finding, Site
-from pyio_trace.insights.judgement import judged, order, weaknesses
+from pyio_trace.insights.judgement import judged, order, weaknesses, within_the_run
 from pyio_trace.insights.library_frames import FramesOfLines
 from pyio_trace.insights.line_times import CallTimes
 from pyio_trace.insights.line_walls import no_more_than_the_lines
@@ -142,7 +142,7 @@ def _insights(observed: Observed, rules: Mapping[str, Rule], settings: Settings)
         if not any(one.covers(finding) for one in settings.ignored) and not comments.suppress(finding)
     ]
     weak = [weakness.text for weakness in known]
-    listed, more = _first_of_each(sorted(wanted, key=order))
+    listed, more = _first_of_each(within_the_run(sorted(wanted, key=order), settings.of_severity()))
     times = observed.of(CallTimes())
     listed = [replace(finding, motif=times.motif(finding.sites)) for finding in listed]
     seen = {finding.slug for finding in found}

@@ -93,9 +93,12 @@ def measured(finding: Finding, verified: Verified, most: int | None, limits: Map
 
     A gain replaces the bound, and is as certain as a high confidence: what the
     log lacks was not issued again either, so the gain is too small rather than
-    too large.  No gain makes it "info" at most.  most: ns that the wall clock can
-    lose, None: its own; limits: as for judged().
+    too large.  No gain makes it "info" at most, and a remedy that does harm is
+    dropped.  If nothing is known, the finding stays as it is.  most: ns that the
+    wall clock can lose, None: its own; limits: as for judged().
     """
+    if verified.outcome not in ("gain", "no gain", "harm"):
+        return replace(finding, verified=verified)
     of_wall = finding.recoverable.of_wall_ns
     saved = verified.saved_ns if verified.outcome == "gain" else 0
     time = max(min(saved, of_wall if most is None else min(most, of_wall)), 0)
@@ -103,11 +106,35 @@ def measured(finding: Finding, verified: Verified, most: int | None, limits: Map
     recoverable = replace(finding.recoverable, how=how, bound="measured", terms=[])
     found = replace(finding, recoverable_ns=time, recoverable=recoverable, verified=verified)
     if verified.outcome != "gain":
-        return replace(found, severity=max(finding.severity, "info", key=SEVERITIES.index))
+        remedy = None if verified.outcome == "harm" else finding.remedy
+        return replace(found, remedy=remedy, severity=max(finding.severity, "info", key=SEVERITIES.index))
     least = next(value for name, value in LEVELS if name == "high")
     confidence = replace(finding.confidence, value=max(finding.confidence.value, least), why="the remedy was tried")
     severity = _by_time(time, of_wall, confidence, "measured", limits)
     return replace(found, severity=severity, confidence=confidence)
+
+
+def within_the_run(found: list[Finding], limits: Mapping[str, float]) -> list[Finding]:
+    """The same findings with times that add up to the wall clock at most.
+
+    Two findings may promise the same time: it is counted for the more certain one, or the one before.  found: judged
+    findings, the first ones first; limits: as for judged().
+    """
+    left = max((one.recoverable.of_wall_ns for one in found), default=0)
+    result = list(found)
+    for at in sorted(range(len(found)), key=lambda at: found[at].recoverable.bound == "upper"):
+        finding = found[at]
+        if finding.severity == "ok" or not finding.recoverable.is_time:
+            continue
+        time = min(finding.recoverable_ns, left)
+        left -= time
+        if time < finding.recoverable_ns:
+            how = f"{finding.recoverable.how}; other findings have the rest of the run"
+            recoverable = replace(finding.recoverable, how=how, terms=[])
+            by_time = _by_time(time, recoverable.of_wall_ns, finding.confidence, recoverable.bound, limits)
+            severity = max(finding.severity, by_time, key=SEVERITIES.index)
+            result[at] = replace(finding, severity=severity, recoverable_ns=time, recoverable=recoverable)
+    return sorted(result, key=order)
 
 
 def order(finding: Finding) -> tuple[bool, int, int, str, str]:

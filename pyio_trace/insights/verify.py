@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import errno
 import importlib
+import os
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING
 from pyio_trace.insights.finding import Finding, Verified
 from pyio_trace.insights.insights import Insights
 from pyio_trace.insights.judgement import measured as judged_again
-from pyio_trace.insights.judgement import order
+from pyio_trace.insights.judgement import order, within_the_run
 from pyio_trace.insights.trials import rounds
 from pyio_trace.insights.trials.attempt import Attempt
 from pyio_trace.insights.trials.interruptions import ended_by_signals, limited
@@ -38,6 +39,8 @@ MOST_FINDINGS = 20
 _COLD = 0.5
 #: What a forked process fetched, as a share of what it read, up to which it fetched nothing else: readahead adds some.
 _NOTHING_ELSE = 1.25
+#: A trial covers a finding if the recorded operations took at least this share of the time that it says can be saved.
+_COVERED = 0.9
 #: Time of slow reads, as a share of that of all reads, from which on storage was waited for.
 _SLOW = 0.25
 
@@ -71,7 +74,7 @@ def verify(
             if progress is not None:
                 progress(found[at].slug)
             verified[at] = _tried(found[at], trial.replay, own, summary, was_cold, settings, seconds)
-    return replace(insights, findings=sorted(verified, key=order))
+    return replace(insights, findings=within_the_run(sorted(verified, key=order), settings.of_severity()))
 
 
 def _not_tried(finding: Finding, at: int, why: str) -> Finding:
@@ -91,8 +94,10 @@ def _tried(
             with limited(2 * seconds, rounds.late(seconds)):
                 made = loaded(replay)(attempt)
             if isinstance(made, Readings):
-                shown = made.verified(seconds, was_cold)
-                return replace(finding, verified=_bounded(shown, 0 if made.loader else attempt.recorded_ns(1)))
+                shown = made.verified(seconds, was_cold, finding.recoverable_ns)
+                remedy = None if shown.outcome == "harm" else finding.remedy
+                shown = _bounded(shown, 0 if made.loader else attempt.recorded_ns(1))
+                return replace(finding, remedy=remedy, verified=shown)
             made = replace(made, workers=attempt.workers())
             found = rounds.measured(made, seconds, was_cold, attempt.own_folder)
             notes = ["files were changed after the run"] if attempt.originals.changed else []
@@ -106,7 +111,16 @@ def _tried(
     except Exception as error:  # an unforeseen file, library or log
         what = f"{type(error).__name__}: {error}".split("\n", 1)[0]
         return replace(finding, verified=Verified("not tried", f"the trial failed ({what})"))
-    gain = rounds.is_gain(found.plain_range, found.remedy_range, found.saved)
+    estimate, recorded = finding.recoverable_ns, attempt.recorded_ns(made.threads)
+    beyond = 0 < recorded < _COVERED * estimate
+    part, warm = made.least or beyond, was_cold and bool(made.originals) and found.cache != "cold"
+    outcome = rounds.outcome_of(found.plain_range, found.remedy_range, found.saved, estimate, not (part or warm))
+    if outcome == "not known":
+        notes.append(f"load {os.getloadavg()[0]:.1f}")
+    if warm:
+        notes.append("the run read from storage, the trial from memory")
+    if beyond:
+        notes.append("without what libraries do between the calls")
     if made.workers > 1:
         notes.append(f"in {made.workers} processes side by side")
     if made.threads > 1:
@@ -114,19 +128,17 @@ def _tried(
     if made.note:
         notes.append(made.note)
     verified = Verified(
-        "gain" if gain else "no gain", "; ".join(notes), found.plain, found.remedy, found.saved, found.low, found.high,
-        found.rounds, found.operations, made.recorded, found.cache, made.least,
+        outcome, "; ".join(notes), found.plain, found.remedy, found.saved, found.low, found.high,
+        found.rounds, found.operations, made.recorded, found.cache, part,
         plain_range_ns=found.plain_range, remedy_range_ns=found.remedy_range,
     )  # fmt: skip
-    verified = _bounded(verified, attempt.recorded_ns(made.threads))
-    if not gain and (made.least or (was_cold and made.originals and found.cache != "cold")):
-        return replace(finding, verified=verified)  # it shows nothing about what was not tried
-    if made.least and found.saved < finding.recoverable_ns:
+    verified = _bounded(verified, recorded)
+    if part and found.saved < estimate:
         return replace(finding, verified=verified)
     most = None
     if _is_worker(summary, rows):
         most = still_waited(finding.recoverable_ns, verified)
-        if gain and most < verified.saved_ns:
+        if outcome == "gain" and most < verified.saved_ns:
             notes = [verified.why] if verified.why else []
             notes.append(f"its trainer would wait for no more than {seconds_text(most)} of that")
             verified = replace(verified, why="; ".join(notes))

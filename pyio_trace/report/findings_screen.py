@@ -15,8 +15,7 @@ from pyio_trace.report.findings_text import (
     head_of,
     notes,
     unanswered,
-    verified_label,
-    verified_text,
+    verified_line,
     whole_finding,
     wrapped,
 )
@@ -149,8 +148,7 @@ def _short(finding: Finding, rank: int, folder: str, room: _Room) -> Iterator[st
         for label, code in (("before", finding.remedy.before), ("after", finding.remedy.after)):
             yield from _first([*code_lines(label, code)], room.code)
     if finding.verified is not None:
-        text = f"{verified_label(finding.verified)}: {verified_text(finding.verified)}"
-        yield from _first(wrapped(text, INDENT), room.evidence)
+        yield from _first(wrapped(verified_line(finding.verified), INDENT), 1)
 
 
 def _first(lines: list[str], most: int) -> list[str]:

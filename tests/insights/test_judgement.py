@@ -9,7 +9,7 @@ import pytest
 from pyio_trace.analysis.results.figures import Weakness
 from pyio_trace.insights import insights, judgement, registry
 from pyio_trace.insights.finding import Confidence, Evidence, Finding, Query, Recoverable, Site
-from pyio_trace.insights.judgement import judged, order
+from pyio_trace.insights.judgement import judged, order, within_the_run
 from pyio_trace.insights.rule import Rule
 from pyio_trace.insights.settings import Settings
 from tests.insights.test_formats import PROGRAM
@@ -82,6 +82,20 @@ def test_the_order() -> None:
     # AND what is sure to cost less comes before what may cost more, if it is worse
     unsure = of(replace(FINDING, recoverable_ns=2 * FINDING.recoverable_ns, severity="info"))
     assert sorted([unsure, large], key=order) == [large, unsure]
+
+
+def test_times_add_up_to_the_run_at_most() -> None:
+    # GIVEN findings of a run of 10 s that promise 8 s at most, 7 s, 6 s at most, and one that costs nothing
+    def promising(seconds: int, bound: str, severity: str = "warning") -> Finding:
+        recoverable = Recoverable("x", bound, 10 * 10**9)
+        return replace(FINDING, recoverable=recoverable, recoverable_ns=seconds * 10**9, severity=severity)
+
+    found = [promising(8, "upper"), promising(7, "estimate"), promising(6, "upper"), promising(0, "upper", "ok")]
+    # WHEN their times are limited THEN what is certain keeps its time, and the first ones get the rest
+    limited = within_the_run(found, LIMITS)
+    assert [one.recoverable_ns // 10**9 for one in limited] == [7, 3, 0, 0]
+    assert [one.severity for one in limited] == ["warning", "warning", "info", "ok"]
+    assert all("other findings" in one.recoverable.how for one in limited[1:3])
 
 
 def test_a_general_rule_gives_way() -> None:

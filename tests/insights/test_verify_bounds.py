@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 
 from pyio_trace.insights import insights, registry, verify
-from pyio_trace.insights.finding import Finding, Query, Recoverable, Verified
+from pyio_trace.insights.finding import Finding, Query, Recoverable, Remedy, Verified
 from pyio_trace.insights.judgement import measured
 from pyio_trace.insights.settings import Settings
 from pyio_trace.insights.trials import reads, recorded
 from pyio_trace.insights.trials.attempt import PYTHON_PART, Attempt
 from pyio_trace.insights.trials.recorded import Rows
-from pyio_trace.report.findings_text import verified_text
+from pyio_trace.report.findings_text import verified_line, verified_text
 from tests.insights.test_verify import ANY, SMALL, check_gain, verified
 from tests.support.findings import only
 from tests.support.programs import Runner, succeeded
@@ -140,6 +140,23 @@ def test_no_gain_is_no_time() -> None:
     assert (judged.recoverable_ns, judged.severity) == (0, "info")
 
 
+def test_what_is_not_known_changes_nothing() -> None:
+    # GIVEN rounds that differ by more than the finding promises WHEN it is judged THEN it stays as it was
+    finding = Finding("x", 10**9, Recoverable("x", "estimate", 2 * 10**9), [], Query(""))
+    shown = Verified("not known", "load 4.2", plain_ns=10**9, remedy_ns=10**9, low_ns=-(10**9), high_ns=10**9)
+    judged = measured(finding, shown, None, Settings().of_severity())
+    assert judged == replace(finding, verified=shown)
+
+
+def test_a_harmful_remedy_is_dropped() -> None:
+    # GIVEN a trial in which the remedy took longer WHEN it is judged THEN nobody is told to follow it
+    finding = Finding("x", 10**9, Recoverable("x", "estimate", 2 * 10**9), [], Query(""), remedy=Remedy("Do."))
+    shown = Verified("harm", plain_ns=10**9, remedy_ns=3 * 10**9, saved_ns=-2 * 10**9, rounds=9, cache="cached")
+    judged = measured(finding, shown, None, Settings().of_severity())
+    assert (judged.recoverable_ns, judged.severity, judged.remedy) == (0, "info", None)
+    assert verified_line(shown) == "tried here: the remedy takes 2 s longer, and is dropped (9 rounds, cached)"
+
+
 @pytest.mark.frameworks("torch")
 def test_checkpoints_beside_training(program: Runner) -> None:
     # GIVEN checkpoints of three files each, with training between them
@@ -168,7 +185,7 @@ def test_forged_checkpoints(program: Runner, change: Any, monkeypatch: pytest.Mo
     outcome = succeeded(program.traced(CHECKPOINTS))
     monkeypatch.setattr(verify, "rows_of", forged(change))
     _, shown = verified(outcome, "checkpoint-stall", SAVES)
-    assert shown.outcome in ("gain", "no gain", "not tried")
+    assert shown.outcome in ("gain", "no gain", "harm", "not known", "not tried")
 
 
 def test_why_others_are_not_tried(program: Runner) -> None:

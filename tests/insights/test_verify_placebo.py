@@ -13,7 +13,7 @@ import pytest
 
 from pyio_trace.insights.finding import Verified
 from pyio_trace.insights.trials.replay import Replay
-from pyio_trace.insights.trials.rounds import ROUNDS, is_gain, measured
+from pyio_trace.insights.trials.rounds import ROUNDS, is_gain, measured, outcome_of
 from pyio_trace.report.findings_text import verified_text
 
 pytestmark = pytest.mark.once
@@ -78,6 +78,26 @@ def test_remedies_that_change_nothing(kind: str, tmp_path: Path) -> None:
 def test_a_gain_is_one_only_where_ranges_are_apart(plain: tuple[int, int], remedy: tuple[int, int], gain: bool) -> None:
     saved = (sum(plain) - sum(remedy)) // 2 if remedy != (96, 98) else 4
     assert is_gain(plain, remedy, saved) is gain
+
+
+@pytest.mark.parametrize(
+    ("plain", "remedy", "estimate", "whole", "outcome"),
+    [
+        ((100, 120), (50, 60), 60, True, "gain"),
+        ((100, 120), (50, 60), 60, False, "gain"),
+        ((100, 120), (130, 140), 60, True, "harm"),
+        ((100, 120), (130, 140), 60, False, "not known"),  # the part that was left out may save more
+        ((100, 120), (100, 120), 60, True, "no gain"),  # at most 20 of 60
+        ((100, 120), (100, 120), 30, True, "not known"),  # 20 of 30 are not excluded
+        ((100, 900), (100, 900), 60, True, "not known"),  # a busy machine
+        ((100, 120), (100, 120), 60, False, "not known"),
+    ],
+)
+def test_that_nothing_is_saved_has_to_be_shown(
+    plain: tuple[int, int], remedy: tuple[int, int], estimate: int, whole: bool, outcome: str
+) -> None:
+    saved = (sum(plain) - sum(remedy)) // 2
+    assert outcome_of(plain, remedy, saved, estimate, whole) == outcome
 
 
 @pytest.mark.parametrize(

@@ -158,8 +158,25 @@ def cached(attempt: Attempt) -> Replay:
     """The recorded selections with h5py's own chunk cache, and with one that has room for what a read needs."""
     reads = _Reads(attempt)
     opens = len(attempt.rows.where(layer="app", op="Group.__getitem__"))
-    if opens >= OFTEN * len(reads.boxes):
-        return reads.replay(_reopened(reads), reads.timed())
+    reopened = opens >= OFTEN * len(reads.boxes)
+    room = _room(reads, reopened)
+    if not room and not reopened:
+        return other_chunks(attempt)
+    # The first read of a chunk takes as long with any cache, so each run begins with the cache full.  Then one read
+    # shows what the cache saves.
+    before, share = reads.first_uses()
+    if not share:
+        raise NotTried("the thread with the most reads needs no chunk twice")
+    plain = _reopened(reads) if reopened else reads.timed(before)
+    larger = {"rdcc_nbytes": room, "rdcc_nslots": _SLOTS} if room else {}
+    return replace(reads.replay(plain, reads.timed(before, **larger)), together=1, share=share)
+
+
+def _room(reads: _Reads, reopened: bool) -> int:
+    """Bytes for a chunk cache that has room for what a read needs, or for all that is read; 0: that is too much.
+
+    reopened: the dataset is opened for each read, so its cache is always empty.
+    """
     room = whole = 0
     for name, boxes in reads.extents.items():
         shape, chunks, dtype = reads.shapes[name]
@@ -168,18 +185,10 @@ def cached(attempt: Attempt) -> Replay:
             needed = {chunks_of(box, chunks) for box in boxes}
             room = max(room, max(map(volume, needed)) * each)
             whole = max(whole, union(needed, grid_of(shape, chunks)) * each)
-    if room <= DEFAULT_CACHE:  # one read fits: what later ones need again does not
+    if reopened or room <= DEFAULT_CACHE:  # one read fits: what later ones need again does not
         room = whole
     room = -(-room // _MIB) * _MIB
-    if not 0 < room <= LARGEST_CACHE:
-        return other_chunks(attempt)
-    # The first read of a chunk takes as long with any cache, so each run begins with the cache full.  Then one read
-    # shows what the cache saves.
-    before, share = reads.first_uses()
-    if not share:
-        raise NotTried("the thread with the most reads needs no chunk twice")
-    plain, remedy = reads.timed(before), reads.timed(before, rdcc_nbytes=room, rdcc_nslots=_SLOTS)
-    return replace(reads.replay(plain, remedy), together=1, share=share)
+    return room if room <= LARGEST_CACHE else 0
 
 
 def _reopened(reads: _Reads) -> Callable[[int], int]:

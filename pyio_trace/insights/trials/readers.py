@@ -23,7 +23,7 @@ from pyio_trace.insights.trials.loaders import loader_of
 from pyio_trace.insights.trials.originals import Originals
 from pyio_trace.insights.trials.recorded import Rows
 from pyio_trace.insights.trials.replay import NotTried
-from pyio_trace.insights.trials.rounds import in_rounds, is_gain, quartiles, range_of
+from pyio_trace.insights.trials.rounds import in_rounds, outcome_of, quartiles, range_of
 from pyio_trace.insights.trials.side_by_side import longest
 from pyio_trace.units import seconds as text
 
@@ -54,8 +54,9 @@ class Readings:
     ends: dict[int, int] = field(default_factory=dict)
     why: str = ""
 
-    def verified(self, seconds: float, cold: bool) -> Verified:
-        """What trying it for about so many seconds showed; cold: without the page cache.  Raises NotTried."""
+    def verified(self, seconds: float, cold: bool, estimate: int) -> Verified:
+        """What trying it for about so many seconds showed; cold: without the page cache; estimate: what the finding
+        says that the remedy saves, ns.  Raises NotTried."""
         counts = _counts(min(self.in_run, cores()), len(self.parts)) if self.parts else []
         caches: set[str] = set()
         times: dict[int, NDArray[np.float64]] = {}
@@ -70,9 +71,9 @@ class Readings:
         scale = self.recorded / max(operations, 1)
         readers = {count: own * scale for count, own in times.items()}
         cache = "" if not caches else caches.pop() if len(caches) == 1 else "partly cached"
-        return self._shown(readers, operations, cache)
+        return self._shown(readers, operations, cache, estimate)
 
-    def _shown(self, readers: dict[int, NDArray[np.float64]], operations: int, cache: str) -> Verified:
+    def _shown(self, readers: dict[int, NDArray[np.float64]], operations: int, cache: str, estimate: int) -> Verified:
         usual = readers.get(max(min(self.in_run, cores()), 1), np.ones(1))
         wholes: dict[int, NDArray[np.float64]] = dict(readers)
         plain = usual
@@ -95,7 +96,7 @@ class Readings:
             )  # fmt: skip
         low, saved, high = quartiles(plain - wholes[best])
         ranges = range_of(plain), range_of(wholes[best])
-        outcome = "gain" if is_gain(*ranges, saved) else "no gain"
+        outcome = outcome_of(*ranges, saved, estimate, whole=True)
         return Verified(
             outcome, words, before, before - saved, saved, low, high, rounds, operations, of, cache, readers=table,
             from_memory_ns=memory, plain_range_ns=ranges[0], remedy_range_ns=ranges[1],

@@ -2,7 +2,9 @@
 
 A gain counts only where the slowest round with the remedy is faster than the
 fastest one without.  Two ways that take the same time come out so in one of
-3,432 trials of seven rounds, medians of them differ always.
+3,432 trials of seven rounds, medians of them differ always.  That there is no gain
+also has to be shown: rounds that differ by as much as the finding promises show
+nothing.
 """
 
 from __future__ import annotations
@@ -60,6 +62,21 @@ class Measurement:
 def is_gain(plain: Range, remedy: Range, saved: int) -> bool:
     """Whether a gain shows.  saved: the median of what the rounds saved."""
     return remedy[1] < plain[0] and saved >= _LEAST_GAIN * plain[0]
+
+
+def outcome_of(plain: Range, remedy: Range, saved: int, estimate: int, whole: bool) -> str:
+    """What rounds showed: "gain"; "harm": the remedy takes longer; "no gain"; or "not known".
+
+    saved: the median of what the rounds saved, ns; estimate: what the finding says that the remedy saves, ns; whole:
+    whether the rounds can show all of that.  There is no gain if the rounds exclude even half of the estimate.
+    """
+    if is_gain(plain, remedy, saved):
+        return "gain"
+    if not whole:
+        return "not known"
+    if plain[1] < remedy[0] and -saved >= _LEAST_GAIN * plain[0]:
+        return "harm"
+    return "no gain" if 2 * (plain[1] - remedy[0]) < estimate else "not known"
 
 
 def range_of(times: NDArray[np.float64]) -> Range:
