@@ -20,6 +20,8 @@ from tests.insights.test_verify import verified
 from tests.support.programs import Outcome, Runner, succeeded
 
 pytestmark = [pytest.mark.once, pytest.mark.usefixtures("own_time")]
+#: What a trial that ran may show.
+MEASURED = ("gain", "no gain", "harm", "not known")
 #: Batches are small and quick here.
 ANY = Settings(limits={
     "loader-starved": {"ms": 0.001, "share": 0, "fewer": 1}, "loader-in-trainer": {"us": -1e9, "share": -1e9},
@@ -109,7 +111,7 @@ def test_more_workers(program: Runner, workers: int) -> None:
     assert shown.plain_ns <= finding.recoverable.of_wall_ns
     # THEN more workers than cores are not tried, and that is said
     if cores() > workers:
-        assert shown.outcome in ("gain", "no gain", "harm", "not known") and f"instead of {workers} workers" in verified_text(shown)
+        assert shown.outcome in MEASURED and f"instead of {workers} workers" in verified_text(shown)
     else:
         assert shown.outcome == "bound" and verified_label(shown) == "most" and "cores are not tried" in shown.why
 
@@ -121,7 +123,7 @@ def test_fetches_in_the_trainer(program: Runner) -> None:
     if cores() == 1:
         pytest.skip("needs two cores")
     check_table(shown, up_to_cores(0))
-    assert shown.outcome in ("gain", "no gain", "harm", "not known") and "handing batches over, which this run did not" in shown.why
+    assert shown.outcome in MEASURED and "handing batches over, which this run did not" in shown.why
     assert shown.readers[0].laid_out_ns == shown.plain_ns
 
 
@@ -198,7 +200,7 @@ def test_forged_loaders(program: Runner, monkeypatch: pytest.MonkeyPatch) -> Non
         changed = {name: json.dumps(value) for name, value in wrong.items()}
         monkeypatch.setattr(Rows, "details", property(lambda rows, c=changed: details(rows, c)))
         _, shown = tried(outcome, "loader-starved")
-        assert shown.outcome in ("gain", "no gain", "harm", "not known", "bound", "not tried")
+        assert shown.outcome in (*MEASURED, "bound", "not tried")
 
 
 def details(rows: Rows, changed: dict[str, str]) -> list[dict[str, Any]]:
