@@ -1,7 +1,8 @@
 """The program looks for files that are not there, over and over.
 
 A search along a list of folders fails in all but one of them for every name. Find
-the folder once and keep it, or list the folders and look the name up in memory.
+the folder once and keep it, or list the folders and look the name up in memory. Where
+a loop asks until a file is there, let the one who makes it say so.
 """
 
 from __future__ import annotations
@@ -13,9 +14,11 @@ from pyio_trace.enums import Layer, OpClass
 from pyio_trace.insights import sql
 from pyio_trace.insights.finding import Evidence, Finding, Remedy
 from pyio_trace.insights.rule import Limit, Rule
+from pyio_trace.insights.rules.polling import WAIT
 from pyio_trace.units import number, seconds
 
 if TYPE_CHECKING:
+    from pyio_trace.analysis.view_sums.call_table import Group
     from pyio_trace.insights.observed import Observed
 
 
@@ -34,15 +37,18 @@ def find(run: Observed, limits: Mapping[str, float]) -> Iterator[Finding]:
         paths = place.rows.distinct("path")
         again = place.calls >= 2 * paths  # else most paths are asked for once, which may be needed
         gain = run.gain(run.times(place.rows), "the calls that failed", "estimate" if again else "upper")
+        waits = again and _come_later(run, place)
         yield Finding(
-            title=f"{number(place.calls)} calls look for paths that are not there",
+            title=f"{number(place.calls)} calls look for paths that are not there{' yet' if waits else ''}",
             evidence=[
                 Evidence(
                     f"They ask for {number(paths)} paths and took {seconds(place.time)}.",
                     {"calls": place.calls, "paths": paths, "time_ns": place.time},
                 )
             ],
-            remedy=Remedy(
+            remedy=WAIT
+            if waits
+            else Remedy(
                 "Look once, and keep the answer.",
                 "for name in names:\n    for folder in folders:\n        if os.path.exists(f'{folder}/{name}'): ...",
                 "there = filter(os.path.isdir, reversed(folders))\n"
@@ -52,6 +58,14 @@ def find(run: Observed, limits: Mapping[str, float]) -> Iterator[Finding]:
             query=sql.rows({"errno": _NOT_THERE, "site": run.calls.site(place["site"])}),
             **run.about(place.rows, gain),
         )
+
+
+def _come_later(run: Observed, place: Group) -> bool:
+    """Whether a line asks for most of these paths until they are there, which others see to."""
+    asked = run.calls.where(
+        own=True, layer=Layer.POSIX, site=place["site"], kind=_WANTED, path=place.rows.codes("path")
+    )
+    return 2 * asked.where(errno=0).distinct("path") > place.rows.distinct("path")
 
 
 RULE = Rule(

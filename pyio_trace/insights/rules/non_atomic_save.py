@@ -21,6 +21,7 @@ from pyio_trace.analysis.calls.name_patterns import role_of
 from pyio_trace.insights import libraries, sql
 from pyio_trace.insights.file_events import FILE_EVENTS
 from pyio_trace.insights.finding import Confidence, Evidence, Finding, Recoverable, Remedy
+from pyio_trace.insights.library_frames import FramesOfLines
 from pyio_trace.insights.observed import MOST_NAMED, patterns, site_of
 from pyio_trace.insights.rule import Limit, Rule
 from pyio_trace.insights.saves import Saved, overwritten, replaced
@@ -60,7 +61,8 @@ def find(run: Observed, limits: Mapping[str, float]) -> Iterator[Finding]:
             if _is_kept(run, one, by_rename) and (one.read or one.times >= limits["times"]):
                 lines[one.site].append(one)
         for site, saves in lines.items():
-            if run.is_own(run.calls.site(site)):
+            line = run.calls.site(site)
+            if run.is_own(line) and not (by_rename and run.of(FramesOfLines()).between([line or ""])):
                 yield _finding(run, limits, site, saves, by_rename)
 
 

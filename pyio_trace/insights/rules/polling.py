@@ -24,6 +24,12 @@ if TYPE_CHECKING:
 
 
 METADATA = MetadataByPath(summed=False)
+#: For lines that ask for a path until something happens there.
+WAIT = Remedy(
+    "Wait for a message instead of a file; if it has to be a file, ask less often.",
+    "while not os.path.exists('done'):\n    time.sleep(0.1)",
+    "process.wait()    # or queue.get(), future.result(),\n                  # watchfiles.watch(folder)",
+)
 _KINDS = ("ask", "open", "list")
 #: Bytes that are read of a file to see its state, at most.
 _STATE = 4096
@@ -79,11 +85,7 @@ def _finding(run: Observed, line: str, same: list[MetadataCalls]) -> Finding:
                 },
             )
         ],
-        remedy=Remedy(
-            "Wait for a message instead of a file.",
-            "while not os.path.exists('done'):\n    time.sleep(0.1)",
-            "process.wait()    # or queue.get(), future.result(),\n                  # watchfiles.watch(folder)",
-        ),
+        remedy=WAIT,
         confidence=Confidence(0.9, "half of the intervals are within 80 % and 125 % of the median"),
         query=sql.rows({"site": line, "op": one.op, "path": paths}, select="time, errno", group="", order="time"),
         **run.about(calls, gain),

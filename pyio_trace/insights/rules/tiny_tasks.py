@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from pyio_trace.enums import THREAD_TASK
 from pyio_trace.insights import sql
 from pyio_trace.insights.finding import Confidence, Evidence, Finding, Recoverable, Remedy
+from pyio_trace.insights.library_frames import FramesOfLines
 from pyio_trace.insights.library_use import NEEDS, Group, calls_of
 from pyio_trace.insights.observed import site_of
 from pyio_trace.insights.rule import Limit, Rule
@@ -28,6 +29,8 @@ _AIOFILES = Remedy(
     "        use(line)",
     "aiofiles",
 )
+#: Libraries whose callers choose how much each task does.
+_HAND_OVER = frozenset(("aiofiles", "anyio"))
 _LARGER = Remedy(
     "Give the pool larger pieces: many items in one task.",
     "async def main():\n    for item in items:\n        await asyncio.to_thread(work, item)",
@@ -42,6 +45,8 @@ def find(run: Observed, limits: Mapping[str, float]) -> Iterator[Finding]:
         line = tasks.calls.sites[code] if code >= 0 else ""
         if line not in run.wall or not run.is_own(line) or len(group) < limits["tasks"]:
             continue
+        if not _HAND_OVER.issuperset(run.of(FramesOfLines()).between([line])):
+            continue  # another library makes the tasks
         work, row = group.total("duration"), run.wall[line]
         over = min(row.here_ns - row.aside_ns, run.wall_ns) - work
         if over >= limits["share"] * run.wall_ns and over > work:

@@ -1,14 +1,18 @@
-"""A growing file is written from the start for each item: twice the items make four times the bytes.
+"""A file is written from the start for each item, though most of its content was there before.
 
 A state, a list of results or a table is saved as a whole whenever something is added to it: by opening the file with
-mode "w", by truncating it, or as a new file that is renamed over the old one. Most of what is written was there
-before. Append only what is new (a line of JSON, a row of a database), or write the whole less often.
+mode "w", by truncating it, or as a new file that is renamed over the old one. Twice the items then make four times the
+bytes. Or the file is read, changed in one place and written back, as an array library does with a chunk of which a
+program writes only a part. Append only what is new (a line of JSON, a row of a database), write whole chunks, or write
+the whole less often.
 
-Content that keeps its size, such as the latest checkpoint, is no finding, and neither is a file of SQLite.
+Content that keeps its size and is not read in between, such as the latest checkpoint, is no finding, and neither is a
+file of SQLite.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
@@ -18,7 +22,8 @@ from pyio_trace.enums import OpClass
 from pyio_trace.insights import libraries, sql
 from pyio_trace.insights.file_events import FILE_EVENTS
 from pyio_trace.insights.finding import Confidence, Evidence, Finding, Remedy
-from pyio_trace.insights.observed import MOST_NAMED
+from pyio_trace.insights.line_walls import with_libraries
+from pyio_trace.insights.observed import MOST_NAMED, patterns
 from pyio_trace.insights.rewrites import Rewritten, rewritten
 from pyio_trace.insights.rule import Limit, Rule
 from pyio_trace.units import counted, number, seconds, size
@@ -35,6 +40,21 @@ _REMEDIES = {
         _TEXT,
         "for item in items:\n    lines.append(item)\n    Path(path).write_text('\\n'.join(lines))",
         "with open(path, 'a') as f:\n    for item in items:    # a line each\n        print(item, file=f, flush=True)",
+    ),
+    "changed": Remedy(
+        "Keep it in memory, and write it once at the end, or for every hundredth change.",
+        "for key, value in changes:\n    state = json.loads(Path(path).read_text())\n    state[key] = value\n"
+        "    Path(path).write_text(json.dumps(state))",
+        "state = json.loads(Path(path).read_text())\nfor key, value in changes:\n    state[key] = value\n"
+        "Path(path).write_text(json.dumps(state))",
+    ),
+    "zarr": Remedy(
+        "Write whole chunks (or whole shards, if it has them) in one call: to write a part of one, all of it is read, "
+        "unpacked, packed and written again.",
+        "for n, row in enumerate(rows):\n    array[n] = row",
+        "step = array.chunks[0]    # or array.shards[0]\nfor n in range(0, len(rows), step):\n"
+        "    array[n : n + step] = rows[n : n + step]",
+        "zarr",
     ),
     "json": Remedy(
         _TEXT,
@@ -74,41 +94,74 @@ _REMEDIES = {
 
 
 def find(run: Observed, limits: Mapping[str, float]) -> Iterator[Finding]:
+    by_line: dict[tuple[int, ...], list[Rewritten]] = defaultdict(list)
     for one in rewritten(run.of(FILE_EVENTS), run.calls.path, limits["times"]):
-        whole, needed = sum(one.sizes), one.sizes[-1]
-        if not one.grows or run.is_database(one.name) or whole < limits["ratio"] * needed:
-            continue
-        calls = _writing(run, one)
-        saved = run.times(calls, 1 - needed / whole, value="outer")
-        gain = run.gain(saved, "the share of the bytes that were written before, in the time of the calls", "estimate")
+        changed = one.grows or _is_read_back(run, one)
+        if changed and not run.is_database(one.name) and sum(one.sizes) >= limits["ratio"] * one.sizes[-1]:
+            by_line[_lines(run, one)].append(one)
+    for lines, same in by_line.items():
+        whole, needed = _bytes(same)
+        calls = _calls(run, lines, same)
+        share = 1 - needed / whole
+        gain = run.gain(
+            run.times(calls, share, value="outer"),
+            "the share of the bytes that were written before, in the time of the calls", "estimate",
+        )  # fmt: skip
+        sites = [site for code in lines for site in run.site_list(run.calls.site(code))]
+        gain = with_libraries(run, gain, sites, share, calls.codes("process"))
         if len(calls) and gain.ns >= limits["share"] * run.wall_ns:
-            yield _finding(run, one, calls, gain)
+            yield _finding(run, same, calls, gain)
 
 
-def _writing(run: Observed, one: Rewritten) -> CallTable:
-    """What the program's lines that write the versions of a name do, to them and around it."""
-    lines = run.calls.where(own=True, path=one.paths, kind=OpClass.WRITE).codes("site")
+def _is_read_back(run: Observed, one: Rewritten) -> bool:
+    """Whether the run read about as much of a name as it wrote over: each version was made from the one before."""
+    return 2 * run.calls.where_paths([one.name]).transfers("read").total("moved") >= sum(one.sizes[:-1])
+
+
+def _bytes(same: list[Rewritten]) -> tuple[int, int]:
+    """(bytes of all versions, bytes of the last ones)."""
+    return sum(sum(one.sizes) for one in same), sum(one.sizes[-1] for one in same)
+
+
+def _lines(run: Observed, one: Rewritten) -> tuple[int, ...]:
+    """The program's lines (codes) that write the versions of a name."""
+    return tuple(sorted(run.calls.where(own=True, path=one.paths, kind=OpClass.WRITE).codes("site")))
+
+
+def _calls(run: Observed, lines: tuple[int, ...], same: list[Rewritten]) -> CallTable:
+    """What these lines do to the versions, and around it."""
     own = run.calls.where(own=True, kind=_KINDS)
-    return own.rows(np.isin(own.columns["site"], lines) & np.isin(own.columns["path"], [*one.paths, -1]))
+    paths = {path for one in same for path in one.paths}
+    return own.rows(np.isin(own.columns["site"], lines) & np.isin(own.columns["path"], [*paths, -1]))
 
 
-def _finding(run: Observed, one: Rewritten, calls: CallTable, gain: Gain) -> Finding:
-    whole, times, name = sum(one.sizes), len(one.sizes), one.name.rpartition("/")[2][:40]
+def _finding(run: Observed, same: list[Rewritten], calls: CallTable, gain: Gain) -> Finding:
+    (whole, needed), times = _bytes(same), sum(len(one.sizes) for one in same)
+    what = same[0].name.rpartition("/")[2][:40] if len(same) == 1 else counted(len(same), "file")
+    grew = sum(one.grows for one in same) * 2 > len(same)
+    how = "They grew, and were written again" if grew else "Each was read, changed and written back as a whole"
     about = run.about(calls, gain)
     return Finding(
-        title=f"{name} is written from the start {number(times)} times: {whole / one.sizes[-1]:.3g} times its bytes",
+        title=f"{what} {'is' if len(same) == 1 else 'are'} written from the start {number(times)} times: "
+        f"{whole / needed:.3g} times the bytes",
         evidence=[
             Evidence(
-                f"{counted(times, 'version')} of it had {size(whole)}, the last one {size(one.sizes[-1])}: it grew, "
-                f"and was written again. The calls took {seconds(calls.total('outer'))}.",
-                {"times": times, "written": whole, "bytes": one.sizes[-1], "time_ns": calls.total("outer")},
+                f"{counted(times, 'version')} had {size(whole)}, the last of each {size(needed)}. {how}. "
+                f"The calls took {seconds(calls.total('outer'))}.",
+                {"times": times, "written": whole, "bytes": needed, "time_ns": calls.total("outer")},
             )
         ],
-        remedy=_REMEDIES.get(libraries.library_of(run, calls), _REMEDIES[""]),
+        remedy=_remedy(libraries.library_of(run, calls), grew),
         confidence=Confidence(0.85, "the bytes of each version are in the log", ["who needs it in between is not"]),
         query=sql.rows({"path": calls.paths()[:MOST_NAMED], "site": calls.lines()[:MOST_NAMED]}),
-        **about | {"files": [one.name]},
+        **about | {"files": patterns([one.name for one in same])},
     )
+
+
+def _remedy(library: str, grew: bool) -> Remedy:
+    if not grew and library != "zarr":
+        return _REMEDIES["changed"]
+    return _REMEDIES.get(library, _REMEDIES[""])
 
 
 RULE = Rule(
