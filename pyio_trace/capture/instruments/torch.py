@@ -7,7 +7,9 @@ POSIX operations.
 
 from __future__ import annotations
 
+import sys
 from _thread import get_ident
+from collections import OrderedDict
 
 from pyio_trace.capture.instrumentation.instrument import MARKS, Instrument, Target
 from pyio_trace.capture.instruments import _dataloader as loading
@@ -19,6 +21,9 @@ if TYPE_CHECKING:
 
 # ---- torch.save, torch.load ----------------------------------------------------------------
 
+#: Objects that are looked at to find tensors; kinds of those that have none.
+_MOST_OBJECTS = 20_000
+_PLAIN = (int, float, complex, bool, str, bytes, type(None))
 #: By thread: bytes and number of the storages that the current call has moved.  An inner call, by an object that
 #: pickles itself with torch.save, ends before the outer one moves any.
 _storages: dict[int, tuple[int, int]] = {}
@@ -29,12 +34,41 @@ def _moves(number: int) -> None:
     _storages[get_ident()] = bytes_ + number, count + 1
 
 
+def _bytes_of_views(saved: object) -> int | None:
+    """The bytes of all tensors in an object, if their storages have more; None: they have not, or it has objects of
+    other kinds, which may have tensors too.  No code of the program runs."""
+    torch: Any = sys.modules["torch"]
+    tensors, containers = (torch.Tensor, torch.nn.Parameter), (dict, OrderedDict, list, tuple)
+    storages: dict[int, tuple[int, int]] = {}
+    left, seen = [saved], set()
+    with torch._C.DisableTorchFunction():  # modes and subclasses of the program
+        while left and len(seen) < _MOST_OBJECTS:
+            one = left.pop()
+            kind = type(one)
+            if kind in _PLAIN or id(one) in seen:
+                continue
+            seen.add(id(one))
+            if kind in containers:
+                left += dict.values(one) if kind in containers[:2] else one
+            elif kind not in tensors or one.layout is not torch.strided:
+                return None
+            else:
+                storage = one.untyped_storage()
+                whole, used = storage.nbytes(), one.numel() * one.element_size()
+                storages[storage._cdata] = whole, storages.get(storage._cdata, (0, 0))[1] + used
+    used = sum(min(both) for both in storages.values())
+    return used if not left and used < sum(whole for whole, _ in storages.values()) else None
+
+
 def _saves(
     obj: object, f: object, pickle_module: object = None, pickle_protocol: int = 2,
     _use_new_zipfile_serialization: bool = True, *args: object, **kwargs: object,
 ) -> dict[str, object]:  # fmt: skip
     _storages.pop(get_ident(), None)
-    return {"format": "zip" if _use_new_zipfile_serialization else "legacy"}
+    found: dict[str, object] = {"format": "zip" if _use_new_zipfile_serialization else "legacy"}
+    if (tensors := _bytes_of_views(obj)) is not None:
+        found["tensors"] = tensors
+    return found
 
 
 def _loads(f: object, *args: object, **kwargs: object) -> dict[str, object]:
