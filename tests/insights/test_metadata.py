@@ -200,6 +200,21 @@ def test_paths_that_are_looked_for_once(program: Runner) -> None:
     assert only(again, "missing-paths").recoverable.bound == "estimate"
 
 
+def test_paths_that_come_later(program: Runner) -> None:
+    # GIVEN a loop that asks for 20 files until they are there WHEN findings are made
+    text = """
+    import os
+    for k in range(30):
+        for n in range(20): os.path.exists(f"{n}.done")
+        if k == 28:
+            for n in range(20): open(f"{n}.done", "w").close()
+    """
+    finding = only(findings_of(program.traced(text)), "missing-paths")
+    # THEN the remedy is to be told, and not to look them up
+    assert finding.evidence[0].values["calls"] == 580 and finding.title.endswith("not there yet")
+    assert finding.remedy is not None and "message" in finding.remedy.text
+
+
 def test_paths_that_are_there(program: Runner) -> None:
     outcome = program.traced(files(1) + 'for n in range(900): os.path.exists("d/0.txt")')
     assert none(findings_of(outcome), "missing-paths")

@@ -51,6 +51,54 @@ def test_a_growing_file_written_again(program: Runner, how: str) -> None:
     assert finding.remedy is not None and finding.remedy.library == (how if how in ("json", "pickle") else "python")
 
 
+#: What is read, changed and written back keeps its size.
+CHANGED = {
+    "json": """
+    state = json.load(open("state")) if n else dict.fromkeys(map(str, range(10, 60)), "x" * 99)
+    state[str(10 + n % 50)] = f"{n:099}"
+    with open("state", "w") as f: json.dump(state, f)
+    """,
+    "bytes": """
+    data = bytearray(open("state", "rb").read() if n else bytes(5000))
+    data[n] = n
+    open("state.tmp", "wb").write(data); os.replace("state.tmp", "state")
+    """,
+}
+
+
+@pytest.mark.parametrize("how", CHANGED)
+def test_a_file_that_is_changed_as_a_whole(program: Runner, how: str) -> None:
+    # GIVEN a file that is read, changed and written back 60 times WHEN findings are made
+    outcome = program.traced(GROWING.replace("SAVE", CHANGED[how].strip()))
+    finding = only(findings_of(outcome), "written-again")
+    # THEN it says so, and that it can stay in memory
+    size, values = (program.folder / "state").stat().st_size, finding.evidence[0].values
+    assert (values["times"], values["bytes"], values["written"]) == (60, size, 60 * size)
+    assert finding.remedy is not None and "in memory" in finding.remedy.text
+
+
+def test_parts_of_chunks(program: Runner) -> None:
+    # GIVEN an array of zarr in chunks of 50 rows that is written row by row WHEN findings are made
+    pytest.importorskip("zarr")
+    text = """
+    import numpy, zarr
+    rows = numpy.random.default_rng(1).random((100, 3000))
+    array = zarr.open(store="a.zarr", mode="w", shape=rows.shape, chunks=(50, 3000), dtype="f8")
+    SAVE
+    """
+    by_row = text.replace("SAVE", "for n, row in enumerate(rows): array[n] = row")
+    outcome = program.traced(by_row)
+    found = findings_of(outcome)
+    finding = only(found, "written-again")
+    # THEN each of both chunks was written 50 times, and nobody is told to sync what zarr renames
+    assert finding.evidence[0].values["times"] == 100 and finding.sites[0].line == 5
+    assert none(found, "non-atomic-save") and none(found, "tiny-tasks")
+    # WHEN the remedy is followed THEN there is nothing to say
+    assert finding.remedy is not None and "whole chunks" in finding.remedy.text
+    after = text.replace("SAVE", finding.remedy.after.replace("\n", "\n    "))
+    assert none(findings_of(program.traced(after, log="after.pyio")), "written-again")
+
+
 OTHERWISE = {
     "appended": 'with open("state", "a") as f: f.write(items[-1])',
     "same size": 'open("state", "w").write("x" * 5000)',
