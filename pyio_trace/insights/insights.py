@@ -148,7 +148,7 @@ def _insights(observed: Observed, rules: Mapping[str, Rule], settings: Settings)
     seen = {finding.slug for finding in found}
     profile = observed.summary.run.mode == "profile"
     unanswered = [slug for slug, rule in rules.items() if profile and rule.each_call and slug not in seen]
-    return Insights(listed, len(found) - len(wanted), failed, weak, more, unanswered, verdicts(observed, wanted))
+    return Insights(listed, len(found) - len(wanted), failed, weak, more, unanswered, verdicts(observed, found))
 
 
 def _found(observed: Observed, rule: Rule, settings: Settings) -> list[Finding]:

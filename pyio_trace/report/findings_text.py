@@ -156,7 +156,8 @@ def verified_line(verified: Verified) -> str:
     if verified.outcome == "gain" and verified.at_least:
         return f"tried here: saves at least {seconds(max(verified.low_ns, 0))} {rounds}; {why}"
     if verified.outcome == "gain":
-        return f"tried here: saves {seconds(max(verified.low_ns, 0))} to {seconds(max(verified.high_ns, 0))} {rounds}"
+        ends = dict.fromkeys(seconds(max(time, 0)) for time in (verified.low_ns, verified.high_ns))
+        return f"tried here: saves {' to '.join(ends)} {rounds}"
     if verified.outcome == "harm":
         return f"tried here: the remedy takes {seconds(-verified.saved_ns)} longer, and is dropped {rounds}"
     return f"tried here: saves next to nothing of {seconds(verified.plain_ns)} {rounds}"

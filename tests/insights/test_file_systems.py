@@ -145,7 +145,7 @@ def test_on_lustre_and_on_a_local_one(program: Runner) -> None:
     # THEN only the first is told of Lustre's commands
     assert "lfs setstripe" in remedies["lustre"]
     assert "lfs" not in remedies["nfs4"] and "NFS" in remedies["nfs4"]
-    assert remedies["ext4"] == "Read in the order of the file."
+    assert remedies["ext4"] == "Read in the order of the file; or read it whole, if it fits into memory."
 
 
 def test_order_in_memory_is_ok(program: Runner) -> None:

@@ -313,8 +313,8 @@ def test_formats(program: Runner, capsys: pytest.CaptureFixture[str], monkeypatc
     for name in ("text", "markdown", "sarif", "github"):
         assert "saves" in printed[name] and "rounds" in printed[name]
     lines = printed["text"].splitlines()
-    (at,) = (number for number, line in enumerate(lines) if line.startswith("   tried "))
-    assert " -> " in lines[at] and max(map(len, lines[at : at + 2])) <= 80
+    (tried,) = (line for line in lines if line.startswith("   tried "))
+    assert tried.startswith("   tried here: saves ") and len(tried) <= 80
 
 
 def test_a_part_of_a_run(program: Runner, capsys: pytest.CaptureFixture[str]) -> None:

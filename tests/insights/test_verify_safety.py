@@ -123,7 +123,17 @@ def contents(folder: Path) -> dict[str, tuple[int, int, bytes]]:
 
 
 def command(path: Path, seconds: float) -> list[str]:
-    return [sys.executable, "-m", "pyio_trace", "insights", str(path), "--verify", "--verify-seconds", str(seconds)]
+    return [
+        sys.executable,
+        "-m",
+        "pyio_trace",
+        "insights",
+        str(path),
+        "--all",
+        "--verify",
+        "--verify-seconds",
+        str(seconds),
+    ]
 
 
 @pytest.mark.slow

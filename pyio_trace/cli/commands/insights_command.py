@@ -31,6 +31,7 @@ import argparse
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pyio_trace.cli.parser import Parser, add_format, add_output, open_log, progress, write_text
@@ -173,7 +174,8 @@ def _found(arguments: argparse.Namespace, rules: dict[str, Rule], wanted: Settin
             # A selection reports the rows that it reads, unless they are read elsewhere.
             elsewhere = others is not None or not chosen
             read = restrict_unchecked(log, chosen, None if elsewhere else bar) if chosen else log
-            found.append((log, *find(read, rules, wanted, bar if elsewhere else None, workers=others)))
+            summary, insights = find(read, rules, wanted, bar if elsewhere else None, workers=others)
+            found.append((log, summary, replace(insights, verdicts=[]) if arguments.rule else insights))
     if arguments.verify:
         from pyio_trace.insights.verify import verify
 

@@ -23,7 +23,7 @@ from pyio_trace.insights import libraries, sql
 from pyio_trace.insights.file_events import FILE_EVENTS
 from pyio_trace.insights.finding import Confidence, Evidence, Finding, Remedy
 from pyio_trace.insights.line_walls import with_libraries
-from pyio_trace.insights.observed import MOST_NAMED, patterns
+from pyio_trace.insights.observed import MOST_NAMED, patterns, site_of
 from pyio_trace.insights.rewrites import Rewritten, rewritten
 from pyio_trace.insights.rule import Limit, Rule
 from pyio_trace.units import counted, number, seconds, size
@@ -114,8 +114,19 @@ def find(run: Observed, limits: Mapping[str, float]) -> Iterator[Finding]:
 
 
 def _is_read_back(run: Observed, one: Rewritten) -> bool:
-    """Whether the run read about as much of a name as it wrote over: each version was made from the one before."""
-    return 2 * run.calls.where_paths([one.name]).transfers("read").total("moved") >= sum(one.sizes[:-1])
+    """Whether the functions and processes that write a name read about as much of it: each version is made from the
+    one before."""
+    writers = run.calls.where(own=True, path=one.paths, kind=OpClass.WRITE).codes("process")
+    read = run.calls.where_paths([one.name]).transfers("read").where(process=writers)
+    functions = {_function(run.calls.site(code)) for code in _lines(run, one)}
+    own = [code for code in read.codes("site") if _function(run.calls.site(code)) in functions]
+    return 2 * read.where(site=own).total("moved") >= sum(one.sizes[:-1])
+
+
+def _function(line: str | None) -> tuple[str, str]:
+    """(file, function) of ``file:line:function``."""
+    site = site_of(line)
+    return ("", "") if site is None else (site.file, site.function)
 
 
 def _bytes(same: list[Rewritten]) -> tuple[int, int]:
