@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 
 from pyio_trace.analysis.results.line_time import LineTime
 from pyio_trace.insights.finding import Finding, Site
+from pyio_trace.insights.library_frames import FramesOfLines
 from pyio_trace.insights.observed import Gain, Observed
 from pyio_trace.units import seconds
 
@@ -36,19 +37,22 @@ def with_libraries(run: Observed, gain: Gain, sites: Iterable[Site], share: floa
     """Raises a gain to the same share of all the time that these lines spent in library functions which call on files.
 
     What such a function does between the calls, such as unpacking, is repeated with them.  processes: those that make
-    the calls; if one is a worker, the gain stays as it is, because workers run side by side.
+    the calls; if one is a worker of a DataLoader, the gain stays as it is, because its trainer may not wait for it.
     """
     lines = {f"{site.file}:{site.line}:{site.function}" for site in sites}
-    if not lines or not all(map(run.is_own, lines)) or any(map(run.is_worker, processes)):
+    if not lines or not all(map(run.is_own, lines)) or any(map(run.is_loader_worker, processes)):
         return gain
-    whole = int(share * sum(_in_files(run.wall[line]) for line in lines if line in run.wall))
+    libraries = run.of(FramesOfLines()).between(lines)
+    whole = int(share * sum(_in_files(run.wall[line], libraries) for line in lines if line in run.wall))
     if whole <= gain.ns:
         return gain
     how = f"{gain.recoverable.how}, and the same share of what libraries do between them"
     return Gain(min(whole, run.wall_ns), replace(gain.recoverable, how=how, terms=[]))
 
 
-def _in_files(row: LineTime) -> int:
-    called = sum(one.time_ns for one in row.called if one.calls)
-    part = min(row.io_ns + row.sync_ns + called, row.here_ns)
-    return int(part * held_ns(row) / max(row.here_ns, 1))
+def _in_files(row: LineTime, libraries: Collection[str]) -> int:
+    """ns that a line kept a thread busy in calls on files, and in functions of libraries that make them, be it in
+    threads of their own."""
+    called = sum(one.time_ns for one in row.called if one.calls or one.function.partition(".")[0] in libraries)
+    whole = max(row.here_ns - row.aside_ns, 1)
+    return int(min(row.io_ns + row.sync_ns + called, whole) * held_ns(row) / whole)

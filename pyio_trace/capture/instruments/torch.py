@@ -40,7 +40,8 @@ def _bytes_of_views(saved: object) -> int | None:
     torch: Any = sys.modules["torch"]
     tensors, containers = (torch.Tensor, torch.nn.Parameter), (dict, OrderedDict, list, tuple)
     storages: dict[int, tuple[int, int]] = {}
-    left, seen = [saved], set()
+    left: list[Any] = [saved]
+    seen: set[int] = set()
     with torch._C.DisableTorchFunction():  # modes and subclasses of the program
         while left and len(seen) < _MOST_OBJECTS:
             one = left.pop()
@@ -49,7 +50,7 @@ def _bytes_of_views(saved: object) -> int | None:
                 continue
             seen.add(id(one))
             if kind in containers:
-                left += dict.values(one) if kind in containers[:2] else one
+                left.extend(dict.values(one) if kind in containers[:2] else one)
             elif kind not in tensors or one.layout is not torch.strided:
                 return None
             else:

@@ -117,7 +117,7 @@ def _finding(run: Observed, same: list[FileReuse], requests: _Requests) -> Findi
     whole = None if by_epoch or divided else _with_requests(run, calls, again / max(read, 1))
     if whole is not None and whole.ns > gain.ns:
         gain = whole
-    if not by_epoch and not divided:
+    if not by_epoch:
         gain = with_libraries(
             run, gain, sites, again / max(read, 1), {group["process"] for group in reads.by("process")}
         )

@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING
 from pyio_trace.enums import Layer, OpClass
 from pyio_trace.insights import libraries, words
 from pyio_trace.insights.access_lines import ACCESSES, empty_calls, lines, ns_per_byte, query, time_by_process
-from pyio_trace.insights.finding import Confidence, Evidence, Finding, Remedy
+from pyio_trace.insights.finding import Confidence, Evidence, Finding
+from pyio_trace.insights.line_walls import with_libraries
 from pyio_trace.insights.observed import OPENS
 from pyio_trace.insights.rule import Limit, Rule, Trial
 from pyio_trace.insights.words import mechanisms as m
@@ -52,6 +53,9 @@ def find(run: Observed, limits: Mapping[str, float]) -> Iterator[Finding]:
             {process: int(time * share) for process, time in times.items()},
             f"the calls' time beyond {byte:.2g} ns a byte, which large ones take",
         )
+        mechanism = _mechanism(run, one, accesses)
+        if mechanism == m.SMALL_PIECES:  # of which the library looks up, and unpacks, each
+            gain = with_libraries(run, gain, run.sites(accesses), share, times)
         if gain.ns < limits["share"] * run.wall_ns or _each_time(run, one) <= limits["each_time"]:
             continue
         common = ", ".join(f"{number(count)} of {size(bytes_)}" for bytes_, count in one.common_sizes[:3])
@@ -63,7 +67,7 @@ def find(run: Observed, limits: Mapping[str, float]) -> Iterator[Finding]:
                     {"calls": one.calls, "bytes": one.moved_bytes, "time_ns": one.time_ns},
                 )
             ],
-            remedy=_remedy(run, one, accesses),
+            remedy=words.remedy(mechanism, libraries.readers(run, accesses)),
             confidence=Confidence(0.7, "a byte's cost is that of this run's large accesses, or of memory"),
             query=query(one),
             **run.about(accesses, gain),
@@ -77,13 +81,13 @@ def _each_time(run: Observed, one: Access) -> float:
     return (one.calls - empty_calls(one)) / max(opens, one.files, 1)
 
 
-def _remedy(run: Observed, one: Access, accesses: CallTable) -> Remedy:
+def _mechanism(run: Observed, one: Access, accesses: CallTable) -> str:
     mechanism = m.SMALL_READS if one.direction == "read" else m.SMALL_WRITES
     requests = run.calls.where_line(one.line or "").where(layer=(Layer.APP, Layer.HDF5), inside=0)
     in_pieces = libraries.library_of(run, accesses) in ("h5py", "netCDF4")
     if in_pieces and one.direction == "read" and one.calls >= _PIECES * max(requests.total("calls"), 1):
-        mechanism = m.SMALL_PIECES
-    return words.remedy(mechanism, libraries.readers(run, accesses))
+        return m.SMALL_PIECES
+    return mechanism
 
 
 RULE = Rule(

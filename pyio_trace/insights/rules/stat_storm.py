@@ -7,6 +7,7 @@ kept; `os.scandir` gives the type of each entry with the listing.
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
@@ -17,15 +18,19 @@ from pyio_trace.insights import sql
 from pyio_trace.insights.finding import Evidence, Finding, Remedy
 from pyio_trace.insights.rule import Limit, Rule, Trial
 from pyio_trace.insights.rules.flush_per_record import FLUSHES
+from pyio_trace.insights.rules.polling import WAIT
 from pyio_trace.units import counted, number, seconds
 
 if TYPE_CHECKING:
+    from pyio_trace.analysis.view_sums.call_table import CallTable
     from pyio_trace.insights.observed import Observed
 
 #: Calls that ask for what is known of a path.
 ASKING = ("stat", "lstat", "fstatat", "statx", "access", "faccessat")
 #: A line with less than this share of the calls is left out, such as one that looks for translations of messages.
 _FEW = 0.01
+#: Calls for each path, from which on a line that finds it in the end has waited for it.
+_POLLED = 10
 
 
 def find(run: Observed, limits: Mapping[str, float]) -> Iterator[Finding]:
@@ -53,7 +58,9 @@ def find(run: Observed, limits: Mapping[str, float]) -> Iterator[Finding]:
                 {"calls": calls, "paths": paths, "time_ns": asking.total("time")},
             )
         ],
-        remedy=Remedy(
+        remedy=WAIT
+        if _come_later(asking)
+        else Remedy(
             "Ask once, and keep the answer.",
             "if os.path.exists(p) and os.path.isfile(p):\n    size = os.path.getsize(p)",
             "try:\n    size = os.stat(p).st_size\nexcept FileNotFoundError:\n    ...",
@@ -61,6 +68,14 @@ def find(run: Observed, limits: Mapping[str, float]) -> Iterator[Finding]:
         query=sql.rows({"site": asking.lines(), "op": ASKING}),
         **run.about(asking, gain),
     )
+
+
+def _come_later(asking: CallTable) -> bool:
+    """Whether lines ask for most of these paths until they are there."""
+    found, missing = asking.where(errno=0), asking.where(errno=errno.ENOENT)
+    both = set(found.codes("path")) & set(missing.codes("path"))
+    often = asking.total("calls") >= _POLLED * asking.distinct("path")
+    return often and 2 * len(both) > asking.distinct("path") and 4 * missing.total("calls") > asking.total("calls")
 
 
 RULE = Rule(

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from pyio_trace.enums import Layer, OpClass, Role
 from pyio_trace.insights import sql
 from pyio_trace.insights.finding import Evidence, Finding, Remedy, Term
+from pyio_trace.insights.line_walls import with_libraries
 from pyio_trace.insights.rule import Limit, Rule, Trial
 from pyio_trace.units import counted, number, seconds, size
 
@@ -71,6 +72,9 @@ def find(run: Observed, limits: Mapping[str, float]) -> Iterator[Finding]:
         saved = run.times(place.rows, (place.calls - 1) / place.calls)
         terms = [Term("in fsync, fdatasync and msync", place.time)]
         gain = run.gain(saved, "the time in all but one sync", terms=terms)
+        if 2 * place.rows.where(inside=1).total("calls") > place.calls:  # made by a library
+            share = (place.calls - 1) / place.calls
+            gain = with_libraries(run, gain, run.sites(place.rows), share, saved)
         mapped = len(place.rows.where(op=["msync"])) > 0
         count, of = number(place.calls), "" if mapped else f", for {size(written)} written"
         yield Finding(
