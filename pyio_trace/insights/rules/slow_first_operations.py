@@ -41,6 +41,8 @@ _REMEDIES = {
 }
 
 
+#: ns that a byte may take from or to memory that nobody has used yet, on a busy machine.
+_BYTE_NS = 1.0
 _WORDS = {OpClass.READ: "read", OpClass.WRITE: "write"}
 _KEYS = ("kind", "site", "path", "process")
 
@@ -69,7 +71,7 @@ def _first_calls(run: Observed) -> dict[str, Ints]:
     for name, source in (("calls", "calls"), ("whole", "time")):
         values = columns[source][order]
         found[name] = np.add.reduceat(values, starts) if len(starts) else values
-    rates = {kind: ns_per_byte(run, what) for kind, what in _WORDS.items()}
+    rates = {kind: max(ns_per_byte(run, what), _BYTE_NS) for kind, what in _WORDS.items()}
     found["took"], found["first"] = _durations(run.of(SLOW), found, rates)
     several = np.flatnonzero((found["calls"] > 1) & (found["path"] >= 0))
     return {name: values[several] for name, values in found.items()}
