@@ -1,7 +1,8 @@
-"""What took the time at lines that no finding is about."""
+"""What took the time at lines whose findings say little of it, or that have none."""
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable
 
 from pyio_trace.analysis.results.line_time import LineTime
@@ -12,6 +13,8 @@ from pyio_trace.light_dataclass import dataclass
 
 #: Lines that take this share of the wall time get a verdict, at most so many of them.
 _SHARE, _MOST = 0.05, 10
+#: Findings are about a line if they say at least this share of its time.
+_EXPLAINED = 0.3
 #: A part of a line's time is named from this share on; with less I/O than that, there is nothing to gain from I/O.
 _MOST_OF, _SOME = 0.5, 0.1
 _IMPORT = "import "
@@ -31,11 +34,16 @@ class Verdict:
 
 def verdicts(run: Observed, findings: Iterable[Finding]) -> list[Verdict]:
     """Verdicts on the lines that took at least _SHARE of the wall time, longest first; none without samples."""
-    told = {(site.file, site.line) for one in findings if one.severity != "ok" for site in one.sites}
+    told: dict[tuple[str, int], int] = defaultdict(int)
+    for one in findings:
+        for site in one.sites:
+            told[site.file, site.line] += run.wall_ns if not one.recoverable.is_time else one.recoverable_ns
     found = []
     for line, row in run.wall.items():
         site, held = site_of(line), held_ns(row)
-        if site is None or not run.is_own(line) or (site.file, site.line) in told or held < _SHARE * run.wall_ns:
+        if site is None or not run.is_own(line) or held < _SHARE * run.wall_ns:
+            continue
+        if told[site.file, site.line] >= _EXPLAINED * held:
             continue
         found.append(Verdict(site, held, _text(row)))
     return sorted(found, key=lambda one: -one.held_ns)[:_MOST]

@@ -84,7 +84,7 @@ def _verdicts(insights: Insights, view: View) -> Iterator[str]:
     """What holds the lines that no finding is about."""
     shown = insights.verdicts if view.everything else insights.verdicts[:_LINES]
     if shown:
-        yield "No finding for:"
+        yield "Where else the time went:"
     for one in shown:
         yield _cut(printable(f"  {seconds(one.held_ns):>11}  {one.site} {one.text}"))
 

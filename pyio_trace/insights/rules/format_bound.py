@@ -51,7 +51,10 @@ def _finding(observed: Observed, group: Group) -> Finding:
     library, before, after = _REMEDIES[op]
     title = f"Formatting text takes {share:.0%} of {op}"
     confidence = Confidence(0.7, "formatting is the call's time without the system calls beneath")
-    remedy = Remedy("Write a binary format.", before, after, library)
+    text = "Write a binary format."
+    if library == "json":
+        text = "Make the text in one call, and without indent, which C code then does; or write a binary format."
+    remedy = Remedy(text, before, after, library)
     return library_use.finding(observed, group, title, gain, [evidence], remedy, confidence)
 
 

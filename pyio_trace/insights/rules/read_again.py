@@ -17,7 +17,7 @@ import numpy as np
 from pyio_trace.analysis.calls.name_patterns import last_names, role_of
 from pyio_trace.analysis.reducers.library_calls import CallList, LibraryCalls
 from pyio_trace.analysis.reducers.reuse import FileReuse, ReuseOfBytes
-from pyio_trace.enums import OpClass
+from pyio_trace.enums import Layer, OpClass
 from pyio_trace.insights import libraries, sql, words
 from pyio_trace.insights.finding import Confidence, Evidence, Finding, Remedy
 from pyio_trace.insights.library_use import Group, Ints
@@ -117,6 +117,9 @@ def _finding(run: Observed, same: list[FileReuse], requests: _Requests) -> Findi
     whole = None if by_epoch or divided else _with_requests(run, calls, again / max(read, 1))
     if whole is not None and whole.ns > gain.ns:
         gain = whole
+    decoded = _decoded(run, paths, lines, again / max(read, 1))
+    if not by_epoch and decoded.ns > gain.ns:
+        gain = decoded
     if not by_epoch:
         gain = with_libraries(
             run, gain, sites, again / max(read, 1), {group["process"] for group in reads.by("process")}
@@ -179,6 +182,13 @@ def _with_requests(run: Observed, calls: Group, share: float) -> Gain | None:
         return None
     how = "the share of these calls that reads bytes again, decoding included"
     return run.gain(calls.scaled(int(calls.total("duration") * share)), how, "estimate")
+
+
+def _decoded(run: Observed, paths: list[str], lines: list[str], share: float) -> Gain:
+    """The time of a share of the lines' calls of Python's file objects: a text file decodes what it reads."""
+    calls = run.calls.where_paths(paths).where_lines(lines).where(layer=Layer.APP, kind=OpClass.READ)
+    how = "the share of the reads of these file objects that reads bytes again, decoding included"
+    return run.gain(run.times(calls, share, value="outer"), how, "estimate")
 
 
 def _evidence(calls: Group) -> Evidence:

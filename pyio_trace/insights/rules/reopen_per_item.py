@@ -100,6 +100,6 @@ RULE = Rule(
     limits={"opens": Limit(100, "of one file in a process, at least", few=10)},
     needs=(FILE_EVENTS,),
     topic="metadata",
-    yields_to=("shelve-sync", "whole-file-again", "written-again"),
+    yields_to=("shelve-sync", "whole-file-again", "written-again", "read-again"),
     trial=Trial("pyio_trace.insights.trials.files:opened_once", rows="files"),
 )
