@@ -36,8 +36,8 @@ def verdicts(run: Observed, findings: Iterable[Finding]) -> list[Verdict]:
     """Verdicts on the lines that took at least _SHARE of the wall time, longest first; none without samples."""
     told: dict[tuple[str, int], int] = defaultdict(int)
     for one in findings:
-        for site in one.sites:
-            told[site.file, site.line] += run.wall_ns if not one.recoverable.is_time else one.recoverable_ns
+        for place in one.sites:
+            told[place.file, place.line] += run.wall_ns if not one.recoverable.is_time else one.recoverable_ns
     found = []
     for line, row in run.wall.items():
         site, held = site_of(line), held_ns(row)
