@@ -109,7 +109,9 @@ def test_a_gain_is_never_more_than_what_was_recorded(program: Runner, monkeypatc
     # WHEN the remedy is tried THEN it saves what the run had, and says so
     finding, shown = verified(outcome, "small-accesses")
     assert shown.plain_ns > shown.recorded_ns > 0
-    assert shown.outcome == "gain" and finding.recoverable_ns == shown.saved_ns == shown.recorded_ns
+    assert shown.outcome == "gain" and shown.saved_ns == shown.recorded_ns
+    # THEN that is less than the finding promises, which stays as it is
+    assert shown.at_least and finding.recoverable.bound != "measured" and finding.recoverable_ns > shown.saved_ns
     assert "that the recorded operations took" in shown.why and "no more than the" in verified_text(shown)
 
 
