@@ -60,7 +60,8 @@ def test_a_program_s_own_code_is_not_a_costly_function(program: Runner) -> None:
 def test_no_entry_takes_what_another_one_means() -> None:
     names = {
         "gzip.GzipFile.write": "Compressing (gzip)", "gzip._GzipReader.read": "Unpacking",
-        "lzma.LZMAFile.write": "Compressing (lzma)", "bz2.BZ2File.write": "Compressing (bz2)", "tarfile._FileInFile.read": "Unpacking (tar)",
+        "lzma.LZMAFile.write": "Compressing (lzma)", "bz2.BZ2File.write": "Compressing (bz2)",
+        "tarfile._FileInFile.read": "Unpacking (tar)",
         "zipfile.ZipExtFile.read": "Unpacking (zip)", "zipfile.ZipFile.writestr": "Compressing (zip)",
         "json.loads": "Parsing JSON", "json.dumps": "Formatting JSON",
     }  # fmt: skip
