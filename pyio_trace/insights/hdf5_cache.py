@@ -76,10 +76,7 @@ def _reopened(observed: Observed, dataset: DatasetUse) -> bool:
 def _remedy(use: Reuse, reopened: bool) -> Remedy:
     dataset = use.dataset
     if reopened:
-        text = "Keep the dataset open: file[name] opens it each time, and its cache begins empty."
-        return Remedy(
-            text, "for n in items:\n    use(file[name][n])", "d = file[name]\nfor n in items:\n    use(d[n])", "h5py"
-        )
+        return _kept_open(dataset)
     chunks, what = dataset.per_call, "a read needs"
     if chunks * dataset.chunk_bytes <= DEFAULT_CACHE:  # one read fits: what later ones need again does not
         chunks, what = -(-use.different // dataset.caches), "the reads need"
@@ -88,12 +85,28 @@ def _remedy(use: Reuse, reopened: bool) -> Remedy:
         text = "Read along the chunks, so that each is needed once; or store the dataset in chunks of what is read."
         after = f"f.create_dataset(name, data=array, chunks={_shape(dataset.advised_chunks())})"
         return Remedy(text, f"chunks={_shape(dataset.chunks)}", after, "h5py")
-    slots = f", rdcc_nslots={_prime_above(100 * chunks)}" if chunks * 100 > _SLOTS else ""
     text = (
         f"Give the cache room for the {chunks:,} chunks that {what}, {size(cache)}; "
         "or read a block that covers whole chunks, and take the parts from it."
     )
-    return Remedy(text, "h5py.File(path)", f"h5py.File(path, rdcc_nbytes={cache // _MIB} << 20{slots})", "h5py")
+    return Remedy(text, "h5py.File(path)", _opened(chunks, cache), "h5py")
+
+
+def _kept_open(dataset: DatasetUse) -> Remedy:
+    """The dataset stays open, and its cache has room for the chunks of a read."""
+    text = "Keep the dataset open: file[name] opens it each time, and its cache begins empty"
+    before, after = "for n in items:\n    use(file[name][n])", "d = file[name]\nfor n in items:\n    use(d[n])"
+    cache = -(-dataset.per_call * dataset.chunk_bytes // _MIB) * _MIB
+    if DEFAULT_CACHE < cache <= LARGEST_CACHE:
+        text += f"; and give it room for the {dataset.per_call:,} chunks that a read needs, {size(cache)}"
+        after = f"file = {_opened(dataset.per_call, cache)}\n{after}"
+    return Remedy(text + ".", before, after, "h5py")
+
+
+def _opened(chunks: int, cache: int) -> str:
+    """The code that opens a file with a cache of so many chunks, or bytes."""
+    slots = f", rdcc_nslots={_prime_above(100 * chunks)}" if chunks * 100 > _SLOTS else ""
+    return f"h5py.File(path, rdcc_nbytes={cache // _MIB} << 20{slots})"
 
 
 def _prime_above(number: int) -> int:

@@ -35,6 +35,8 @@ _BY_OPERATIONS = {
     "pandas": ("pandas.", "TextFileReader.", "DataFrame.to_"),
     "pyarrow": ("pyarrow.", "ParquetFile.", "ParquetWriter.", "Dataset.to_table", "Scanner.", "Fragment."),
 }
+#: How the calls of libraries begin that read in threads of their own.
+IN_THREADS = tuple(begin for names in _BY_OPERATIONS.values() for begin in names)
 #: The same; most of the time decides.  "text", "buffered" and "raw" are Python's file objects.
 _REQUESTS = {
     "numpy": ("numpy.", "NpzFile.", "ndarray.", "memmap."),
@@ -52,6 +54,8 @@ _NAMES = {
     "parquet": re.compile(r"\.(parquet|parq)\Z"),
     "zarr": re.compile(r"\.zarr/|/(zarr\.json|\.zarray|\.zgroup)\Z"),
 }
+#: Files that DuckDB reads.
+_OF_DUCKDB = re.compile(r"\.(csv|tsv|json|jsonl|ndjson|parquet|duckdb|db)(\.gz|\.zst)?\Z")
 #: Libraries that choose themselves in which order they read a file.
 OWN_ORDER = ("polars", "parquet", "zarr")
 #: Libraries whose callers do not say where in a file they read: no remedy seeks in one of these files.
@@ -102,7 +106,7 @@ def readers(run: Observed, calls: CallTable, lines: Collection[str] = ()) -> tup
     if frames[:1] == ("pandas",):
         format_ = next((name for name, begin in _FORMATS.items() if _any(ops, begin)), inner)
         return (f"pandas/{format_}", *frames)
-    if not frames and inner in _FORMATS:
+    if not frames and (inner in _FORMATS or (not inner and all(map(_OF_DUCKDB.search, calls.paths()[:_MOST])))):
         return ("duckdb",) if any("/duckdb/" in path for path in run.imported.paths()) else ()
     return frames if inner in ("", *_FORMATS, *frames) else (*frames, inner)
 

@@ -11,6 +11,11 @@ from pyio_trace.insights.library_frames import FramesOfLines
 from pyio_trace.insights.observed import Gain, Observed
 from pyio_trace.units import seconds
 
+#: ns that a program's own code may take to unpack or parse a byte.
+_SLOWEST = 200
+#: What the line itself computes counts if it is at least as much as the rest.
+_TWICE = 2
+
 
 def held_ns(row: LineTime) -> int:
     """How long a line kept a thread busy: the thread that spent most time there, without waits while others worked."""
@@ -48,6 +53,24 @@ def with_libraries(run: Observed, gain: Gain, sites: Iterable[Site], share: floa
         return gain
     how = f"{gain.recoverable.how}, and the same share of what libraries do between them"
     return Gain(min(whole, run.wall_ns), replace(gain.recoverable, how=how, terms=[]))
+
+
+def with_own_code(run: Observed, gain: Gain, sites: Iterable[Site], share: float, read: int) -> Gain:
+    """Raises a gain to what these lines compute themselves, at most: they may unpack or parse what they read.
+
+    read: bytes; computing that takes longer than _SLOWEST for each of them is not about them.
+    """
+    lines = {f"{site.file}:{site.line}:{site.function}" for site in sites}
+    rows = [run.wall[line] for line in lines if line in run.wall]
+    if not all(map(run.is_own, lines)):
+        return gain
+    libraries = run.of(FramesOfLines()).between(lines)
+    own = min(sum(row.own_ns * held_ns(row) // max(row.here_ns - row.aside_ns, 1) for row in rows), _SLOWEST * read)
+    whole = int(share * min(own + sum(_in_files(row, libraries) for row in rows), sum(map(held_ns, rows))))
+    if whole <= _TWICE * gain.ns:
+        return gain
+    how = f"{gain.recoverable.how}, and of what the line itself computes, which may be about it"
+    return Gain(min(whole, run.wall_ns), replace(gain.recoverable, how=how, bound="upper", terms=[]))
 
 
 def _in_files(row: LineTime, libraries: Collection[str]) -> int:

@@ -9,11 +9,18 @@ from pyio_trace.enums import OpClass, Role
 from pyio_trace.insights import library_use, sql
 from pyio_trace.insights.finding import Confidence, Evidence, Finding, Remedy, Term
 from pyio_trace.insights.library_use import NEEDS, Group, calls_of
-from pyio_trace.insights.observed import Observed
+from pyio_trace.insights.observed import Observed, patterns
 from pyio_trace.insights.rule import Limit, Rule, Trial
 from pyio_trace.units import counted, seconds, size
 
-_SAVES = ("torch.save", "torch.distributed.checkpoint.save")
+_DISTRIBUTED = "torch.distributed.checkpoint.save"
+_SAVES = ("torch.save", _DISTRIBUTED)
+_ASYNC = Remedy(
+    "Save beside training; and let each rank write one file, which it syncs once (single_file_per_rank, the default).",
+    "dcp.save(state, checkpoint_id=path)",
+    "pending = dcp.async_save(state, checkpoint_id=path)\n...\npending.result()    # before the next one",
+    "torch",
+)
 
 
 def find(observed: Observed, limits: Mapping[str, float]) -> Iterator[Finding]:
@@ -24,10 +31,19 @@ def find(observed: Observed, limits: Mapping[str, float]) -> Iterator[Finding]:
             continue
         main = group.where(tid == observed.processes[process]["pid"] for tid in group.column("tid").tolist())
         if len(main) and len(main) >= limits["saves"]:
-            files = observed.calls.where(process=process, path=sorted(set(main.column("path").tolist()) - {-1}))
+            files = observed.calls.where_paths(_files(observed, main)).where(process=process)
             files = files.rows(files.columns["kind"] != OpClass.READ)  # a checkpoint that is loaded stalls nothing
             if max(files.total("outer"), main.total("duration")) >= limits["share"] * observed.wall_ns:
                 yield _finding(observed, main, files)
+
+
+def _files(observed: Observed, saves: Group) -> list[str]:
+    """The files that were saved to; of a distributed checkpoint, those in its folder."""
+    paths = saves.paths()
+    if not len(saves.of(_DISTRIBUTED)):
+        return paths
+    folders = tuple(f"{path}/" for path in saves.of(_DISTRIBUTED).paths())
+    return [*paths, *(path for path in observed.calls.paths() if path.startswith(folders))]
 
 
 def _finding(observed: Observed, saves: Group, calls: CallTable) -> Finding:
@@ -42,11 +58,12 @@ def _finding(observed: Observed, saves: Group, calls: CallTable) -> Finding:
     ]  # fmt: skip
     how = "all calls on the checkpoints' files, as another thread could make them while training goes on"
     gain = observed.gain({int(saves.column("process")[0]): time}, how, "upper", terms)
+    written = max(saves.total("asked"), calls.transfers("write").total("moved"))
     evidence = Evidence(
-        f"{count:,} torch.save of {size(saves.total('asked') // count)} each, to {counted(files, 'file')}, took "
+        f"{count:,} {saves.ops()[-1]} of {size(written // count)} each, to {counted(files, 'file')}, took "
         f"{seconds(saving)}; {counted(syncs.total('calls'), 'sync')} {seconds(syncs.total('outer'))}; opening and "
         f"closing {seconds(opening.total('outer'))}.",
-        {"saves": count, "files": files, "bytes": saves.total("asked"), "syncs": syncs.total("calls"), "time_ns": time},
+        {"saves": count, "files": files, "bytes": written, "syncs": syncs.total("calls"), "time_ns": time},
     )
     text = "Copy the state, and let a thread write it while training goes on"
     if files > 1 and syncs.total("calls") > 1:
@@ -59,12 +76,17 @@ def _finding(observed: Observed, saves: Group, calls: CallTable) -> Finding:
         "...\npending.result()    # before the next one",
         "torch",
     )
+    if len(saves.of(_DISTRIBUTED)):
+        remedy = _ASYNC
     title = f"Checkpoints hold training up for {seconds(gain.ns)}"
     confidence = Confidence(0.8, "calls on the files are in the log", ["what the copy of the state costs is not known"])
     sites = list(dict.fromkeys([*observed.sites(calls), *saves.sites()]))
     lines = [f"{site.file}:{site.line}:{site.function}" for site in sites]
     query = sql.rows({"process": saves.processes(), "site": lines})
-    return library_use.finding(observed, saves, title, gain, [evidence], remedy, confidence, sites=sites, query=query)
+    return library_use.finding(
+        observed, saves, title, gain, [evidence], remedy, confidence, sites=sites, query=query,
+        files=patterns(calls.paths()),
+    )  # fmt: skip
 
 
 RULE = Rule(

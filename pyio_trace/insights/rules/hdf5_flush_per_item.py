@@ -32,9 +32,19 @@ def _finding(observed: Observed, group: Group) -> Finding:
         f"{len(group):,} flushes took {seconds(group.total('duration'))} and made {writes:,} writes{each}.",
         {"flushes": len(group), "writes": writes, "written": written, "sync_ns": group.total("sync_ns")},
     )
-    remedy = Remedy(
+    readers = observed.calls.where_paths(group.paths()).transfers("read").codes("process")
+    watched = bool(set(readers) - set(group.processes()))
+    text = (
         "Flush once in many items, or leave it to close(). Metadata in blocks of its own, and aligned data, keep what "
-        "must be written small.",
+    )
+    text += "must be written small."
+    if watched:
+        text = (
+            "Another process of the run reads the file, and sees what was flushed: flush as often as it has to see new "
+        )
+        text += "items, which may be less often than after each."
+    remedy = Remedy(
+        text,
         "f = h5py.File(path, 'w')\nfor item in items:\n    write(f, item)\n    f.flush()",
         "f = h5py.File(path, 'w', libver='latest', meta_block_size=1 << 20,\n"
         "              alignment_threshold=4096, alignment_interval=4096)\n"
@@ -43,7 +53,8 @@ def _finding(observed: Observed, group: Group) -> Finding:
     )
     name = group.files()[0] if group.paths() else "an HDF5 file"
     title = f"{name.rpartition('/')[2]} is flushed {len(group):,} times"
-    confidence = Confidence(0.9, "flushes are calls of their own; that nobody else reads the file meanwhile is assumed")
+    why = "flushes are calls of their own; that nobody else reads the file meanwhile is assumed"
+    confidence = Confidence(0.4 if watched else 0.9, why)
     return library_use.finding(observed, group, title, gain, [evidence], remedy, confidence)
 
 

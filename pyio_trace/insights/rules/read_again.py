@@ -21,7 +21,7 @@ from pyio_trace.enums import Layer, OpClass
 from pyio_trace.insights import libraries, sql, words
 from pyio_trace.insights.finding import Confidence, Evidence, Finding, Remedy
 from pyio_trace.insights.library_use import Group, Ints
-from pyio_trace.insights.line_walls import with_libraries
+from pyio_trace.insights.line_walls import with_libraries, with_own_code
 from pyio_trace.insights.observed import MOST_NAMED
 from pyio_trace.insights.rule import Limit, Rule, Trial
 from pyio_trace.insights.words import mechanisms as m
@@ -70,6 +70,18 @@ class _Requests:
         at = distinct(np.concatenate([named, of_line[self._calls["path"][of_line] < 0]]))
         kinds = self._calls["site"][at] * len(self._calls.ops) + self._calls["op"][at]
         return Group(self._calls, at[np.isin(kinds, kinds[self._calls["read"][at] > 0])])
+
+    def meanwhile(self, reads: CallTable) -> Counter[str]:
+        """The program's lines that were in a library's call without a file while these reads were made, with its ns."""
+        calls, found = self._calls, Counter[str]()
+        first, last = reads.columns["first"].min(), reads.columns["last"].max()
+        during = (calls["time"] <= last) & (calls["time"] + calls["duration"] >= first)
+        at = np.flatnonzero(during & (calls["path"] < 0) & (calls["site"] >= 0))
+        for (code, op), part in Group(calls, at).by("site", "op"):
+            line = calls.sites[code]
+            if reads.code.is_own(line) and calls.ops[op].startswith(libraries.IN_THREADS):
+                found[line] += part.total("duration")
+        return found
 
     def _at(self, key: str, texts: Collection[str]) -> Ints:
         return self._places[key].of([code for text in texts for code in self._codes[key].get(text, ())])
@@ -124,6 +136,7 @@ def _finding(run: Observed, same: list[FileReuse], requests: _Requests) -> Findi
         gain = with_libraries(
             run, gain, sites, again / max(read, 1), {group["process"] for group in reads.by("process")}
         )
+        gain = with_own_code(run, gain, sites, again / max(read, 1), read)
     patterns = list(dict.fromkeys(run.pattern_of(path) for path in paths))
     name = last_names(patterns[0]) if len(patterns) == 1 else counted(len(same), "file")
     text = f"{size(read)} read of {size(once)} in {counted(len(same), 'file')}, in "
@@ -158,7 +171,8 @@ def _remedy(run: Observed, reads: CallTable, lines: list[str], by_epoch: bool, d
     if by_epoch:
         return _EPOCHS
     opens = run.calls.where(kind=OpClass.OPEN, errno=0, path=reads.codes("path")).total("calls")
-    stepped = opens < 2 * reads.distinct("path")
+    made = run.calls.where(kind=OpClass.WRITE, path=reads.codes("path")).distinct("path")  # opened for that, too
+    stepped = opens - made < 2 * reads.distinct("path")
     mechanism = m.READ_BY_EACH if divided else m.STEPPED_BACK if stepped else m.READ_AGAIN
     return words.remedy(mechanism, libraries.readers(run, reads, lines))
 
@@ -173,6 +187,8 @@ def _lines(reads: CallTable, requests: _Requests) -> list[str]:
     for (code,), part in calls.by("site"):
         if code >= 0 and reads.code.is_own(line := calls.calls.sites[code]):
             moved[line] = max(moved[line], part.total("read"))
+    if not moved:
+        moved = requests.meanwhile(reads)
     return [line for line, _ in moved.most_common(MOST_NAMED)]
 
 

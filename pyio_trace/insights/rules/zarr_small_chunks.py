@@ -28,6 +28,22 @@ _FORMATS = {"zarr.json": re.compile(r"c(?:[/.]\d+)+"), ".zarray": re.compile(r"\
 _DEEPEST = 34
 
 
+_SMALL = "zarr.create_array(path, shape=shape, chunks=(10, 10), dtype='f8')"
+_READ = Remedy(
+    "Make chunks of 1 MiB and more, or keep many in one file.",
+    _SMALL,
+    "zarr.create_array(path, shape=shape, chunks=(100, 100),\n                  shards=(1000, 1000), dtype='f8')",
+    "zarr",
+)
+_WRITTEN = Remedy(
+    "Make chunks of 1 MiB and more, and write whole chunks in one call: to change a part of one, all of it is read and "
+    "written. The same holds for whole shards, which keep many chunks in one file.",
+    _SMALL,
+    "zarr.create_array(path, shape=shape, chunks=(400, 400), dtype='f8')",
+    "zarr",
+)
+
+
 def find(run: Observed, limits: Mapping[str, float]) -> Iterator[Finding]:
     for array, chunks in _arrays(run.calls.paths()).items():
         if len(chunks) < limits["chunks"]:
@@ -75,13 +91,7 @@ def _finding(run: Observed, array: str, calls: CallTable, chunks: int, moved: in
                 {"chunks": chunks, "bytes": moved, "metadata_calls": asked, "time_ns": calls.total("outer")},
             )
         ],
-        remedy=Remedy(
-            "Make chunks of 1 MiB and more, or keep many in one file.",
-            "zarr.create_array(path, shape=shape, chunks=(10, 10), dtype='f8')",
-            "zarr.create_array(path, shape=shape, chunks=(100, 100),\n"
-            "                  shards=(1000, 1000), dtype='f8')",
-            "zarr",
-        ),
+        remedy=_WRITTEN if calls.where(kind=OpClass.WRITE, errno=0).total("calls") else _READ,
         confidence=Confidence(0.7, "the names of zarr's files are in the log, what zarr does besides is not"),
         query=sql.rows({}, more=f"starts_with(path, {sql.literal(array + '/')})"),
         **{**run.about(calls, gain), "files": [array]},
