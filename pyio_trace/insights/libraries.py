@@ -107,8 +107,15 @@ def readers(run: Observed, calls: CallTable, lines: Collection[str] = ()) -> tup
         format_ = next((name for name, begin in _FORMATS.items() if _any(ops, begin)), inner)
         return (f"pandas/{format_}", *frames)
     if not frames and (inner in _FORMATS or (not inner and all(map(_OF_DUCKDB.search, calls.paths()[:_MOST])))):
-        return ("duckdb",) if any("/duckdb/" in path for path in run.imported.paths()) else ()
+        return ("duckdb",) if _is_imported(run, "duckdb") else ()
     return frames if inner in ("", *_FORMATS, *frames) else (*frames, inner)
+
+
+def _is_imported(run: Observed, module: str) -> bool:
+    """Whether the run imported a module, as far as files or samples say."""
+    files = re.compile(rf"/_?{module}[-./]")
+    lines = (one.function for row in run.wall.values() for one in row.called)
+    return f"import {module}" in lines or any(map(files.search, run.imported.paths()))
 
 
 def requests_of(calls: CallTable) -> str:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+import numpy as np
+
 from pyio_trace.insights import library_use
 from pyio_trace.insights.finding import Confidence, Evidence, Finding, Remedy
 from pyio_trace.insights.library_use import NEEDS, Group, calls_of
@@ -32,17 +34,9 @@ def _finding(observed: Observed, group: Group) -> Finding:
         f"{len(group):,} flushes took {seconds(group.total('duration'))} and made {writes:,} writes{each}.",
         {"flushes": len(group), "writes": writes, "written": written, "sync_ns": group.total("sync_ns")},
     )
-    readers = observed.calls.where_paths(group.paths()).transfers("read").codes("process")
-    watched = bool(set(readers) - set(group.processes()))
-    text = (
-        "Flush once in many items, or leave it to close(). Metadata in blocks of its own, and aligned data, keep what "
-    )
-    text += "must be written small."
-    if watched:
-        text = (
-            "Another process of the run reads the file, and sees what was flushed: flush as often as it has to see new "
-        )
-        text += "items, which may be less often than after each."
+    reads = observed.calls.where_paths(group.paths()).transfers("read")
+    others = ~np.isin(reads.columns["process"], group.processes())
+    watched = bool((others & (reads.columns["first"] <= group.last)).any())
     remedy = Remedy(
         text,
         "f = h5py.File(path, 'w')\nfor item in items:\n    write(f, item)\n    f.flush()",

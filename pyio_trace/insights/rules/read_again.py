@@ -170,8 +170,9 @@ def _remedy(run: Observed, reads: CallTable, lines: list[str], by_epoch: bool, d
     """by_epoch: about once in each epoch of a loader; divided: most of it had been read by another process."""
     if by_epoch:
         return _EPOCHS
-    opens = run.calls.where(kind=OpClass.OPEN, errno=0, path=reads.codes("path")).total("calls")
-    made = run.calls.where(kind=OpClass.WRITE, path=reads.codes("path")).distinct("path")  # opened for that, too
+    calls = run.calls.where(layer=(Layer.POSIX, Layer.STDIO), path=reads.codes("path"), errno=0)
+    opens = calls.where(kind=OpClass.OPEN).total("calls")
+    made = calls.where(kind=OpClass.WRITE).distinct("path")  # opened for that, too
     stepped = opens - made < 2 * reads.distinct("path")
     mechanism = m.READ_BY_EACH if divided else m.STEPPED_BACK if stepped else m.READ_AGAIN
     return words.remedy(mechanism, libraries.readers(run, reads, lines))

@@ -91,11 +91,18 @@ def _finding(run: Observed, array: str, calls: CallTable, chunks: int, moved: in
                 {"chunks": chunks, "bytes": moved, "metadata_calls": asked, "time_ns": calls.total("outer")},
             )
         ],
-        remedy=_WRITTEN if calls.where(kind=OpClass.WRITE, errno=0).total("calls") else _READ,
+        remedy=_WRITTEN if _is_written(run, array) else _READ,
         confidence=Confidence(0.7, "the names of zarr's files are in the log, what zarr does besides is not"),
         query=sql.rows({}, more=f"starts_with(path, {sql.literal(array + '/')})"),
         **{**run.about(calls, gain), "files": [array]},
     )
+
+
+def _is_written(run: Observed, array: str) -> bool:
+    """Whether the run wrote chunks, be it by other names that it then renamed."""
+    written = run.calls.where(kind=OpClass.WRITE, errno=0).paths()
+    names = (path.rpartition("/")[2] for path in written if path.startswith(f"{array}/"))
+    return any(not name.startswith(tuple(_FORMATS)) for name in names)
 
 
 RULE = Rule(
