@@ -92,7 +92,7 @@ def test_a_step_back_in_an_archive_that_the_run_made(program: Runner) -> None:
 REOPENED = """
 import h5py, numpy
 with h5py.File("cube.h5", "w") as file:
-    cube = file.create_dataset("cube", (240, 240, 25), "i2", chunks=(24, 24, 25), compression="gzip", compression_opts=1)
+    cube = file.create_dataset("cube", (240, 240, 25), "i2", chunks=(24, 24, 25), compression="gzip")
     cube[:] = numpy.random.default_rng(4).integers(0, 16, cube.shape, dtype="i2")
 for n in range(12):
     with h5py.File("cube.h5", "r") as file: file["cube"][:, :, n].sum()

@@ -16,6 +16,16 @@ from pyio_trace.units import seconds, size
 _FLUSHES = ("File.flush", "Dataset.flush", "H5Fflush", "H5Dflush")
 
 
+_ALONE = (
+    "Flush once in many items, or leave it to close(). Metadata in blocks of its own, and aligned data, keep what must "
+    "be written small."
+)
+_WATCHED = (
+    "Another process of the run reads the file, and sees only what was flushed: flush as often as it has to see new "
+    "items, which may be less often than after each."
+)
+
+
 def find(observed: Observed, limits: Mapping[str, float]) -> Iterator[Finding]:
     """Files that one process flushes often."""
     for _, group in calls_of(observed, *_FLUSHES).by("process", "path"):
@@ -38,7 +48,7 @@ def _finding(observed: Observed, group: Group) -> Finding:
     others = ~np.isin(reads.columns["process"], group.processes())
     watched = bool((others & (reads.columns["first"] <= group.last)).any())
     remedy = Remedy(
-        text,
+        _WATCHED if watched else _ALONE,
         "f = h5py.File(path, 'w')\nfor item in items:\n    write(f, item)\n    f.flush()",
         "f = h5py.File(path, 'w', libver='latest', meta_block_size=1 << 20,\n"
         "              alignment_threshold=4096, alignment_interval=4096)\n"
