@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import sys
 from _thread import get_ident
-from collections import OrderedDict
 
 from pyio_trace.capture.instrumentation.instrument import MARKS, Instrument, Target
 from pyio_trace.capture.instruments import _dataloader as loading
@@ -38,7 +37,8 @@ def _bytes_of_views(saved: object) -> int | None:
     """The bytes of all tensors in an object, if their storages have more; None: they have not, or it has objects of
     other kinds, which may have tensors too.  No code of the program runs."""
     torch: Any = sys.modules["torch"]
-    tensors, containers = (torch.Tensor, torch.nn.Parameter), (dict, OrderedDict, list, tuple)
+    ordered = sys.modules["collections"].OrderedDict  # torch has imported it
+    tensors, containers = (torch.Tensor, torch.nn.Parameter), (dict, ordered, list, tuple)
     storages: dict[int, tuple[int, int]] = {}
     left: list[Any] = [saved]
     seen: set[int] = set()
