@@ -133,7 +133,7 @@ def _tried(
         plain_range_ns=found.plain_range, remedy_range_ns=found.remedy_range,
     )  # fmt: skip
     verified = _bounded(verified, recorded)
-    if part and found.saved < estimate:
+    if part and verified.saved_ns < estimate:
         return replace(finding, verified=verified)
     most = None
     if _is_worker(summary, rows):

@@ -172,7 +172,8 @@ for n in range(20): open("x.bin", "rb").read()
 """,
     "reopen-per-item": """
 with open("x.bin", "wb") as f: f.write(bytes(1 << 20))
-for n in range(200): open("x.bin", "rb").read(10)
+for n in range(200):
+    with open("x.bin", "rb", buffering=0) as f: f.seek(10 * n); f.read(10)
 """,
 }
 
