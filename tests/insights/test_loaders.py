@@ -312,3 +312,22 @@ def test_a_sampler_that_shuffles_items(program: Runner) -> None:
     assert len({n // 256 for n in first[:208]}) <= 2
     in_order = program.traced(SHUFFLED.replace("SHUFFLE", "False"), log="order.pyio")
     assert none(findings_of(in_order), "random-reads")
+
+
+def test_a_distributed_checkpoint_of_many_files(program: Runner) -> None:
+    # GIVEN three distributed checkpoints with a file and a sync for each of 40 tensors WHEN findings are made
+    text = """
+    import torch, warnings
+    import torch.distributed.checkpoint as dcp
+    warnings.simplefilter("ignore")
+    state = {f"layer.{n}": torch.full((3000,), float(n)) for n in range(40)}
+    for step in range(3):
+        dcp.save(state, storage_writer=dcp.FileSystemWriter(f"step-{step}", single_file_per_rank=False))
+    """
+    outcome = program.traced(text)
+    finding = only(findings_of(outcome, without_times({"checkpoint-stall": {"share": 0}})), "checkpoint-stall")
+    # THEN its files, bytes and syncs are those in the checkpoints' folders
+    values, files = finding.evidence[0].values, [path for path in program.folder.glob("step-*/*") if path.is_file()]
+    assert values["saves"] == 3 and int(values["files"]) >= len(files) >= 120 and int(values["syncs"]) >= 120
+    assert int(values["bytes"]) >= sum(path.stat().st_size for path in files)
+    assert finding.remedy is not None and "async_save" in finding.remedy.after

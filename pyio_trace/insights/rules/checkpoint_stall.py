@@ -58,7 +58,7 @@ def _finding(observed: Observed, saves: Group, calls: CallTable) -> Finding:
     ]  # fmt: skip
     how = "all calls on the checkpoints' files, as another thread could make them while training goes on"
     gain = observed.gain({int(saves.column("process")[0]): time}, how, "upper", terms)
-    written = max(saves.total("asked"), calls.transfers("write").total("moved"))
+    written = saves.total("asked") or calls.transfers("write").total("moved")  # a distributed save does not say
     evidence = Evidence(
         f"{count:,} {saves.ops()[-1]} of {size(written // count)} each, to {counted(files, 'file')}, took "
         f"{seconds(saving)}; {counted(syncs.total('calls'), 'sync')} {seconds(syncs.total('outer'))}; opening and "
