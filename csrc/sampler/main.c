@@ -3,7 +3,7 @@
  * It reads their frames by process_vm_readv, and what they wait for, their processor time and the time they waited for
  * a processor in /proc.  It stops, signals and changes nothing.  The core starts it with the run
  * (csrc/core/process/sampler.c), with the live log as its only descriptor; it ends with the run's last process,
- * which sends it SIGTERM if it can.  It keeps nothing back that would have to be written then (runs.c).
+ * which kills it if it can.  It keeps nothing back that would have to be written then (runs.c).
  *
  * It may use two per cent of a processor, else it looks less often. */
 #include "sampler.h"

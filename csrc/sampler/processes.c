@@ -164,8 +164,7 @@ static int take(struct process *p)
     if (p->pidfd < 0)
         return -p->pidfd; /* ENOSYS: before Linux 5.3, where its end could be missed */
     bool forbidden = whose(p->pid) != OURS || !is_open_to_us(p->pid) || may_be_misled();
-    int error =
-        find_our_log(p->pid); /* last, to see whether the process has ended meanwhile: then nothing was refused */
+    int error = find_our_log(p->pid); /* last: it also tells whether the process has ended meanwhile */
     if (error == EACCES && __atomic_load_n(&e->end_kind, __ATOMIC_ACQUIRE) != PT_END_UNKNOWN)
         return ESRCH; /* it has become another program just now */
     if (error == ESRCH || (p->start_time ? pt_process_start_time(pid) != p->start_time : error))

@@ -185,10 +185,8 @@ def test_a_sampler_that_is_killed_or_stopped_harms_nothing(program: Runner, numb
     # GIVEN a program beside which the sampler is killed or stopped WHEN it goes on and ends
     outcome = succeeded(program.traced(HARMED, int(number), path, data, env=SAMPLED))
     sampler = int(outcome.stdout)
-    if number == signal.SIGSTOP:
-        os.kill(sampler, signal.SIGKILL)
-    wait_until(lambda: gone(sampler), "the end of the sampler")
-    # THEN nothing of its operations is missing, and neither are the samples of before
+    # THEN it has ended with the program; no operation is missing, and the samples of before are there
+    assert gone(sampler)
     assert len(outcome.select(op="write", layer="posix", path=data)) == 100
     assert sum(sample.cpu for sample in Live(path).samples()) > 0
 

@@ -248,7 +248,7 @@ void pt_sampler_end(void)
     if (process < 0)
         return;
     if (started.start_time && pt_process_start_time(started.pid) == started.start_time &&
-        pt_sys(SYS_pidfd_send_signal, process, SIGTERM, 0, 0) == 0) {
+        pt_sys(SYS_pidfd_send_signal, process, SIGKILL, 0, 0) == 0) { /* somebody may have stopped it */
         struct pollfd ended = {.fd = process, .events = POLLIN};
         const struct timespec patience = {.tv_sec = ENDS_WITHIN};
         pt_sys(SYS_ppoll, &ended, 1, &patience, 0, 8);
