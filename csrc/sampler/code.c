@@ -13,7 +13,7 @@
 #define WAYS 8u
 #define LARGEST_TABLE (1u << 20) /* bytes of one line table */
 #define TABLES_MOST (32u << 20)  /* bytes of all of them */
-#define CHECKED_FOR 200000000ull /* ns: a code object may have been freed, and another one be in its place */
+#define CHECKED_FOR 200000000ull /* ns: after that, another code object may have taken its place */
 #define AT_A_TIME 4096u          /* bytes of a table that are compared at a time */
 
 static struct code codes[PLACES];
@@ -26,7 +26,7 @@ static void forget(struct code *c)
     *c = (struct code){0};
 }
 
-/* Where it is, or else where it goes. */
+/* The place of a code object in the table, or a free place for it. */
 static struct code *place_of(const struct process *p, uint64_t at)
 {
     uint64_t key[2] = {p->id, at};
@@ -42,7 +42,7 @@ static struct code *place_of(const struct process *p, uint64_t at)
     return oldest;
 }
 
-/* Its id in the log: the same for processes that run the same code. */
+/* Its id in the log, which processes that run the same code share. */
 static uint32_t id_of(const struct process *p, const struct code *c)
 {
     uint32_t table = (uint32_t)pt_hash_bytes(c->table, c->size, 0x4c54) | 1;
@@ -85,8 +85,8 @@ static bool read_table(const struct process *p, struct code *c)
     return true;
 }
 
-/* Whether the table that was read is still there: where the code of one module was, the next one's often lies, with the
- * same name, first line, and addresses. */
+/* Whether the line table is still the one that was read.  A new module's code often takes the place of an old one's,
+ * with the same name, first line and addresses. */
 static bool has_same_table(const struct process *p, const struct code *c)
 {
     char head[OBJECT_ROOM], now[AT_A_TIME];
@@ -157,7 +157,7 @@ static uint32_t varint(const struct code *c, uint32_t *at)
 
 enum { SHORT_MOST = 9, ONE_LINE_0 = 10, ONE_LINE_2 = 12, NO_COLUMNS = 13, LONG = 14, NO_LINE = 15 };
 
-/* instruction: in units of two bytes; before the first one: the code has not begun. */
+/* instruction: counted in units of two bytes; one before the first means that the code has not begun. */
 int64_t sampler_line(const struct code *c, int64_t instruction)
 {
     int64_t line = c->first_line, begin = 0;

@@ -1,7 +1,7 @@
 /* The live log, which the core has left open for the sampler.
  *
- * It is mapped without the lock that the processes of a run hold: that a sampler is still there must keep nobody from
- * writing another log of that name. */
+ * The processes of a run lock the log; the sampler does not.  So a sampler that has not ended yet keeps nobody from
+ * writing a new log under the same name. */
 #include "sampler.h"
 
 #include "log/chunks.h"

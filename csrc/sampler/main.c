@@ -1,11 +1,11 @@
 /* The program pyio-trace-sample: looks at all Python threads of a run, many times a second, from outside.
  *
- * It reads their frames by process_vm_readv, and what they wait for, their processor time and the time they waited for
- * a processor in /proc.  It stops, signals and changes nothing.  The core starts it with the run
- * (csrc/core/process/sampler.c), with the live log as its only descriptor; it ends with the run's last process,
- * which kills it if it can.  It keeps nothing back that would have to be written then (runs.c).
+ * It reads their frames by process_vm_readv.  /proc tells what they wait for, their processor time, and how long they
+ * waited for a processor.  It never stops, signals or changes a process.  The core starts it with the run
+ * (csrc/core/process/sampler.c); the live log is its only descriptor.  The run's last process kills it if it can, or it
+ * ends by itself soon after.  Being killed loses nothing, because every sample is in the log at once (runs.c).
  *
- * It may use two per cent of a processor, else it looks less often. */
+ * If it uses more than two per cent of a processor, it looks less often. */
 #include "sampler.h"
 
 #include "base/clock.h"
@@ -29,7 +29,7 @@
 #define BUDGET 0.02                  /* of a processor */
 #define WEIGHED_EVERY 500000000ull   /* ns */
 #define LONGEST_PERIOD 1000000000ull /* ns */
-#define LINGERS 2000000000ull        /* ns that it waits for a process that is expected: it may never come */
+#define LINGERS 2000000000ull        /* ns: how long it waits for an expected process, which may never come */
 #define CLOSE_RANGE_BY_ONE 65536
 
 static uint64_t ns(clockid_t clock)
@@ -47,7 +47,7 @@ static void leave(int signal)
     _exit(0);
 }
 
-/* Everything that the program has set for itself gets its usual value. */
+/* Undoes what it inherits from the program: signal handlers and masks, scheduling, descriptors, folder, limits. */
 static void forget_the_program(int log)
 {
     struct sigaction usual = {.sa_handler = SIG_DFL};
@@ -56,7 +56,7 @@ static void forget_the_program(int log)
     setsid();
     for (int i = 1; i < NSIG; i++)
         sigaction(i, &usual, NULL);
-    /* The log may be cut while it is written to, and its disk may be full: then there is nothing more to do. */
+    /* SIGBUS: the log was truncated, or its disk is full.  Nothing is left to do then. */
     usual.sa_handler = leave;
     sigaction(SIGBUS, &usual, NULL);
     sigemptyset(&none);
@@ -89,7 +89,7 @@ static void forget_the_program(int log)
 
 /* ---- rounds ------------------------------------------------------------------------------ */
 
-/* Until it is time, or earlier if nobody is left. */
+/* Waits until a time, or until no process is left. */
 static void wait_until(uint64_t due)
 {
     static struct pollfd ends[PROCESSES_MOST];
@@ -111,7 +111,7 @@ static void wait_until(uint64_t due)
     }
 }
 
-/* Evenly spread, so that it never keeps step with what a program does at regular times. */
+/* A random period about as long, so that looks do not fall into step with what a program does regularly. */
 static uint64_t jittered(uint64_t period)
 {
     static uint64_t seed = 88172645463325252ull;
@@ -121,7 +121,7 @@ static uint64_t jittered(uint64_t period)
     return period * 3 / 4 + period / 2 * (seed >> 11 & 1023) / 1023;
 }
 
-/* Keeps to the budget; also tells the log what was used. */
+/* Returns a period that keeps to the budget, and records in the log the processor time used. */
 static uint64_t weigh(uint64_t period, uint64_t usual, uint64_t now)
 {
     static uint64_t since, used_before;
@@ -175,7 +175,7 @@ static void look_around(uint64_t usual)
         m.now_ticks = pt_ticks();
         sampler_log_is_full = __atomic_load_n(&pt.header->full_reason, __ATOMIC_RELAXED) != PT_NOT_FULL;
         sampler_update_processes();
-        if (m.now - m.from > LONGEST_RUN + 3 * period) { /* we were stopped: nobody knows what happened meanwhile */
+        if (m.now - m.from > LONGEST_RUN + 3 * period) { /* we were stopped, and know nothing of the time between */
             m.from = m.now;
             m.from_ticks = m.now_ticks;
             begin_anew();
@@ -193,7 +193,7 @@ int main(int argc, char **argv)
 {
     int log = argc == 2 ? atoi(argv[1]) : 0;
     if (log < 3)
-        return 2; /* somebody has called it by hand */
+        return 2; /* it was started by hand */
     forget_the_program(log);
     if (!sampler_open_log(log))
         return 1;

@@ -1,4 +1,4 @@
-/* Reading a process's memory.  Addresses may be anything: the kernel answers for those that are not mapped. */
+/* Reading a process's memory.  Any address may be tried: for an unmapped one the kernel returns an error. */
 #include "sampler.h"
 
 #include "base/sys.h"

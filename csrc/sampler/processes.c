@@ -1,9 +1,10 @@
 /* The processes of the run, from the log's table.
  *
- * An entry may be forged: by a process of the run that has dropped its privileges, which still has the log mapped.  So
- * a process is read only if it was started when the entry says (if it says so), belongs to our user, and has the log
- * mapped, which nobody else can have: the file is private.  Its layout is copied once and checked.  Of a process of
- * another user, or one that is undumpable, only what the kernel tells everybody is taken: its threads' processor time. */
+ * An entry may be forged: a process of the run that has dropped its privileges still has the log mapped.  So a process
+ * is read only if it was started when the entry says (if it says so), belongs to our user, and has the log mapped.  The
+ * log is private, so another user's process cannot have it mapped.  The layout is copied once, and checked.  Of a
+ * process that is undumpable or another user's, we take only what the kernel tells everybody: its threads' processor
+ * time. */
 #include "sampler.h"
 
 #include "base/proc.h"
@@ -21,7 +22,7 @@
 #if !defined(SYS_pidfd_open)
 #define SYS_pidfd_open 434
 #endif
-#define STEPS_MOST 4096u        /* entries that are looked at in one round */
+#define STEPS_MOST 4096u        /* entries checked in one round */
 #define WAITED_FOR 2000000000ll /* ns: for an entry to be filled in */
 
 struct process *sampler_processes[PROCESSES_MOST];
@@ -45,10 +46,10 @@ static int64_t now_ns(void)
 /* ---- is it one of ours? ---------------------------------------------------------- */
 
 /* Looks in /proc/PID/maps for the file `wanted` or, if that is NULL, for the file that is mapped at an address.  place gets
- * its device and inode, as that file spells them.
+ * its device and inode, in the spelling of /proc.
  *
- * Returns 0 if it is there, EACCES if it is not or we may not read the list, ESRCH if the list is gone or empty: the
- * process is ending. */
+ * Returns 0 if it is there, EACCES if it is not or we may not read the list, and ESRCH if the list is gone or empty,
+ * which means that the process is ending. */
 static int find_mapping(const char *path, uintptr_t at, char place[64], const char *wanted)
 {
     FILE *maps = fopen(path, "re");
@@ -83,7 +84,7 @@ static int find_our_log(int pid)
         return EACCES;
     }
     snprintf(path, sizeof path, "/proc/%d/maps", pid);
-    for (int i = 0; i < 2; i++) { /* twice: the process may have ended while its maps were read */
+    for (int i = 0; i < 2; i++) { /* twice: a process that ends while its maps are read shows only some of them */
         error = find_mapping(path, 0, other, ours);
         if (error != EACCES)
             break;
@@ -93,7 +94,7 @@ static int find_our_log(int pid)
 
 enum whose { NOBODYS, OURS, ANOTHERS }; /* NOBODYS: the process has ended */
 
-/* Whose process it is.  The owner of /proc/PID does not tell: for an undumpable process that is root. */
+/* Whose process it is.  The owner of /proc/PID is no answer, because for an undumpable process that is root. */
 static enum whose whose(int pid)
 {
     char path[32], text[2048];
@@ -110,7 +111,7 @@ static enum whose whose(int pid)
     return real == geteuid() && effective == geteuid() ? OURS : ANOTHERS;
 }
 
-/* Whether the kernel shows us what it keeps to itself of another user's process, or of an undumpable one. */
+/* Whether the kernel lets us see what it hides of other users' processes and of undumpable ones. */
 static bool is_open_to_us(int pid)
 {
     char path[32], program[16];
@@ -119,8 +120,8 @@ static bool is_open_to_us(int pid)
     return n != -EACCES && n != -EPERM;
 }
 
-/* Root may read everybody.  Once a process has dropped root's rights, what it adds to the log must not make us read
- * root's processes for it: no more are taken. */
+/* Root may read everybody.  A process that has dropped root's rights could name root's processes in the log, and have
+ * us read them.  So once there is such a process, no more are taken. */
 static bool may_be_misled(void)
 {
     for (unsigned i = 0; i < sampler_process_count && geteuid() == 0; i++)
@@ -129,7 +130,7 @@ static bool may_be_misled(void)
     return false;
 }
 
-/* What the log says of it: why it is not read, and how many are not. */
+/* Notes in the log why a process is not read, and counts it. */
 void sampler_refuse(struct process *p, int error)
 {
     if (p->refused)
@@ -139,7 +140,7 @@ void sampler_refuse(struct process *p, int error)
     __atomic_fetch_add(&pt.header->sampler_unread, 1, __ATOMIC_RELAXED);
 }
 
-/* Whether a process that may not be read is another user's or undumpable, or else the kernel lets nobody read it. */
+/* Whether a process may not be read because it is another user's or undumpable; if not, the kernel lets nobody read. */
 int sampler_reason(const struct process *p, int error)
 {
     return error == EPERM && !is_open_to_us(p->pid) ? EACCES : error;
@@ -151,7 +152,7 @@ void sampler_note_unseen(void)
     __atomic_fetch_add(&pt.header->sampler_unseen, 1, __ATOMIC_RELAXED);
 }
 
-/* 0, or an errno: it is not one of ours; ESRCH: it has ended. */
+/* Returns 0, ESRCH if the process has ended, or another errno if it is not one of ours. */
 static int take(struct process *p)
 {
     const struct pt_process *e = p->entry;
@@ -166,7 +167,7 @@ static int take(struct process *p)
     bool forbidden = whose(p->pid) != OURS || !is_open_to_us(p->pid) || may_be_misled();
     int error = find_our_log(p->pid); /* last: it also tells whether the process has ended meanwhile */
     if (error == EACCES && __atomic_load_n(&e->end_kind, __ATOMIC_ACQUIRE) != PT_END_UNKNOWN)
-        return ESRCH; /* it has become another program just now */
+        return ESRCH; /* it has just called exec */
     if (error == ESRCH || (p->start_time ? pt_process_start_time(pid) != p->start_time : error))
         return ESRCH;
     if (forbidden)
@@ -198,7 +199,7 @@ static bool is_usable(const struct pt_layout *l)
            l->bytes_data <= OBJECT_ROOM && LIE_WITHIN(8, l->bytes_data, l->bytes_size);
 }
 
-/* It is filled in after the entry: when Python starts, or in the child of a fork. */
+/* The layout comes later than the entry: when Python starts, or in the child of a fork. */
 static bool has_layout(struct process *p)
 {
     if (p->layout.version)
@@ -245,7 +246,7 @@ static void add(uint32_t id)
     sampler_processes[sampler_process_count++] = p;
 }
 
-/* The entries that have been added since the last round. */
+/* Takes the entries that were added since the last round. */
 static void add_new(void)
 {
     uint32_t head = __atomic_load_n(&pt.header->processes, __ATOMIC_ACQUIRE), id = head;
@@ -257,7 +258,7 @@ static void add_new(void)
     newest = head;
 }
 
-/* The program that it was before an exec. */
+/* Drops the program that a process was before an exec. */
 static void drop_earlier(const struct process *of)
 {
     for (unsigned i = 0; i < sampler_process_count;)
@@ -272,7 +273,7 @@ static uint32_t end_of(const struct process *p)
     return __atomic_load_n(&p->entry->end_kind, __ATOMIC_ACQUIRE);
 }
 
-/* A process that has called exec may be of the run again, as another program. */
+/* A process that has called exec may join the run again, as another program. */
 static bool is_over(const struct process *p)
 {
     uint32_t end = end_of(p);
@@ -286,7 +287,8 @@ bool sampler_is_readable(struct process *p)
     return p->pidfd >= 0 && !p->gone && end_of(p) == PT_END_UNKNOWN && (p->refused || has_layout(p));
 }
 
-/* A process that sees no /proc, as in a chroot, does not know when it was started.  Its layout comes last. */
+/* A process that sees no /proc, as in a chroot, cannot say when it was started.  Its entry is complete once it has a
+ * layout, which comes last. */
 static bool is_filled_in(const struct pt_process *e)
 {
     return __atomic_load_n(&e->followed, __ATOMIC_ACQUIRE) == 1 &&
@@ -324,7 +326,7 @@ void sampler_update_processes(void)
             uint32_t id = p->id;
             drop_earlier(p);
             for (i = 0; i < sampler_process_count && sampler_processes[i]->id != id;)
-                i++; /* it may have moved */
+                i++; /* drop_earlier() may have moved it */
         }
         i++;
     }

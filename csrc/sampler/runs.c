@@ -1,8 +1,8 @@
 /* Runs of equal samples, in the log.
  *
- * The run that is open is brought up to date in place at each look.  So nothing is ever left to be written: the sampler
- * may be killed, and the log packed, at any moment.  A profile has one entry for each process, thread, stack and state
- * instead, to which all of its runs are added. */
+ * A run lasts while a thread's samples are equal.  Each look updates the open run in place, in the log, so the sampler
+ * can be killed, and the log packed, at any moment without losing a sample.  In a profile there are no single runs: one
+ * entry sums up all runs of the same process, thread, stack and state. */
 #include "sampler.h"
 
 #include "base/hash.h"
@@ -11,7 +11,7 @@
 #include <string.h>
 
 #define LARGEST_CHUNK (64u << 10)
-#define SUMS (1u << 14) /* entries that are remembered; what is forgotten gets another entry */
+#define SUMS (1u << 14) /* entries that can be found again; beyond that, an equal run gets a new entry */
 #define SAMPLES_MOST UINT16_MAX
 
 bool sampler_log_is_full;

@@ -1,9 +1,9 @@
 /* The stack of a thread that may be running.
  *
- * Its thread state, its innermost frame and the newest part of its data stack are read by one call, at the addresses
- * of the last time.  A few calls before it bring those pages into the caches, so that little time passes between its
- * parts.  Even so the thread may have moved on between two of them: a frame then leads to no code object, to a line
- * that its code does not have, or to a generator that nobody calls.  The stack is then read again. */
+ * One call reads its thread state, its innermost frame and the newest part of its data stack, at the addresses of the
+ * last look.  A few calls before it warm the caches, so that the parts are read within a short time.  The thread may
+ * still move on in between.  A frame then leads to no code object, to a line that its code does not have, or to a
+ * generator that nobody calls, and the stack is read again. */
 #include "sampler.h"
 
 #include "base/hash.h"
@@ -13,7 +13,7 @@
 
 #include <string.h>
 
-#define WARMING 3u /* calls before the one that counts */
+#define WARMING 3u /* calls that only warm the caches */
 #define ATTEMPTS 4u
 #define AHEAD 1024u       /* bytes that the data stack may have grown by since */
 #define FRAMES_MOST 1000u /* that are followed, with those that have no code */
@@ -31,7 +31,7 @@ static size_t data_of(const struct process *p, const struct view *v, uint64_t *a
     return *at && top > *at ? top - *at < DATA_ROOM ? top - *at : DATA_ROOM : 0;
 }
 
-/* At the addresses of the last time. */
+/* Reads the view at the addresses of the last look. */
 static bool take_at_once(const struct process *p, const struct thread *t, uint64_t at, struct view *v)
 {
     const struct pt_layout *l = &p->layout;
@@ -50,7 +50,7 @@ static bool take_at_once(const struct process *p, const struct thread *t, uint64
     return true;
 }
 
-/* What the state read last leads to, unless it was read with it. */
+/* Reads what the thread state points to, unless the first call has read it. */
 static bool complete(const struct process *p, struct view *v)
 {
     const struct pt_layout *l = &p->layout;
@@ -91,7 +91,7 @@ struct found {
     struct pt_frame frames[DEEPEST];
 };
 
-/* False: the stack was torn at the frame after those found. */
+/* False: the stack was torn, at the frame after those that were found. */
 static bool walk(const struct process *p, const struct view *v, uint64_t now, struct found *found)
 {
     const struct pt_layout *l = &p->layout;

@@ -1,7 +1,7 @@
 /* The threads of a process at one moment.
  *
  * The kernel's schedstat says how long a thread has run, how long it has waited for a processor, and how often it was
- * given one.  Where none of these has changed, the thread has not run, and is where it was: nothing else of it is read. */
+ * given one.  If none of these has changed, the thread has not moved, and nothing else of it is read. */
 #include "sampler.h"
 
 #include "base/sys.h"
@@ -14,7 +14,7 @@
 #include <string.h>
 
 #define INTERPRETERS_MOST 64u
-#define LISTED_EVERY 16u            /* rounds: the threads of a process that cannot be read */
+#define LISTED_EVERY 16u            /* rounds between lists of the threads of a process that cannot be read */
 #define NAMES_US_WITHIN 500000000ll /* ns */
 
 static struct view view;
@@ -147,7 +147,7 @@ static struct thread *thread_of(struct process *p, uint32_t tid)
 
 /* ---- a look ------------------------------------------------------------------------- */
 
-/* A new thread is taken to have begun in the middle of the time since the last look. */
+/* A new thread is assumed to have begun halfway between the last look and this one. */
 static void add(const struct process *p, struct thread *t, const struct moment *m)
 {
     struct moment since = *m;
@@ -167,7 +167,7 @@ static void add(const struct process *p, struct thread *t, const struct moment *
 static void look_at_thread(struct process *p, const struct moment *m)
 {
     struct thread *t = thread_of(p, (uint32_t)word_in(view.state, p->layout.ts_tid));
-    if (!t || t->seen) /* a thread that serves two interpreters is met twice */
+    if (!t || t->seen) /* a thread that serves two interpreters is listed twice */
         return;
     t->seen = true;
     if (has_run(t)) {
@@ -203,7 +203,7 @@ static void look_at_interpreters(struct process *p, uint64_t interpreter, const 
     }
 }
 
-/* Where memory may not be read, only the kernel's figures are known. */
+/* Of a process whose memory may not be read, only the kernel's figures are known. */
 static void look_from_afar(struct process *p, const struct moment *m)
 {
     if (m->round - p->listed >= LISTED_EVERY || !p->listed) {
@@ -227,7 +227,7 @@ static void look_from_afar(struct process *p, const struct moment *m)
     }
 }
 
-/* Where it has to name us, it may be about to. */
+/* Under Yama a process has to name us first, and a new one may not have done so yet. */
 static bool may_name_us(const struct process *p, const struct moment *m)
 {
     return __atomic_load_n(&pt.header->names_sampler, __ATOMIC_RELAXED) && (int64_t)m->now - p->since < NAMES_US_WITHIN;

@@ -98,10 +98,10 @@ def test_a_program_that_adopts_orphans_is_sampled_and_does_not_notice(program: R
     # GIVEN a program that waits for whatever child it has, until it has none
     # WHEN it is sampled, and its sampler perhaps killed
     traced, bare = _run(program, kind, what, SAMPLED), _run(program, kind, what, {})
-    # THEN it has the same children to wait for, signals, descriptors and status as untraced
+    # THEN the children it can wait for, its signals, descriptors and status are the same as untraced
     assert (traced.status, traced.stdout) == (bare.status, bare.stdout)
     assert bare.status == 5
-    # AND only a list of children has one more
+    # AND the sampler shows only in a list of its children
     assert (traced.stderr, bare.stderr) == ("1\n", "0\n")
     # AND there are samples
     live = Live(traced.path)
@@ -139,8 +139,8 @@ def test_from_the_middle_of_a_program_with_threads(program: Runner) -> None:
     # GIVEN a subreaper with busy threads WHEN it begins to trace and sample
     program.write(THREADS)
     outcome = succeeded(program.command([*_started_as("subreaper", program.folder), sys.executable, "program.py"]))
-    # THEN the sampler, which began as a copy of it, holds nothing of it and is no child to wait for
+    # THEN the sampler, which began as a copy of it, shares nothing with it and is no child that it could wait for
     assert outcome.stdout == "b''\nno child\n"
     assert {"writes", "<module>"} <= {name for sample in Live(outcome.path).samples() for name in sample.functions}
-    # AND is no process that was older than the tracing
+    # AND it does not count as a process that was there before tracing began
     assert "older_processes" not in outcome.log.losses()

@@ -98,7 +98,7 @@ def test_runs_of_a_thread_do_not_overlap(program: Runner) -> None:
     samples = Live(succeeded(program.traced(WHERE, env=SAMPLED)).path).samples()
     for tid in {sample.tid for sample in samples}:
         own = sorted((sample for sample in samples if sample.tid == tid), key=lambda sample: sample.begin)
-        # THEN none begins before the one before it has ended (1 us: the clock's ratio), and none had more than its time
+        # THEN no two overlap by more than 1 us, the clock's error, and each has at least one sample
         assert all(one.begin + one.duration <= other.begin + 1000 for one, other in itertools.pairwise(own))
         assert all(0 < sample.samples <= 65535 for sample in own)
 
@@ -136,12 +136,12 @@ if __name__ == "__main__":
 
 
 def test_every_process_of_the_run(program: Runner) -> None:
-    # GIVEN a program that forks, spawns and starts others, and at its end becomes another one
+    # GIVEN a program that forks, spawns, starts other programs, and in the end calls exec
     # WHEN it is sampled
     env = {**SAMPLED, "PYTHONPATH": str(program.folder)}
     outcome = succeeded(program.traced(FAMILY, env=env))
     samples = Live(outcome.path).samples()
-    # THEN each is found where it computes, whoever started it
+    # THEN the samples of each process are at the line where it computes
     for name, pid in (line.split() for line in outcome.stdout.splitlines()):
         assert [one for one in _in(samples, name) if one.pid == int(pid) and "spin" in one.functions and one.cpu], name
 
@@ -185,7 +185,7 @@ def test_a_sampler_that_is_killed_or_stopped_harms_nothing(program: Runner, numb
     # GIVEN a program beside which the sampler is killed or stopped WHEN it goes on and ends
     outcome = succeeded(program.traced(HARMED, int(number), path, data, env=SAMPLED))
     sampler = int(outcome.stdout)
-    # THEN it has ended with the program; no operation is missing, and the samples of before are there
+    # THEN it is gone when the program ends, all operations are in the log, and so are the samples taken before
     assert gone(sampler)
     assert len(outcome.select(op="write", layer="posix", path=data)) == 100
     assert sum(sample.cpu for sample in Live(path).samples()) > 0
@@ -209,7 +209,7 @@ print(children, told, waited, fds, os.getpid() == os.getsid(0), signal.pthread_s
 
 @pytest.mark.parametrize("reaper", [False, True])
 def test_the_program_does_not_notice(program: Runner, reaper: bool) -> None:
-    # GIVEN a program that looks for children, signals and descriptors; itself adopting orphans, or not
+    # GIVEN a program that looks for children, signals and descriptors, as a subreaper and as an ordinary process
     def before() -> None:
         ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
@@ -271,17 +271,17 @@ def test_it_has_ended_when_the_part_that_was_traced_has(program: Runner) -> None
 
 
 def test_it_stays_for_a_child_that_outlives_the_first_process(program: Runner) -> None:
-    # GIVEN a program whose child goes on after it WHEN both have ended
+    # GIVEN a program whose child outlives it WHEN both have ended
     path = succeeded(program.traced(OUTLIVED, env=SAMPLED)).path
     sampler = int(Live(path).header["sampler_pid"])
     wait_until(lambda: gone(sampler), "the end of the sampler")
-    # THEN it has seen what the child did alone
+    # THEN there are samples of the time when only the child ran
     assert sum(sample.samples for sample in _in(Live(path).samples(), "on")) > 5
 
 
 @pytest.mark.parametrize("option", [{"PYIO_TRACE_SAMPLE": "off"}, {**SAMPLED, "PYIO_TRACE_MODE": "ring"}])
 def test_off(program: Runner, option: dict[str, str]) -> None:
-    # GIVEN a program that nobody wants to be sampled, or that keeps only the latest WHEN it runs
+    # GIVEN a program with sampling off, or in mode ring WHEN it runs
     live = Live(succeeded(program.traced("open(__file__).read()", env=option)).path)
     # THEN there is no sampler
     assert (live.header["sampling_hz"], live.samples()) == (0, [])
@@ -357,7 +357,7 @@ def _forged(outcome: Outcome, pid: int, addresses: list[int], seed: int) -> Path
 
 @pytest.mark.parametrize("whose", ["ours", "strangers"])
 def test_a_forged_entry_leads_nowhere(program: Runner, whose: str) -> None:
-    # GIVEN logs whose process entry names a process of this user, with an address and offsets that lead anywhere
+    # GIVEN logs whose process entry names a process of this user, with a random address and random offsets
     outcome = succeeded(program.traced("pass", env={"PYIO_TRACE_MAX_LOG_SIZE": "1M", "PYIO_TRACE_SAMPLE": "off"}))
     victim_file = program.write(VICTIM, "victim.py")
     for seed in range(5):
@@ -379,7 +379,7 @@ def test_a_forged_entry_leads_nowhere(program: Runner, whose: str) -> None:
                 sampler = subprocess.Popen([program_path, str(log.fileno())], pass_fds=[log.fileno()])
             wait_until(lambda p=path: _used(p) or _refused(p), "the sampler to look")
             victim.stdin.close()
-        # THEN it ends as it should when that process does, and has looked at none that is not of the run
+        # THEN it ends normally when that process does, and has read no process outside the run
         assert sampler.wait() == 0
         assert path.stat().st_ino == before
         assert _refused(path) == (errno.EACCES if whose == "strangers" else 0)

@@ -88,7 +88,7 @@ def test_of_what_may_not_be_read_the_processor_time_is_known(
     # GIVEN a program whose memory the sampler may not read
     # WHEN it is sampled
     outcome = succeeded(program.traced(SPIN + text, env=SAMPLED, before=before))
-    # THEN the log says why its lines are not known, and of how many processes
+    # THEN the log says why its lines are not known, and how many processes that concerns
     live = Live(outcome.path)
     unread = 2 if text.startswith("hides(); print") else 1
     if "setuid" in text and not live.header["sampler_unread"]:  # root's sampler found it in time, before setuid
@@ -103,11 +103,11 @@ def test_of_what_may_not_be_read_the_processor_time_is_known(
 
 
 def test_what_finds_no_room_in_the_log_is_counted(program: Runner) -> None:
-    # GIVEN a program that fills its log, and then goes on with more threads than a piece of the log has room for
+    # GIVEN a program that fills its log, and then has more threads than the rest of a chunk has room for
     text = "import os\nfor n in range(40000): os.path.exists(f'/nowhere/{n}')\n" + THREADS.format(200)
     # WHEN it is sampled
     outcome = succeeded(program.traced(text, env={**SAMPLED, "PYIO_TRACE_MAX_LOG_SIZE": "1M"}))
-    # THEN the looks that are not in the log are counted
+    # THEN the samples that are missing from the log are counted
     live = Live(outcome.path)
     assert live.header["full_reason"] != 0
     assert live.header["samples_lost"] > 0
@@ -135,7 +135,7 @@ for thread in threads:
 
 
 def test_threads_that_it_has_no_descriptors_for_are_counted(program: Runner) -> None:
-    # GIVEN a program with more threads than its limit on descriptors lets the sampler look at
+    # GIVEN a program with more threads than the sampler may have descriptors for
     def limited() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (24, 24))
 
@@ -155,7 +155,7 @@ def test_a_program_whose_standard_files_are_closed_is_sampled(program: Runner) -
             os.close(number)
 
     outcome = program.traced(SPIN + "spin()", env=SAMPLED, before=closes)
-    # THEN the log takes the number of none of them in the sampler
+    # THEN the sampler's descriptors 0, 1 and 2 are not the log
     assert outcome.status == 0
     live = Live(Path(outcome.path))
     assert (live.header["sampler_refused"], live.header["sampler_pid"] > 0) == (0, True)

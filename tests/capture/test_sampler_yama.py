@@ -90,7 +90,7 @@ def test_each_process_names_the_sampler_before_its_own_code_runs(program: Runner
     # WHEN it is sampled where a reader has to be named
     outcome, named = _run(program, 1, FAMILY, SAMPLED)
     pids, sampler = _pids(outcome), int(Live(outcome.path).header["sampler_pid"])
-    # THEN each process has named the sampler once; what was named before an exec stays; the program's own call wins
+    # THEN each process names the sampler once, and not again after an exec; the program's own call wins
     assert pids["became"] == pids["first"]
     expected = {pids[name]: [sampler] for name in ("first", "forked", "spawned")}
     assert named == {**expected, pids["debugged"]: [sampler, 1]}
@@ -106,7 +106,7 @@ def test_a_program_that_runs_already_is_not_named(program: Runner) -> None:
 
 @pytest.mark.parametrize("scope", [0, 2])
 def test_nobody_is_named_where_that_makes_no_difference(program: Runner, scope: int) -> None:
-    # GIVEN a kernel that lets every process of the user read, or none WHEN a program is sampled
+    # GIVEN a kernel on which naming a reader changes nothing WHEN a program is sampled
     _, named = _run(program, scope, "pass", SAMPLED)
     # THEN it names nobody
     assert named == {}

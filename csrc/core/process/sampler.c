@@ -1,12 +1,12 @@
 /* Starts the sampler (csrc/sampler): a process beside the run that looks from outside at what its threads do.
  *
- * It must not be a child that the program could wait for, or be told of by SIGCHLD.  So a child of ours starts it and
- * ends at once, and the system's first process adopts it.  That child shares our memory and sends no signal at its end
- * (clone with exit signal 0), so only we know of it.
+ * The program must neither wait for the sampler nor get a SIGCHLD from it.  So a child of ours starts it and ends at
+ * once, and process 1 adopts it.  That child shares our memory and sends no signal when it ends (clone with exit signal
+ * 0), so only we know of it.
  *
- * A program that adopts orphans itself (process 1 of a container, a subreaper) would get the sampler back.  There it is
- * a child with exit signal 0 to the end, which wait() without __WALL or __WCLONE does not see.  As exec would change
- * that, it becomes the same program without exec (program.c). */
+ * A program that adopts orphans itself (process 1 of a container, a subreaper) would become the sampler's parent again.
+ * There the sampler stays a child with exit signal 0, which wait() without __WALL or __WCLONE does not see.  An exec
+ * would reset that signal, so program.c loads the program into the child without one. */
 #include "base/memory.h"
 #include "base/proc.h"
 #include "base/sys.h"
@@ -50,11 +50,11 @@
 #endif
 #define PT_CLOSE_RANGE_CLOEXEC 4
 #define STACK (32u << 10)    /* of each of the two children; they make system calls, and look up the log */
-#define ITS_STACK (1u << 20) /* of a sampler that no exec gives one */
+#define ITS_STACK (1u << 20) /* of a sampler that is started without exec */
 #define FIRST_FD 3           /* of the log: main.c gives the others to /dev/null */
 #define LETS_GO_WITHIN 100   /* waits of 10 ms for the child that has copies of our memory and descriptors */
 #define SAMPLING_MOST 1000u  /* times a second */
-#define ENDS_WITHIN 1        /* s, once it has been told to */
+#define ENDS_WITHIN 1        /* s: how long we wait for it to be gone */
 
 struct launch {
     const char *program;
@@ -237,8 +237,8 @@ void pt_sampler_start(const char *program, uint32_t hz, bool late)
 
 /* ---- its end ------------------------------------------------------------------------------ */
 
-/* Ends the sampler if this was the run's last process.  It would end by itself a moment later, and hold the log's file
- * until then. */
+/* Kills the sampler if this is the run's last process.  It would end by itself a moment later, but until then its open
+ * log would keep the file system busy. */
 void pt_sampler_end(void)
 {
     if (!started.pid || pt_process_others_live() || pt_process_others_awaited() ||
@@ -248,7 +248,7 @@ void pt_sampler_end(void)
     if (process < 0)
         return;
     if (started.start_time && pt_process_start_time(started.pid) == started.start_time &&
-        pt_sys(SYS_pidfd_send_signal, process, SIGKILL, 0, 0) == 0) { /* somebody may have stopped it */
+        pt_sys(SYS_pidfd_send_signal, process, SIGKILL, 0, 0) == 0) { /* a stopped process ignores other signals */
         struct pollfd ended = {.fd = process, .events = POLLIN};
         const struct timespec patience = {.tv_sec = ENDS_WITHIN};
         pt_sys(SYS_ppoll, &ended, 1, &patience, 0, 8);
