@@ -41,15 +41,18 @@ def no_more_than_the_lines(run: Observed, finding: Finding) -> Finding:
 def with_libraries(run: Observed, gain: Gain, sites: Iterable[Site], share: float, processes: Iterable[int]) -> Gain:
     """Raises a gain to the same share of all the time that these lines spent in library functions which call on files.
 
-    What such a function does between the calls, such as unpacking, is repeated with them.  processes: those that make
-    the calls; if one is a worker of a DataLoader, the gain stays as it is, because its trainer may not wait for it.
+    What such a function does between the calls, such as unpacking, is repeated with them.  A gain that samples exceed
+    by no more than their error stays: it is of exact times.  processes: those that make the calls; if one is a worker
+    of a DataLoader, the gain stays as it is, because its trainer may not wait for it.
     """
     lines = {f"{site.file}:{site.line}:{site.function}" for site in sites}
     if not lines or not all(map(run.is_own, lines)) or any(map(run.is_loader_worker, processes)):
         return gain
     libraries = run.of(FramesOfLines()).between(lines)
-    whole = int(share * sum(_in_files(run.wall[line], libraries) for line in lines if line in run.wall))
-    if whole <= gain.ns:
+    rows = [run.wall[line] for line in lines if line in run.wall]
+    whole = int(share * sum(_in_files(row, libraries) for row in rows))
+    error = max(sum(row.samples for row in rows), 1) ** -0.5
+    if whole * (1 - error) <= gain.ns:
         return gain
     how = f"{gain.recoverable.how}, and the same share of what libraries do between them"
     return Gain(min(whole, run.wall_ns), replace(gain.recoverable, how=how, terms=[]))

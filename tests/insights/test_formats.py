@@ -72,15 +72,16 @@ def test_json_of_a_run(log: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["insights", log, "--format", "json"]) == 0
     objects = json.loads(capsys.readouterr().out)
     jsonschema.validate(objects, SCHEMA)
-    (one,) = objects
-    assert (one["slug"], one["log"]) == ("sync-per-write", log)
+    # THEN what the syncs cost is one of them (a busy disk may make others)
+    (one,) = [one for one in objects if one["slug"] == "sync-per-write"]
+    assert one["log"] == log
     assert one["sites"] == [{"file": str(Path(log).parent / "program.py"), "line": 7, "function": "<module>"}]
 
 
 def test_text_of_a_run(log: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["insights", log]) == 0
     text = capsys.readouterr().out
-    assert re.match(r"1  (INFO|WARNING) +sync-per-write +up to [\d.]+ ms of [\d.]+ ms  program.py:7\n", text)
+    assert re.match(r"1  (INFO|WARNING|CRITICAL) +sync-per-write +up to [\d.]+ ms of [\d.]+ ms  program.py:7\n", text)
     assert "\n   before  for record in records:\n" in text and "SELECT" not in text
     # AND with more, what it rests on
     assert main(["insights", log, "--proof"]) == 0

@@ -79,6 +79,38 @@ def test_a_flush_per_record(program: Runner) -> None:
     assert [int(row["calls"]) for row in evidence_of(finding, outcome.log)] == [1100]
 
 
+@pytest.mark.parametrize("sync", ["fsync", "fdatasync"])
+def test_flushes_that_syncs_need(program: Runner, sync: str) -> None:
+    # GIVEN a file that is flushed so that a sync finds something to write
+    outcome = program.traced(
+        f"""
+        import os
+        with open("log.txt", "w") as f:
+            for n in range(25):
+                f.write("record")
+                f.flush()
+                os.{sync}(f.fileno())
+        """
+    )
+    # WHEN 20 flushes are many THEN the syncs are told about, and nobody is advised to leave out the flushes
+    found = findings_of(outcome, without_times({"flush-per-record": {"flushes": 20}}))
+    assert none(found, "flush-per-record") and only(found, "sync-per-write")
+
+
+def test_flushes_beside_a_few_syncs(program: Runner) -> None:
+    outcome = program.traced(
+        """
+        import os
+        with open("log.txt", "w") as f:
+            for n in range(25):
+                f.write("record")
+                f.flush()
+                if n % 10 == 0: os.fsync(f.fileno())
+        """
+    )
+    assert only(findings_of(outcome, without_times({"flush-per-record": {"flushes": 20}})), "flush-per-record")
+
+
 def test_no_flush(program: Runner) -> None:
     outcome = program.traced('with open("log.txt", "w") as f:\n    for n in range(1100): print("record", file=f)')
     assert none(findings_of(outcome), "flush-per-record")

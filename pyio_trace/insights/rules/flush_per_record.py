@@ -2,7 +2,8 @@
 
 Each flush empties Python's buffer with a system call, so buffering is in vain.
 `print(..., flush=True)` and line buffering do this too. Flush when somebody has
-to see the text, or at the end.
+to see the text, or at the end. Flushes of a file that is synced as often are left
+out: the syncs need them, and sync-per-write says what to do.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from pyio_trace.enums import Layer, OpClass
+from pyio_trace.enums import Layer, OpClass, Role
 from pyio_trace.insights import sql
 from pyio_trace.insights.finding import Evidence, Finding, Remedy
 from pyio_trace.insights.rule import Limit, Rule, Trial
@@ -24,11 +25,13 @@ FLUSHES = ("TextIOWrapper.flush", "BufferedWriter.flush", "Buffered.flush", "Buf
 
 
 def find(run: Observed, limits: Mapping[str, float]) -> Iterator[Finding]:
-    flushes = run.calls.where(op=FLUSHES, own=True)
+    flushes, syncs = run.calls.where(op=FLUSHES, own=True), run.calls.where(role=Role.SYNC)
     for place in flushes.by("site"):
         if place.calls < limits["flushes"]:
             continue
         paths = place.rows.codes("path")
+        if 2 * syncs.where(path=paths).total("calls") > place.calls:
+            continue
         writes = run.calls.where(layer=Layer.POSIX, kind=OpClass.WRITE, path=paths, site=place["site"], inside=1)
         written = writes.total("moved")
         if not written or written > limits["bytes"] * place.calls:  # nothing: the line before has flushed it

@@ -2,8 +2,8 @@
 
 The first write finds space for the file, on a parallel file system on several
 servers; the first read waits for the device, and starts readahead. Fewer
-and larger files, opened early or by a thread, spread this over more bytes. The time
-that the bytes themselves take is subtracted: the first call may just be the largest.
+and larger files, opened early or by a thread, spread this over more bytes. The first
+call may just be the largest: it may take as long as later ones do for as many bytes.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 
 from pyio_trace.enums import Layer, OpClass
 from pyio_trace.insights import sql
-from pyio_trace.insights.access_lines import ACCESSES, empty_calls, ns_per_byte
+from pyio_trace.insights.access_lines import ACCESSES, empty_calls
 from pyio_trace.insights.finding import Confidence, Evidence, Finding, Remedy
 from pyio_trace.insights.rule import Limit, Rule
 from pyio_trace.insights.slow_calls import SLOW, Ints
@@ -41,9 +41,6 @@ _REMEDIES = {
 }
 
 
-#: ns that a byte may take from or to memory that nobody has used yet, on a busy machine.
-_BYTE_NS = 1.0
-_WORDS = {OpClass.READ: "read", OpClass.WRITE: "write"}
 _KEYS = ("kind", "site", "path", "process")
 
 
@@ -54,32 +51,30 @@ def find(run: Observed, limits: Mapping[str, float]) -> Iterator[Finding]:
     new = (np.diff(rows["site"], prepend=-2) != 0) | (np.diff(rows["kind"], prepend=-2) != 0)
     starts = np.flatnonzero(new)
     files = np.diff(starts, append=len(order))
-    firsts = np.add.reduceat(rows["first"], starts) if len(starts) else starts
+    firsts = np.add.reduceat(rows["took"], starts) if len(starts) else starts
     enough = (files >= limits["files"]) & (firsts >= limits["share"] * run.wall_ns)
     for start, count in zip(starts[enough].tolist(), files[enough].tolist(), strict=True):
         yield from _of_line(run, {name: values[start : start + count] for name, values in rows.items()}, limits)
 
 
 def _first_calls(run: Observed) -> dict[str, Ints]:
-    """For each process, file and line that reads or writes it several times: calls and whole (ns) of all, and first
-    (ns) of the first, without what moving its bytes takes; took: with that."""
+    """For each process, file and line that reads or writes it several times: calls, whole (ns) and moved (bytes) of
+    all; took (ns) and bytes of the first, both 0 if it was not slow."""
     table = run.calls.where(own=True, layer=(Layer.POSIX, Layer.STDIO), kind=(OpClass.READ, OpClass.WRITE), errno=0)
     columns = table.columns
     order = np.lexsort([columns["first"], *(columns[name] for name in _KEYS)])
     starts = runs.starts(*(columns[name][order] for name in _KEYS))
     found = {name: columns[name][order[starts]] for name in (*_KEYS, "first")}
-    for name, source in (("calls", "calls"), ("whole", "time")):
+    for name, source in (("calls", "calls"), ("whole", "time"), ("moved", "moved")):
         values = columns[source][order]
         found[name] = np.add.reduceat(values, starts) if len(starts) else values
-    rates = {kind: max(ns_per_byte(run, what), _BYTE_NS) for kind, what in _WORDS.items()}
-    found["took"], found["first"] = _durations(run.of(SLOW), found, rates)
+    found["took"], found["bytes"] = _slow_ones(run.of(SLOW), found)
     several = np.flatnonzero((found["calls"] > 1) & (found["path"] >= 0))
     return {name: values[several] for name, values in found.items()}
 
 
-def _durations(slow: dict[str, Ints], wanted: dict[str, Ints], rates: Mapping[int, float]) -> tuple[Ints, Ints]:
-    """ns that the call of each key at the time `first` took, 0: it was not slow; and without what moving its bytes
-    takes.  rates: kind -> ns for a byte."""
+def _slow_ones(slow: dict[str, Ints], wanted: dict[str, Ints]) -> tuple[Ints, Ints]:
+    """ns and bytes of the call of each key at the time `first`; 0: it was not slow."""
     moves = np.flatnonzero(slow["moves"] == 1)
     order = moves[np.argsort(slow["time"][moves], kind="stable")]
     if not len(order):
@@ -89,29 +84,29 @@ def _durations(slow: dict[str, Ints], wanted: dict[str, Ints], rates: Mapping[in
     same = slow["time"][at] == wanted["first"]
     for name in _KEYS:
         same &= slow[name][at] == wanted[name]
-    rate = np.where(wanted["kind"] == OpClass.READ, rates[OpClass.READ], rates[OpClass.WRITE])
-    took = np.where(same, slow["duration"][at], 0)
-    return took, np.maximum(took - rate * slow["bytes"][at], 0).astype(np.int64)
+    return np.where(same, slow["duration"][at], 0), np.where(same, slow["bytes"][at], 0)
 
 
 def _of_line(run: Observed, rows: dict[str, Ints], limits: Mapping[str, float]) -> Iterator[Finding]:
     """rows: the files that one line reads, or writes."""
-    files, firsts, took = len(rows["first"]), int(rows["first"].sum()), int(rows["took"].sum())
+    files, took = len(rows["took"]), int(rows["took"].sum())
     kind, site = int(rows["kind"][0]), int(rows["site"][0])
     what = "read" if kind == OpClass.READ else "write"
     later = int(rows["calls"].sum()) - files - _ends(run, run.calls.site(site), what)
     if later < files:  # most files are moved in one call
         return
-    usual = max(int(rows["whole"].sum()) - took, 0) // later
-    beyond = np.maximum(rows["first"] - usual, 0)
+    usual = max((int(rows["whole"].sum()) - took) // later, 1)
+    each = max(int((rows["moved"] - rows["bytes"]).sum()) / later, 1)
+    expected = usual * np.maximum(rows["bytes"] / each, 1)
+    beyond = np.maximum(rows["took"] - expected, 0)
     calls = run.calls.where(site=site, kind=kind, path=distinct(rows["path"]).tolist())
     most = run.times(calls)
     times = {process: min(int(beyond[rows["process"] == process].sum()), most[process]) for process in most}
-    gain = run.gain(times, "what first calls take beyond the mean of the others")
-    if np.median(rows["first"]) < limits["ratio"] * max(usual, 1) or gain.ns < limits["share"] * run.wall_ns:
+    gain = run.gain(times, "what first calls take beyond the mean of the others, for as many bytes")
+    if np.median(rows["took"] / expected) < limits["ratio"] or gain.ns < limits["share"] * run.wall_ns:
         return
     yield Finding(
-        title=f"The first {what} of a file takes {firsts / files / max(usual, 1):.0f} times as long as later ones",
+        title=f"The first {what} of a file takes {took / expected.sum():.0f} times as long as later ones",
         evidence=[
             Evidence(
                 f"{number(files)} first {what}s took {seconds(took)}, {seconds(took // files)} each; "
@@ -140,7 +135,7 @@ RULE = Rule(
     find,
     limits={
         "files": Limit(4, "read, or written, by one line in several calls each, at least"),
-        "ratio": Limit(10, "times the mean of later calls that the median first call takes, at least"),
+        "ratio": Limit(10, "times the mean of later calls for as many bytes that the median first call takes, at least"),
         "share": Limit(0.02, "of the wall time that first calls take beyond others, at least"),
     },
     needs=(SLOW, ACCESSES),
