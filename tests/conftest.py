@@ -35,6 +35,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--quick", action="store_true", help="run what one runs before each commit")
     parser.addoption("--this-python", action="store_true", help="run what CI runs on this Python")
     parser.addoption(
+        "--drawn", metavar="TEXT", help="run a third of each test's sets of parameters, which the text draws"
+    )
+    parser.addoption(
         "--passed-in",
         type=Path,
         metavar="FILE",
@@ -84,6 +87,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         chosen = selections.quick(chosen)
     if config.getoption("--this-python"):
         chosen = selections.of_python(chosen)
+    if text := config.getoption("--drawn"):
+        chosen = selections.drawn(chosen, text)
     if elsewhere := config.getoption("--passed-in"):
         passed = passed_in(elsewhere)
         chosen = [item for item in chosen if item.nodeid not in passed]

@@ -1,20 +1,23 @@
 """Which tests are run: `pytest --quick` before each commit, and `pytest --this-python` on each Python that CI has.
 
-CI runs everything on the oldest Python, and on the others nothing that is `slow`
-or `once`.  The newest runs the rest, but of what a Python can hardly change only
-one test of each function.  Those between run one test of each function that a
-Python can change.
+CI runs every function on the oldest Python, each with a share of its parameters
+that the commit draws (`pytest --drawn`), and on the others nothing that is `slow`
+or `once`, and one test of each function.  Those between leave out what a Python can
+hardly change.
 """
 
 from __future__ import annotations
 
 import importlib
 import sys
+import zlib
 from pathlib import Path
 
 import pytest
 
 OLDEST, NEWEST = (3, 11), (3, 15)
+#: A text draws one in so many sets of parameters, and at least one of each function.
+SHARE = 3
 #: What a Python can hardly change: the half that reads logs, and what the core does to files, limits and other
 #: processes.  Folders and files, from tests/.
 _HARDLY = (
@@ -37,10 +40,16 @@ def of_python(items: list[pytest.Item], version: tuple[int, int] = sys.version_i
     if version <= OLDEST:
         return items
     rest = [item for item in items if not _marked(item)]
-    hardly = [item for item in rest if _hardly(item.nodeid)]
-    left_out = set(hardly) - set(_one_of_each(hardly) if version >= NEWEST else [])
-    chosen = [item for item in rest if item not in left_out]
-    return chosen if version >= NEWEST else _one_of_each(chosen)
+    return _one_of_each([item for item in rest if version >= NEWEST or not _hardly(item.nodeid)])
+
+
+def drawn(items: list[pytest.Item], text: str) -> list[pytest.Item]:
+    """The share of each function's sets of parameters that a text draws: the same for the same text."""
+    places = {item: zlib.crc32(f"{text} {item.nodeid}".encode()) for item in items}
+    first: dict[str, pytest.Item] = {}
+    for item in sorted(items, key=lambda item: (places[item] % SHARE, places[item])):
+        first.setdefault(_function(item), item)
+    return [item for item in items if places[item] % SHARE == 0 or first[_function(item)] is item]
 
 
 def none_in(
@@ -90,5 +99,9 @@ def _marked(item: pytest.Item) -> bool:
 def _one_of_each(items: list[pytest.Item]) -> list[pytest.Item]:
     first: dict[str, pytest.Item] = {}
     for item in items:
-        first.setdefault(item.nodeid.partition("[")[0], item)
+        first.setdefault(_function(item), item)
     return list(first.values())
+
+
+def _function(item: pytest.Item) -> str:
+    return item.nodeid.partition("[")[0]

@@ -55,15 +55,30 @@ SLOW = [Item("tests/capture/test_y.py::test", ("slow",)), Item("tests/join/test_
         ((3, 12), CAPTURE[:1]),
         ((3, 13), CAPTURE[:1]),
         ((3, 14), CAPTURE[:1]),
-        ((3, 15), [READING[0], *CAPTURE]),
+        ((3, 15), [READING[0], CAPTURE[0]]),
     ],
 )
 def test_what_a_python_runs(version: tuple[int, int], chosen: list[Item]) -> None:
     # GIVEN tests of capture and of reading, some marked slow or once WHEN the share of a Python is chosen
-    # THEN the oldest runs all, the newest runs capture and one test of each reading function, and those between run one
-    # test of each function of capture
+    # THEN the oldest runs all, the newest one test of each function, and those between one of each function of capture
     items: list[Any] = [*READING, *CAPTURE, *SLOW]
     assert selections.of_python(items, version) == chosen
+
+
+def test_what_a_text_draws() -> None:
+    # GIVEN a function with 300 sets of parameters, and some with one or two WHEN texts draw
+    many: list[Any] = [Item(f"tests/test_x.py::test_many[{n}]") for n in range(300)]
+    few: list[Any] = [*READING, *CAPTURE, *SLOW]
+    draws = [selections.drawn([*many, *few], f"text {n}") for n in range(20)]
+    # THEN each draws about a third, in their order, some of each function; the same text the same; several texts all
+    for chosen in draws:
+        assert chosen == sorted(chosen, key=[*many, *few].index)
+        assert 60 < sum(item in many for item in chosen) < 140
+        assert {item.nodeid.partition("[")[0] for item in chosen} == {
+            item.nodeid.partition("[")[0] for item in [*many, *few]
+        }
+    assert selections.drawn([*many, *few], "text 0") == draws[0] != draws[1]
+    assert {item for chosen in draws for item in chosen} == {*many, *few}
 
 
 def test_what_is_quick(tmp_path: Path) -> None:

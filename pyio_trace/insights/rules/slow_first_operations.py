@@ -135,7 +135,7 @@ RULE = Rule(
     find,
     limits={
         "files": Limit(4, "read, or written, by one line in several calls each, at least"),
-        "ratio": Limit(10, "times the mean of later calls for as many bytes that the median first call takes, at least"),
+        "ratio": Limit(10, "times as long as later calls take for as many bytes, in the median, at least"),
         "share": Limit(0.02, "of the wall time that first calls take beyond others, at least"),
     },
     needs=(SLOW, ACCESSES),
