@@ -100,6 +100,10 @@ LOSSES: dict[str, tuple[dict[str, Any], list[str]]] = {
             "2 processes have no samples: between their calls nothing is known",
         ],
     ),
+    "a sampler that was killed": (
+        {"sampled_in_part": 1},
+        ["the sampler ended early: the last part of 1 process has calls only"],
+    ),
     "what a sampler counts": (
         {"samples_lost": 1_000, "sampler_unread": 1, "sampler_unseen": 2},
         [

@@ -248,6 +248,22 @@ def test_processes_that_no_sampler_has_seen(tmp_path: Path) -> None:
     assert open_log(tmp_path / "all").losses() == {"sampler_refused": ["EACCES", "EMFILE"], "unsampled": 3}
 
 
+def test_a_sampler_that_ended_before_the_run(tmp_path: Path) -> None:
+    # GIVEN a sampler that was killed after 2 s: one process went on for 7 s, one for 1 s
+    writer = LogWriter(mono=0, ticks=0)
+    writer.header["sampling_hz"] = 100
+    known = {"version": b"3.11", "end_kind": layout.END_EXIT, "begin": 1}
+    long, short = writer.process(100, end=9000 * MS, **known), writer.process(101, end=3000 * MS, **known)
+    for process, number in ((long, 100), (short, 101)):
+        writer.sample(process, number, "sleep", begin=10 * MS, ticks=500 * MS)
+        writer.sample(process, number, "sleep", begin=1000 * MS, ticks=1000 * MS)
+    path = writer.save(tmp_path / "a.pyio")
+    # WHEN the log is read THEN that is counted, packed as well
+    assert open_log(path).losses() == {"sampled_in_part": 1}
+    pack(path, tmp_path / "a.parquet")
+    assert open_log(tmp_path / "a.parquet").losses() == {"sampled_in_part": 1}
+
+
 def test_what_a_sampler_counts() -> None:
     # GIVEN the header of a log whose sampler counts, or that is older WHEN read THEN what is not zero
     header = np.zeros((), [(name, "<u8") for name in ("sampling_hz", *SAMPLER_COUNTS)])[()]

@@ -163,6 +163,10 @@ def _not_sampled(left: dict[str, Any], processes: int) -> Iterator[Weakness]:
     if missing:
         text = f"{counted(missing, 'process has', 'processes have')} no samples: between their calls nothing is known"
         yield _weakness("unsampled-processes", text, share=min(missing / processes, 1) if processes else None)
+    ended = left.pop("sampled_in_part", 0)
+    if ended:
+        text = f"the sampler ended early: the last part of {counted(ended, 'process', 'processes')} has calls only"
+        yield _weakness("sampler-ended", text, share=min(ended / processes, 1) if processes else None)
 
 
 def _of_the_log(left: dict[str, Any]) -> Iterator[Weakness]:

@@ -55,6 +55,13 @@ class Samples:
         """The rows of the mask."""
         return Samples({name: values[mask] for name, values in self.columns.items()}, self.stacks)
 
+    def until(self) -> dict[int, int]:
+        """Row of a process -> ns since the epoch of the end of its last sample, of all that have some."""
+        found = distinct(self["process"])
+        last = np.zeros(len(found), np.int64)
+        np.maximum.at(last, np.searchsorted(found, self["process"]), self["time"] + self["duration"])
+        return dict(zip(found.tolist(), last.tolist(), strict=True))
+
     def table(self) -> pa.Table:
         """The samples table; see Log.samples()."""
         import pyarrow as pa

@@ -7,7 +7,7 @@ occurred, so that no loss at all is an empty dict.
 from __future__ import annotations
 
 import errno
-from collections.abc import Collection
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -36,6 +36,8 @@ SAMPLER_COUNTS = ("samples_lost", "sampler_unread", "sampler_unseen")
 
 #: ns that a process has to run for, if it is to have samples: a sampler that gets no processor looks later.
 _SAMPLED_SURELY = 2_000_000_000
+#: ns before its end within which a process surely has a last look: idle threads are looked at less often.
+_LAST_LOOK = 5_000_000_000
 
 #: The error of the kernel's account of a process, in bytes and in percent.
 _ERROR_BYTES, _ERROR_PERCENT = 65536, 1
@@ -173,13 +175,18 @@ def sampler_counts(header: np.void) -> dict[str, int]:
     return _not_zero({name: int64(int(header[name])) for name in known})
 
 
-def unsampled(processes: list[Process], sampled: Collection[int]) -> dict[str, int]:
-    """Key unsampled: how many processes have no samples, although a sampler was beside them and they ran for long.
-    sampled: rows of those that have some."""
+def unsampled(processes: list[Process], until: Mapping[int, int]) -> dict[str, int]:
+    """Of the processes that ran for long although a sampler was beside them: unsampled, how many have no samples;
+    sampled_in_part, how many have none of their last seconds, because the sampler was killed or stopped.  until: ns
+    since the epoch of the last look, by row, of those that have some."""
+    lasting = [
+        process for process in processes
+        if process.followed and process.version != "" and process.end is not None
+        and process.end - process.begin >= _SAMPLED_SURELY
+    ]  # fmt: skip
     return _not_zero({
-        "unsampled": sum(
-            process.followed and process.version != "" and process.end is not None
-            and process.end - process.begin >= _SAMPLED_SURELY and process.index not in sampled
-            for process in processes
-        )
+        "unsampled": sum(process.index not in until for process in lasting),
+        "sampled_in_part": sum(
+            (process.end or 0) - until[process.index] >= _LAST_LOOK for process in lasting if process.index in until
+        ),
     })  # fmt: skip

@@ -32,7 +32,6 @@ from pyio_trace.log.blocks import BLOCK_ROWS
 from pyio_trace.log.extents import Extent
 from pyio_trace.log.heap import Heap
 from pyio_trace.log.live import LiveLog
-from pyio_trace.log.sorting import distinct
 from pyio_trace.log_constants import LOST, RUNNING
 
 if TYPE_CHECKING:
@@ -176,7 +175,7 @@ class LiveSource:
     def _losses(self) -> dict[str, Any]:
         losses = read_losses(self._log, self._processes, self._mappings, self._renames)
         if self._log.header["sampling_hz"] and (len(self._samples) or "sampler_refused" not in losses):
-            losses |= unsampled(self._table, set(distinct(self._samples["process"]).tolist()))
+            losses |= unsampled(self._table, self._samples.until())
         if losses.keys() & BYPASSES and self._is_this_boot:
             suspects = that_make_calls(loaded(self._log, self._heap))
             if suspects:
