@@ -6,10 +6,13 @@ All else is exact: counts, bytes, the time of calls with an operation beneath th
 
 from __future__ import annotations
 
+import json
+import textwrap
 from pathlib import Path
 
 import pytest
 
+from pyio_trace import open as open_log
 from tests.support.programs import Runner, succeeded
 
 SIZE = 1_600_000
@@ -47,6 +50,86 @@ def test_a_tight_loop(program: Runner, tmp_path: Path, way: str) -> None:
     for row in rows:
         inside = sum(other["duration"] for other in beneath if other["parent"] == row["id"])
         assert 0 < inside <= row["duration"] or not inside
+
+
+@pytest.mark.parametrize("way", LOOPS)
+def test_a_tight_loop_in_sums(program: Runner, tmp_path: Path, way: str) -> None:
+    # GIVEN 100,000 lines of 16 bytes WHEN two loops go through them one after the other, and only sums are kept
+    path = tmp_path / "lines"
+    path.write_bytes(b"".join(b"line %010d\n" % n for n in range(100_000)))
+    how, loop, op, calls, moved = LOOPS[way]
+    text = f"import sys\nfor again in range(2):\n    with open(sys.argv[1], {how}) as f:\n        {loop}"
+    outcome = succeeded(program.traced(text, path, env={"PYIO_TRACE_MODE": "profile"}))
+    # THEN one sum has all calls and bytes, and system calls beneath have it as their parent; a while loop's first call
+    # may be another instruction than the rest
+    rows = outcome.select(op=op, path=path)
+    assert (sum(row["calls"] for row in rows), sum(row["bytes_moved"] for row in rows)) == (2 * calls, 2 * moved)
+    assert len(rows) <= 2 and len({(row["call_stack"], row["parent"]) for row in rows}) == 1
+    assert sum(sum(json.loads(row["detail"])["sizes"].values()) for row in rows) == 2 * calls
+    beneath = [row for row in outcome.select(path=path, layer="posix") if row["op"] in ("read", "write")]
+    others = {row["id"] for row in outcome.select(path=path) if row["op"].endswith(".close")}
+    assert sum(row["bytes_moved"] for row in beneath) == 2 * moved
+    assert {row["parent"] for row in beneath} <= {row["id"] for row in rows} | others
+    assert {row["parent"] for row in beneath} & {row["id"] for row in rows}
+
+
+#: Loops in which a call fails, forks, or tracing stops and begins again.
+BROKEN = {
+    "fails": """
+        for n in range(300):
+            try: f.read(16 if n % 100 != 50 else "x")
+            except TypeError: pass
+    """,
+    "forks": """
+        for n in range(300):
+            f.read(16)
+            if n == 150:
+                if not os.fork():
+                    for k in range(100): f.read(16)
+                    os._exit(0)
+                os.wait()
+    """,
+}
+
+
+@pytest.mark.parametrize("way", BROKEN)
+def test_a_broken_loop_in_sums(program: Runner, tmp_path: Path, way: str) -> None:
+    # GIVEN a loop of tiny reads in which some fail, or a child goes on with them WHEN only sums are kept
+    path = tmp_path / "lines"
+    path.write_bytes(bytes(1 << 20))
+    text = (
+        f"import os, sys\nwith open(sys.argv[1], 'rb') as f:\n{textwrap.indent(textwrap.dedent(BROKEN[way]), '    ')}"
+    )
+    outcome = succeeded(program.traced(text, path, env={"PYIO_TRACE_MODE": "profile"}))
+    # THEN each call is in the sum of its process
+    rows = outcome.select(op="BufferedReader.read", path=path)
+    if way == "fails":
+        assert [(row["calls"], row["bytes_moved"]) for row in rows] == [(300, 297 * 16)]  # without an errno
+    else:
+        per_process = {n: sum(row["calls"] for row in rows if row["process"] == n) for n in (0, 1)}
+        assert per_process == {0: 300, 1: 100}
+        assert sum(row["bytes_moved"] for row in rows) == 400 * 16
+
+
+def test_restarted_sums(program: Runner, tmp_path: Path) -> None:
+    # GIVEN a loop of tiny reads around which tracing stops, and begins again with another log
+    path = tmp_path / "lines"
+    path.write_bytes(bytes(1 << 20))
+    text = """\
+    import sys, pyio_trace
+    def read(n):
+        for _ in range(n): f.read(16)
+    with open(sys.argv[1], "rb") as f:
+        for n in (100, 200):
+            with pyio_trace.trace(f"{n}.pyio", mode="profile"): read(n)
+            read(1000)
+    """
+    # WHEN only sums are kept THEN each log has its own
+    succeeded(program.bare(text, path))
+    for calls in (100, 200):
+        table = open_log(tmp_path / f"{calls}.pyio").operations().to_pylist()
+        rows = [row for row in table if row["op"] == "BufferedReader.read"]
+        assert (sum(row["calls"] for row in rows), sum(row["bytes_moved"] for row in rows)) == (calls, calls * 16)
 
 
 def test_a_wait_in_a_tight_loop_is_in_the_sum(program: Runner) -> None:

@@ -7,7 +7,8 @@
 
 struct pt_own_fds;
 
-/* An open series of small calls on a Python file object. */
+/* An open series of small calls on a Python file object.  They add to a record, or, where only sums are kept, to an
+ * entry of sums. */
 struct pt_series {
     struct pt_record *record; /* NULL: none */
     const void *object;       /* Borrowed, compared only */
@@ -16,9 +17,12 @@ struct pt_series {
     uint64_t timed;           /* ticks at the end of the last timed call that had nothing beneath it */
     uint64_t opened;          /* ticks when the span of the current call was opened */
     uint32_t parent, link;
-    uint32_t usual;  /* ticks of that call, which stand for those of an untimed one */
-    uint8_t granted; /* number of calls after it that may go untimed ... */
-    uint8_t untimed; /* ... and how many of them are left */
+    uint32_t desc, stack; /* ids; of all its calls */
+    uint32_t sums;        /* id of the entry; 0: none */
+    uint32_t epoch;       /* pt.epoch of the log that has that entry */
+    uint32_t usual;       /* ticks of that call, which stand for those of an untimed one */
+    uint8_t granted;      /* number of calls after it that may go untimed ... */
+    uint8_t untimed;      /* ... and how many of them are left */
     uint8_t op;
 } __attribute__((aligned(64))); /* a power of two in size, for fast indexing */
 /* An open series of small calls on a C stream or a directory (record/coalesced.c). */
@@ -36,7 +40,7 @@ struct pt_submitters {
     uint32_t stacks[PT_SUBMITTERS]; /* ids */
 };
 #define PT_SERIES 4
-#define PT_LATEST 8
+#define PT_LATEST 64
 #define PT_STACKS 16
 
 /* Reasons for a thread to leave the usual path. */

@@ -81,6 +81,10 @@ PT_API void pt_raised(const struct pt_call *c, const char *type);
 PT_API void pt_span_took(struct pt_thread *t, const struct pt_call *span, int64_t ns);
 uint32_t pt_profile_begin(struct pt_call *c, struct pt_thread *t);
 void pt_profile_end(struct pt_call *c, uint64_t ticks, int64_t moved, int error);
+/* Adds one more call to the entry of an earlier one that it equals in all that tells entries apart.  end: ticks, 0: not
+ * known; requested: bytes, or PT_SIZE_NONE. */
+PT_API void pt_profile_add(uint32_t entry, unsigned op, uint64_t end, uint64_t ticks, uint64_t requested,
+                           int64_t moved);
 
 /* The id by which what happens inside the operation names it; 0: it has none. */
 static inline uint32_t pt_call_id(const struct pt_call *c)

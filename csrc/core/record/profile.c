@@ -24,10 +24,22 @@ static inline void add(uint64_t *to, uint64_t n)
 #endif
 }
 
+/* Stores n where `seen` is.  Otherwise reads what is there into `seen`. */
+static inline bool replace(uint64_t *at, uint64_t *seen, uint64_t n)
+{
+#if defined(__x86_64__)
+    bool done;
+    __asm__ volatile("cmpxchgq %3, %1" : "=@ccz"(done), "+m"(*at), "+a"(*seen) : "r"(n) : "memory");
+    return done;
+#else
+    return __atomic_compare_exchange_n(at, seen, n, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+#endif
+}
+
 static inline void raise_to(uint64_t *to, uint64_t n)
 {
     uint64_t seen = __atomic_load_n(to, __ATOMIC_RELAXED);
-    while (n > seen && !__atomic_compare_exchange_n(to, &seen, n, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+    while (n > seen && !replace(to, &seen, n))
         continue;
 }
 
@@ -203,35 +215,47 @@ static struct pt_profile *output_of(const struct pt_call *c, const struct pt_thr
     return p;
 }
 
-static struct pt_profile *entry_of(const struct pt_call *c, const struct pt_thread *t, unsigned error)
+/* Where the thread keeps the entry that it added such a call to last: id | operation << 32. */
+static uint64_t *latest_of(const struct pt_call *c, struct pt_thread *t, unsigned error)
 {
-    uint64_t key = key_of(c, t, error);
-    struct pt_profile *p = entry_at(pt_intern_find(key), moves_bytes(c->op));
-    return p ? p : make_entry(c, t, error, key);
+    const struct pt_record *r = c->record;
+    uint32_t key = (c->op ^ error << 8 ^ r->desc * 3 ^ r->stack * 5 ^ r->parent * 7) * 0x9e3779b1u;
+    return &t->sums[key / (UINT32_MAX / PT_LATEST + 1)];
 }
 
-/* A thread mostly repeats what it did last, so that entry is tried before any hash is computed. */
-static struct pt_profile *same_as_last(const struct pt_call *c, const struct pt_thread *t)
+/* Whether a call is summed in the entry: all that key_of() takes is the same. */
+static bool is_of(const struct pt_profile *p, const struct pt_call *c, const struct pt_thread *t, unsigned error)
 {
-    uint64_t last = t->sums[c->op % PT_LATEST];
-    struct pt_profile *p = last >> 32 == c->op ? entry_at((uint32_t)last, moves_bytes(c->op)) : NULL;
     const struct pt_record *r = c->record;
-    if (p && p->desc == r->desc && p->stack == r->stack && p->parent == r->parent && p->process == t->process_id &&
-        pt_op_row(c->op)->shape == PT_SHAPE_FD)
+    uint8_t shape = pt_op_row(c->op)->shape;
+    bool varies = shape == PT_SHAPE_SPAN || shape == PT_SHAPE_COMMAND || shape == PT_SHAPE_WAIT;
+    if (varies && (moves_bytes(c->op) || p->opened != variant_of(r, shape)))
+        return false;
+    return p->error == error && p->desc == r->desc && p->stack == r->stack && p->parent == r->parent &&
+           p->process == t->process_id && (p->aux == r->aux || !pt_op_has(c->op, PT_AUX_IS_ID));
+}
+
+/* A thread mostly repeats what it did lately, so that is tried before any hash is computed. */
+static struct pt_profile *entry_of(const struct pt_call *c, struct pt_thread *t, unsigned error)
+{
+    uint64_t *latest = latest_of(c, t, error), last = *latest;
+    struct pt_profile *p = last >> 32 == c->op ? entry_at((uint32_t)last, moves_bytes(c->op)) : NULL;
+    if (p && is_of(p, c, t, error))
         return p;
-    return NULL;
+    uint64_t key = key_of(c, t, error);
+    p = entry_at(pt_intern_find(key), moves_bytes(c->op));
+    if (!p)
+        p = make_entry(c, t, error, key);
+    if (p)
+        *latest = pt_id_of(p) | (uint64_t)c->op << 32; /* kept here: the entry itself may be forged */
+    return p;
 }
 
 uint32_t pt_profile_begin(struct pt_call *c, struct pt_thread *t)
 {
-    struct pt_profile *p = same_as_last(c, t);
-    if (!p) {
-        p = entry_of(c, t, 0);
-        if (!p)
-            return 0;
-        t->sums[c->op % PT_LATEST] = pt_id_of(p) | (uint64_t)c->op
-                                                       << 32; /* kept here: the entry itself may be forged */
-    }
+    struct pt_profile *p = entry_of(c, t, 0);
+    if (!p)
+        return 0;
     if (p->tid != t->tid)
         p->tid = 0;
     add(&p->begun, 1);
@@ -359,6 +383,25 @@ static inline void add_bytes(const struct pt_call *c, struct pt_profile *p, int6
     add_transfer(p, at, (uint64_t)moved);
     if (pt_op_has(c->op, PT_COPIES))
         add_output(c, c->thread, p, moved);
+}
+
+void pt_profile_add(uint32_t entry, unsigned op, uint64_t end, uint64_t ticks, uint64_t requested, int64_t moved)
+{
+    struct pt_profile *p = entry_at(entry, moves_bytes(op));
+    if (!p || p->op != op) /* another process wrote over the entry */
+        return;
+    add(&p->begun, 1);
+    add(&p->count, 1);
+    add(&p->ticks, ticks);
+    if (end) {
+        raise_to(&p->longest, ticks);
+        raise_to(&p->last, end);
+    }
+    if (!moves_bytes(op) || moved < 0)
+        return;
+    add(&p->asked, requested == PT_SIZE_NONE ? (uint64_t)moved : requested);
+    add(&p->moved, (uint64_t)moved);
+    add_transfer(p, -1, (uint64_t)moved);
 }
 
 void pt_profile_end(struct pt_call *c, uint64_t ticks, int64_t moved, int error)

@@ -119,11 +119,12 @@ static void open_pending(struct pt_thread *t)
     series->link = t->link;
     series->opened = pt_ticks();
     t->call_site[0] = NULL;
-    if (!series->record) /* tracing was stopped meanwhile */
+    uint32_t id = series->record ? pt_id_of(series->record) : series->epoch == pt.epoch ? series->sums : 0;
+    if (!id) /* tracing was stopped meanwhile */
         return;
-    t->parent = pt_id_of(series->record);
+    t->parent = id;
     t->link = PT_LINK_THREAD;
-    t->call_stack = series->record->stack;
+    t->call_stack = series->stack;
     t->call_site[1] = series->site[1];
     t->call_site[0] = series->site[0];
 }

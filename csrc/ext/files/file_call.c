@@ -4,7 +4,8 @@
  * that is one request on its way down.  While a call is recorded, t->depth is above zero, and calls inside it pass.
  *
  * Small calls coalesce.  A *series* is a record that like calls add to: same object, operation, parent, open file and
- * call site, with no pause between them.  A thread has PT_SERIES series (struct pt_series).
+ * call site, with no pause between them.  Where only sums are kept, they add to the entry of sums of the first call
+ * instead, pauses or not.  A thread has PT_SERIES series (struct pt_series).
  *
  *   begin   pt_file_begin -> join_series            most calls: no record, no span, often no clock
  *                         -> begin_unjoined         any other call: a record of its own; perhaps a new series
@@ -13,9 +14,11 @@
  *                         -> end_first_of_series    the call's record becomes that of a series
  *
  * Invariants:
- * - series->record is NULL until the first call has completed.  Nothing joins a call that is still under way.
+ * - series->record is NULL, and series->sums 0, until the first call has completed.  Nothing joins a call that is still
+ *   under way.
  * - The record is the series' own only as long as record->begin == series->first.  A stop of tracing, or a ring that
- *   reuses the record, changes that.  join_series() checks it, and end_timed() again, before anything is added.
+ *   reuses the record, changes that.  Sums are the series' own only in the log, and the process, of series->epoch.
+ *   join_series() checks it (is_open), and end_timed() again, before anything is added.
  * - A joined call has no span at first.  It sets t->pending, then PT_GATE_PENDING.  The first operation inside leaves
  *   the usual path because of that gate, opens the span and clears t->pending (state/threads.c).  A signal handler is
  *   such an operation too; it sees the gate only after the pointer is set.
@@ -40,6 +43,22 @@
 
 /* ---- joining a series ---------------------------------------------------------------- */
 
+static inline bool adds_to_sums(const struct pt_series *series)
+{
+    return series->sums && series->epoch == pt.epoch;
+}
+
+static inline bool is_open(const struct pt_series *series)
+{
+    const struct pt_record *r = series->record;
+    return r ? r->begin == series->first : adds_to_sums(series) && pt.disposition[series->op] == PT_PROFILED;
+}
+
+static inline bool is_free(const struct pt_series *series)
+{
+    return !series->record && !series->sums;
+}
+
 /* Returns the series of this object and operation; if there is none, the place for a new one: a free one, or else the
  * one that was timed longest ago.  So a reader and a writer that take turns do not end each other's series. */
 static inline struct pt_series *find_series(struct pt_thread *t, PyObject *file, unsigned op)
@@ -51,7 +70,7 @@ static inline struct pt_series *find_series(struct pt_thread *t, PyObject *file,
         struct pt_series *series = &t->series[i];
         if (series->object == file && series->op == op)
             return series;
-        if (oldest->record && (!series->record || series->timed < oldest->timed))
+        if (!is_free(oldest) && (is_free(series) || series->timed < oldest->timed))
             oldest = series;
     }
     return oldest;
@@ -63,8 +82,8 @@ static bool begin_timed(struct pt_file_call *c)
     const struct pt_series *series = c->series;
     const struct pt_record *r = series->record;
     c->begin = pt_ticks();
-    return c->begin - series->first - (uint64_t)r->offset < PT_PAUSE_US * pt_ticks_per_us() && r->aux < SUM_MOST &&
-           r->size < SUM_MOST && r->result < SUM_MOST;
+    return !r || (c->begin - series->first - (uint64_t)r->offset < PT_PAUSE_US * pt_ticks_per_us() &&
+                  r->aux < SUM_MOST && r->size < SUM_MOST && r->result < SUM_MOST);
 }
 
 /* Begins the call as one more of a series.  Returns false, with nothing changed but *c, if there is none that it
@@ -73,9 +92,8 @@ static inline bool join_series(struct pt_file_call *c, struct pt_thread *t, PyOb
                                uint64_t requested)
 {
     struct pt_series *series = find_series(t, file, op);
-    const struct pt_record *r = series->record;
-    if (!r || series->object != file || series->op != op || series->parent != t->parent || r->begin != series->first ||
-        r->desc != desc || !pt_frames_same_site(t, series->site))
+    if (series->object != file || series->op != op || series->parent != t->parent || series->desc != desc ||
+        !is_open(series) || !pt_frames_same_site(t, series->site))
         return false;
     c->series = series;
     c->begin = 0;
@@ -95,9 +113,12 @@ static inline bool join_series(struct pt_file_call *c, struct pt_thread *t, PyOb
 
 /* ---- the first call of a series -------------------------------------------------------- */
 
-static void begin_series(struct pt_series *series, const struct pt_thread *t, PyObject *file, unsigned op)
+static void begin_series(struct pt_series *series, const struct pt_thread *t, PyObject *file, unsigned op,
+                         uint32_t desc)
 {
     series->record = NULL;
+    series->sums = 0;
+    series->desc = desc;
     series->object = file;
     series->op = (uint8_t)op;
     series->parent = t->parent;
@@ -115,7 +136,8 @@ static void end_first_of_series(struct pt_file_call *c, int64_t moved, int error
 {
     struct pt_record *r = c->call.record;
     uint64_t now = pt_ticks();
-    bool fits = c->call.disposition == PT_RECORDED && !error && moved <= MOVED_MOST;
+    bool like_others = !error && moved <= MOVED_MOST, fits = like_others && c->call.disposition == PT_RECORDED;
+    c->series->stack = r->stack;
     if (fits) {
         c->call.flags |= PT_COALESCED;
         r->aux = 1;
@@ -127,15 +149,26 @@ static void end_first_of_series(struct pt_file_call *c, int64_t moved, int error
         c->series->record = r;
         c->series->first = c->begin;
         c->series->timed = now;
+    } else if (like_others && c->call.disposition == PT_PROFILED && c->call.intended == PT_PROFILED) {
+        c->series->sums = c->call.profile;
+        c->series->epoch = pt.epoch;
+        c->series->timed = now;
     }
 }
 
 /* ---- the end of a joined call ------------------------------------------------------------ */
 
-static inline void add_to_series(const struct pt_file_call *c, uint64_t ticks, int64_t moved)
+/* end: ticks; 0: not known. */
+static inline void add_to_series(const struct pt_file_call *c, uint64_t end, uint64_t ticks, int64_t moved)
 {
-    struct pt_record *r = c->series->record;
+    const struct pt_series *series = c->series;
+    struct pt_record *r = series->record;
     uint32_t got = moved < 0 ? 0 : (uint32_t)moved;
+    if (!r) {
+        uint64_t requested = c->requested == PT_REQUESTED_NONE ? PT_SIZE_NONE : c->requested;
+        pt_profile_add(series->sums, series->op, end, ticks, requested, got);
+        return;
+    }
     bool carry = __builtin_add_overflow(r->duration_lo, (uint32_t)ticks, &r->duration_lo);
     if (PT_UNLIKELY(carry || ticks >> 32))
         r->duration_hi += (uint16_t)((ticks >> 32) + carry);
@@ -160,12 +193,13 @@ static void set_pace(struct pt_file_call *c, uint64_t now)
 /* A call that failed or is too large for the sums gets a record of its own, and ends the series. */
 static PT_COLD void end_outside_series(struct pt_file_call *c, uint64_t begin, int64_t moved, int error)
 {
-    uint32_t desc = c->series->record->desc;
+    uint32_t desc = c->series->desc;
     uint32_t fd = (uint32_t)pt_desc_fd(desc);
     uint64_t requested = c->requested != PT_REQUESTED_NONE ? c->requested
                          : error || moved < 0              ? PT_SIZE_NONE
                                                            : (uint64_t)moved;
     c->series->record = NULL;
+    c->series->sums = 0;
     pt_begin(&c->call, c->thread, c->series->op, desc, fd, -1, requested);
     c->call.begin = c->call.record->begin = begin;
     pt_end_raising(&c->call, moved, error);
@@ -187,13 +221,15 @@ static PT_COLD void end_timed(struct pt_file_call *c, int64_t moved, bool failed
     }
     int error = pt_file_error(failed);
     uint64_t begin = c->begin ? c->begin : opened ? series->opened : now;
-    if (!series->record || series->record->begin != series->first) { /* tracing stopped, or a ring reused the record */
+    if (!is_open(series)) { /* tracing stopped, or a ring reused the record */
         series->record = NULL;
+        series->sums = 0;
     } else if (PT_UNLIKELY(error || moved > MOVED_MOST)) {
         end_outside_series(c, begin, moved, error);
     } else {
-        add_to_series(c, now - begin, moved);
-        series->record->offset = (int64_t)(now - series->first);
+        add_to_series(c, now, now - begin, moved);
+        if (series->record)
+            series->record->offset = (int64_t)(now - series->first);
         if (c->begin && !opened)
             set_pace(c, now);
     }
@@ -205,8 +241,10 @@ static inline void end_joined(struct pt_file_call *c, int64_t moved, bool failed
     t->gate &= ~(uint32_t)PT_GATE_PENDING;
     __atomic_signal_fence(__ATOMIC_SEQ_CST);
     bool opened = !t->pending;
-    if (PT_LIKELY(!opened && !c->begin && !failed && moved < (int64_t)COALESCED_BELOW && c->series->record))
-        add_to_series(c, c->series->usual, moved);
+    const struct pt_series *series = c->series;
+    bool open = series->record || adds_to_sums(series);
+    if (PT_LIKELY(!opened && !c->begin && !failed && moved < (int64_t)COALESCED_BELOW && open))
+        add_to_series(c, 0, series->usual, moved);
     else
         end_timed(c, moved, failed, opened);
 }
@@ -251,7 +289,7 @@ static __attribute__((noinline)) void begin_unjoined(struct pt_file_call *c, PyO
         if (join_series(c, t, file, op, found.desc, requested))
             return;
         c->series = find_series(t, file, op);
-        begin_series(c->series, t, file, op);
+        begin_series(c->series, t, file, op, found.desc);
     }
     c->thread = t;
     c->requested = requested;

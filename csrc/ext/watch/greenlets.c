@@ -80,7 +80,7 @@ void pt_greenlet_leaves(struct pt_greenlet_work *work, struct pt_thread *t, PyOb
     if (t->depth) { /* within a file object's method: its series stays its own */
         memcpy(work->series, t->series, sizeof work->series);
         for (int i = 0; i < PT_SERIES; i++)
-            t->series[i].record = NULL;
+            t->series[i] = (struct pt_series){0};
         t->depth = 0;
     }
     begin_work(t, to);
