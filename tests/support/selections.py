@@ -2,8 +2,8 @@
 
 CI runs every function on the oldest Python, each with a share of its parameters
 that the commit draws (`pytest --drawn`), and on the others nothing that is `slow`
-or `once`, and one test of each function.  Those between leave out what a Python can
-hardly change.
+or `once`, and one test of each function.  Of what a Python can hardly change the
+newest runs one test of each file, and those between run none.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import importlib
 import sys
 import zlib
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -32,7 +33,7 @@ _HARDLY = (
 
 def quick(items: list[pytest.Item]) -> list[pytest.Item]:
     """One set of parameters of each function that is neither slow nor once: some two minutes in all."""
-    return _one_of_each([item for item in items if not _marked(item)])
+    return _one_of_each([item for item in items if not _marked(item)], _function)
 
 
 def of_python(items: list[pytest.Item], version: tuple[int, int] = sys.version_info[:2]) -> list[pytest.Item]:
@@ -40,7 +41,10 @@ def of_python(items: list[pytest.Item], version: tuple[int, int] = sys.version_i
     if version <= OLDEST:
         return items
     rest = [item for item in items if not _marked(item)]
-    return _one_of_each([item for item in rest if version >= NEWEST or not _hardly(item.nodeid)])
+    hardly = _one_of_each([item for item in rest if _hardly(item.nodeid)], _file) if version >= NEWEST else []
+    others = _one_of_each([item for item in rest if not _hardly(item.nodeid)], _function)
+    chosen = {*hardly, *others}
+    return [item for item in rest if item in chosen]
 
 
 def drawn(items: list[pytest.Item], text: str) -> list[pytest.Item]:
@@ -96,12 +100,16 @@ def _marked(item: pytest.Item) -> bool:
     return any(item.get_closest_marker(name) for name in ("slow", "once"))
 
 
-def _one_of_each(items: list[pytest.Item]) -> list[pytest.Item]:
+def _one_of_each(items: list[pytest.Item], name: Callable[[pytest.Item], str]) -> list[pytest.Item]:
     first: dict[str, pytest.Item] = {}
     for item in items:
-        first.setdefault(_function(item), item)
+        first.setdefault(name(item), item)
     return list(first.values())
 
 
 def _function(item: pytest.Item) -> str:
     return item.nodeid.partition("[")[0]
+
+
+def _file(item: pytest.Item) -> str:
+    return item.nodeid.partition("::")[0]

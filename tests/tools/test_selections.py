@@ -60,7 +60,8 @@ SLOW = [Item("tests/capture/test_y.py::test", ("slow",)), Item("tests/join/test_
 )
 def test_what_a_python_runs(version: tuple[int, int], chosen: list[Item]) -> None:
     # GIVEN tests of capture and of reading, some marked slow or once WHEN the share of a Python is chosen
-    # THEN the oldest runs all, the newest one test of each function, and those between one of each function of capture
+    # THEN the oldest runs all, the newest one test of each function of capture and of each file of reading, and those
+    # between one of each function of capture
     items: list[Any] = [*READING, *CAPTURE, *SLOW]
     assert selections.of_python(items, version) == chosen
 
