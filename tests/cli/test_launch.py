@@ -9,6 +9,7 @@ from typing import Any, NoReturn
 
 import pytest
 
+from pyio_trace import open as open_log
 from pyio_trace.capture.startup import command_line
 from pyio_trace.cli.main import COMMANDS, main
 from pyio_trace.config import Config
@@ -50,6 +51,7 @@ def test_words(words: list[str], options: dict[str, str], kind: str, target: str
         (["-q"], "no-program", "which program"),
         (["nope.py"], "no-such-script", "'nope.py'"),
         (["sumary", "run.pyio"], "no-such-script", "did you mean summary?"),
+        (["top"], "no-such-script", "pyio-trace --help"),
         (["-"], "no-such-script", "standard input"),
         (["."], "no-such-script", "__main__.py"),
         (["--outptu", "x", "s.py"], "unknown-option", "did you mean --output?"),
@@ -71,6 +73,49 @@ def test_what_cannot_be_meant(words: list[str], slug: str, hint: str) -> None:
         command_line.parse(words, tuple(COMMANDS))
     assert problem.value.slug == slug
     assert hint in str(problem.value)
+
+
+#: First lines of files that are no Python, and of some that are.
+OTHERS = [b"\x7fELF\x02", b"#!/bin/sh\necho hi", b"#!/usr/bin/env bash\n", b"#! /usr/bin/env -S perl -w\n"]
+PYTHONS = [
+    b"",
+    b"pass",
+    b"#!/usr/bin/python3\npass",
+    b"#!/usr/bin/env -S uv run --script\npass",
+    b"#!/bin/sh\n'''exec' /very/long/python \"$0\" \"$@\"\n' '''\npass",
+    b"#!",
+    b"#!/usr/bin/env\n",
+]
+
+
+@pytest.mark.parametrize("text", OTHERS)
+def test_no_python(tmp_path: Path, text: bytes) -> None:
+    # GIVEN a program in another language WHEN it is to be traced THEN one line says how
+    (tmp_path / "prog").write_bytes(text)
+    with pytest.raises(ConfigError, match="--follow=all") as problem:
+        command_line.parse([str(tmp_path / "prog")])
+    assert problem.value.slug == "no-python-script"
+
+
+@pytest.mark.parametrize("text", PYTHONS)
+def test_python_of_any_first_line(tmp_path: Path, text: bytes) -> None:
+    (tmp_path / "prog").write_bytes(text)
+    assert command_line.parse([str(tmp_path / "prog")])[1] == "script"
+
+
+def test_how_another_program_is_traced(tmp_path: Path) -> None:
+    # GIVEN a shell script WHEN what the message says is done THEN it is traced, and its status is the run's
+    (tmp_path / "prog").write_text("#!/bin/sh\ncat $1\nexit 7\n")
+    (tmp_path / "prog").chmod(0o755)
+    (tmp_path / "data").write_text("hello")
+    with pytest.raises(ConfigError) as problem:
+        command_line.parse([str(tmp_path / "prog")])
+    how = str(problem.value).partition("trace it by: ")[2].replace("...", "data")
+    how = how.replace("pyio-trace", f"{sys.executable} -P -m pyio_trace -q -o run.pyio")
+    done = subprocess.run(["sh", "-c", how], cwd=tmp_path, capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (7, "hello"), done.stderr
+    rows = open_log(tmp_path / "run.pyio").operations().to_pylist()
+    assert [row["op"] for row in rows if row["path"] == f"{tmp_path}/data" and row["op_class"] == "open"]
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,12 @@ _BY_FLAG = {flag: option for option in OPTIONS for flag in option.flags}
 # Options of the interpreter itself, which people put after `-m pyio_trace` by mistake.
 _INTERPRETER = frozenset("bBdEiIOPsSuvWxX")
 _VALUED = ("-W", "-X")  # they take the next word
+# Interpreters that a script's first line may name, and that do not read Python.
+_OTHER_LANGUAGES = frozenset(
+    (b"sh", b"ash", b"bash", b"dash", b"ksh", b"zsh", b"fish", b"csh", b"tcsh", b"perl", b"ruby", b"node", b"Rscript",
+     b"awk", b"gawk", b"lua", b"php", b"tclsh", b"make")
+)  # fmt: skip
+_AS_A_CHILD = "pyio-trace --follow=all -c 'import subprocess, sys; sys.exit(subprocess.call(sys.argv[1:]))'"
 
 
 def launch(arguments: list[str], commands: tuple[str, ...] = ()) -> "NoReturn":
@@ -136,10 +142,33 @@ def runnable(word: str, commands: tuple[str, ...] = ()) -> str:
     if os.path.isdir(word) and not os.path.isfile(os.path.join(word, "__main__.py")):
         raise ConfigError("no-such-script", f"{word!r} is a folder without a __main__.py; name a script")
     if os.path.exists(word):
+        if _is_another_program(word):
+            raise ConfigError(
+                "no-python-script", f"{word!r} is no Python script; trace it by: {_AS_A_CHILD} {word} ..."
+            )
         return word
     if word == "-":
         raise ConfigError("no-such-script", "standard input cannot be traced as a program; write it to a file")
-    hint = "" if "/" in word or "." in word else did_you_mean(word, [name for name in commands if name not in BY_NAME])
-    raise ConfigError(
-        "no-such-script", f"there is no script {word!r}{hint or '; check its name and the current folder'}"
-    )
+    if "/" in word or "." in word:
+        raise ConfigError("no-such-script", f"there is no script {word!r}; check its name and the current folder")
+    hint = did_you_mean(word, [name for name in commands if name not in BY_NAME])
+    raise ConfigError("no-such-script", f"there is no command or script {word!r}{hint or '; see pyio-trace --help'}")
+
+
+def _is_another_program(path: str) -> bool:
+    """Whether a file is a compiled program, or a script in another language."""
+    if not os.path.isfile(path):
+        return False
+    try:
+        with open(path, "rb", buffering=0) as file:
+            first, _, second = file.read(512).partition(b"\n")
+    except OSError:
+        return False  # the interpreter will say why
+    if first.startswith(b"\x7fELF"):
+        return True
+    words = first.removeprefix(b"#!").split() if first.startswith(b"#!") else []
+    names = [os.path.basename(word) for word in words if not word.startswith(b"-")]
+    if names[:1] == [b"env"]:
+        names = names[1:]
+    # installers write a shell line that runs Python where the name of the interpreter is too long for a first line
+    return names[:1] != [] and names[0] in _OTHER_LANGUAGES and b"exec" not in second
