@@ -64,6 +64,8 @@ static int64_t place_of(const struct pt_call *c, int64_t moved)
     const struct pt_op_row *row = pt_op_row(c->op);
     if (pt_op_has(c->op, PT_COPIES))
         return r->offset >= 0 ? r->offset : pt_position_move(c->from, moved);
+    if (row->shape == PT_SHAPE_SPAN_AT)
+        return r->offset;
     if (row->shape != PT_SHAPE_FD)
         return -1;
     if (r->offset >= 0)
