@@ -375,3 +375,14 @@ void pt_profile_end(struct pt_call *c, uint64_t ticks, int64_t moved, int error)
     if (moves_bytes(c->op))
         add_bytes(c, p, moved, part);
 }
+
+/* The bytes of a call whose result came after its end.  Adds without a lock where the entry belongs to this thread; a
+ * request that another thread waits for, at the moment of an operation of its own thread, may miss one addition. */
+void pt_profile_late(uint32_t id, unsigned op, int64_t place, int64_t moved)
+{
+    struct pt_profile *p = entry_at(id, moves_bytes(op));
+    if (!p || op != p->op || moved < 0 || !moves_bytes(op))
+        return;
+    add(&p->moved, (uint64_t)moved);
+    add_transfer(p, place, (uint64_t)moved);
+}

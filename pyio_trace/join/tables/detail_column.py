@@ -115,15 +115,15 @@ class Details:
         rows: NDArray[np.void],
         data: NDArray[np.void] | None,
         numbers: ObjectNumbers,
-        own: NDArray[np.uint32],
+        details: NDArray[np.uint32],
         clock: Clock,
         outputs: dict[int, dict[str, int]],
     ) -> None:
-        """own: the ids of the details that the calls were given, if they are spans."""
+        """details: the ids of those that the calls were given, if they are spans."""
         spans = clock.span((rows["last"] - rows["first"]).view(np.int64)).tolist()
         longest = clock.span(rows["longest"].view(np.int64)).tolist()
         seconds = self.second_path[numbers.of(rows["aux"])].tolist()
-        given = self.span[numbers.of(own)].tolist()
+        given = self.span[numbers.of(details)].tolist()
         texts = list(self._index)
         found = []
         for row, (identity, second, own) in enumerate(zip(ids.tolist(), seconds, given, strict=True)):

@@ -64,9 +64,10 @@ class FirstPass:
 
     rows: operations in the table.  op_counts: records of each operation number.
     objects, stacks, span_names, span_details, placed_spans, second_paths: heap
-    ids in use (int64, ascending); placed_spans: details whose base is the name.  appended: likewise, of the descriptors with appends that
-    a call's flags asked for.  numbers: of all these objects.  wide: sizes and
-    results that did not fit a record.
+    ids in use (int64, ascending); placed_spans: details whose base is the name.
+    appended: likewise, of the descriptors with appends that a call's flags asked
+    for.  numbers: of all these objects.  wide: sizes and results that did not
+    fit a record.
     opens: which flags opens have (open_numbers()).
     children: ids of the processes that were waited for.
     targets: offsets that copies were given for their output.  cpu: processor
