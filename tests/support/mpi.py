@@ -24,7 +24,7 @@ ENVIRONMENT = {
     "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
     "PRTE_ALLOW_RUN_AS_ROOT": "1", "PRTE_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
     "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe", "OMPI_MCA_btl": "self,sm",
-    "MPIEXEC_TIMEOUT": "120",
+    "OMPI_MCA_mpi_yield_when_idle": "1", "MPIEXEC_TIMEOUT": "240",
 }  # fmt: skip
 PRELUDE = """\
 import json, os, sys
