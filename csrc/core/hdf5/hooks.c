@@ -155,7 +155,7 @@ static struct pt_h5_description about_path(const char *name)
 #define H5_SPAN(result, name, parameters, arguments, operation, about, moved)     \
     result hook_##name(struct pt_h5 *h, PT_LIST parameters)                       \
     {                                                                             \
-        struct pt_library_span s;                                                      \
+        struct pt_library_span s;                                                 \
         struct pt_thread *t = pt_h5_begin(&s, PT_OP_##operation);                 \
         if (t)                                                                    \
             pt_h5_open(&s, t, about);                                             \
@@ -164,7 +164,7 @@ static struct pt_h5_description about_path(const char *name)
 #define H5_UNNAMED(name, parameters, arguments, operation, about)              \
     h5_id hook_##name(struct pt_h5 *h, PT_LIST parameters)                     \
     {                                                                          \
-        struct pt_library_span s;                                                   \
+        struct pt_library_span s;                                              \
         struct pt_thread *t = pt_h5_begin(&s, PT_OP_##operation);              \
         if (t)                                                                 \
             pt_h5_open(&s, t, about);                                          \

@@ -14,11 +14,11 @@ struct waiting {
     int count;
     struct pt_mpi_span span;
     bool has_row;
-    struct pt_thread *thread; /* NULL: its parent stays */
-    uint32_t parent, link;    /* of the thread, before */
-    struct pt_mpi_request request; /* if it is the only one */
-    uint64_t *handles;             /* of our requests, by index; 0: it is none */
-    char *statuses;                /* for the call: the program's, or our own */
+    struct pt_thread *thread;           /* NULL: its parent stays */
+    uint32_t parent, link;              /* of the thread, before */
+    struct pt_mpi_request request;      /* if it is the only one */
+    uint64_t *handles;                  /* of our requests, by index; 0: it is none */
+    char *statuses;                     /* for the call: the program's, or our own */
     size_t handles_size, statuses_size; /* of memory to give back */
     uint64_t few_handles[FEW];
     uint64_t few_statuses[FEW * 32 / sizeof(uint64_t)];

@@ -54,8 +54,8 @@ struct pt_mpi {
     union {
         void *at[PT_MPI_FUNCTIONS]; /* PMPI_NAME; NULL: it has none */
         struct {
-#define TRANSFER(name, kind, form)   \
-    int(*name) MPI_##form(int);      \
+#define TRANSFER(name, kind, form) \
+    int(*name) MPI_##form(int);    \
     int(*name##_c) MPI_##form(int64_t);
 #define TRANSFER_END(name) int(*name) MPI_END;
 #define CALL(name, parameters, arguments) int(*name) parameters;
@@ -80,7 +80,7 @@ struct pt_mpi {
     const struct pt_mpi_errors *errors;
 };
 extern PT_INNER struct pt_mpi pt_mpi;
-extern void *const pt_mpi_hooks[PT_MPI_FUNCTIONS]; /* the functions that slots are pointed at */
+extern void *const pt_mpi_hooks[PT_MPI_FUNCTIONS];       /* the functions that slots are pointed at */
 extern const char *const pt_mpi_names[PT_MPI_FUNCTIONS]; /* without "MPI_" */
 
 PT_COLD void pt_mpi_prepare_slow(void); /* fills in what differs */
@@ -104,10 +104,10 @@ struct pt_mpi_file {
     uint64_t handle; /* atomic; 0: the place is free */
     uint64_t run;    /* the run whose log has the strings */
     struct pt_named path;
-    int ranks;     /* of its communicator; 0: not known */
-    bool plain;    /* its view is of bytes without holes, so that a place is found without asking */
-    int64_t begin; /* then, where the view begins */
-    struct pt_late_result split;         /* the split collective under way */
+    int ranks;                   /* of its communicator; 0: not known */
+    bool plain;                  /* its view is of bytes without holes, so that a place is found without asking */
+    int64_t begin;               /* then, where the view begins */
+    struct pt_late_result split; /* the split collective under way */
     uint32_t details[PT_MPI_FUNCTIONS]; /* strings; 0: not made yet */
 };
 /* NULL: it was opened before tracing began, or there are too many. */

@@ -141,26 +141,26 @@ static int end_end(struct second_half *x, int result)
 
 #define OP_READ PT_OP_MPI_FILE_READ
 #define OP_WRITE PT_OP_MPI_FILE_WRITE
-#define BLOCKING(name, kind, given, offset, parameters, ...)                                \
-    static int hook_##name parameters                                                       \
-    {                                                                                       \
-        struct transfer x;                                                                  \
-        begin(&x, OP_##kind, PT_MPI_##name, file, given, offset, count, type);              \
-        return end(&x, pt_mpi.real.name(__VA_ARGS__, data, count, type, status_of(&x, status))); \
-    }
-#define STARTING(name, kind, given, offset, parameters, ...)                                     \
+#define BLOCKING(name, kind, given, offset, parameters, ...)                                     \
     static int hook_##name parameters                                                            \
     {                                                                                            \
         struct transfer x;                                                                       \
         begin(&x, OP_##kind, PT_MPI_##name, file, given, offset, count, type);                   \
+        return end(&x, pt_mpi.real.name(__VA_ARGS__, data, count, type, status_of(&x, status))); \
+    }
+#define STARTING(name, kind, given, offset, parameters, ...)                                      \
+    static int hook_##name parameters                                                             \
+    {                                                                                             \
+        struct transfer x;                                                                        \
+        begin(&x, OP_##kind, PT_MPI_##name, file, given, offset, count, type);                    \
         return end_start(&x, pt_mpi.real.name(__VA_ARGS__, data, count, type, request), request); \
     }
-#define BEGINNING(name, kind, given, offset, parameters, ...)                       \
-    static int hook_##name parameters                                               \
-    {                                                                               \
-        struct transfer x;                                                          \
-        begin(&x, OP_##kind, PT_MPI_##name, file, given, offset, count, type);      \
-        return end_begin(&x, pt_mpi.real.name(__VA_ARGS__, data, count, type));     \
+#define BEGINNING(name, kind, given, offset, parameters, ...)                   \
+    static int hook_##name parameters                                           \
+    {                                                                           \
+        struct transfer x;                                                      \
+        begin(&x, OP_##kind, PT_MPI_##name, file, given, offset, count, type);  \
+        return end_begin(&x, pt_mpi.real.name(__VA_ARGS__, data, count, type)); \
     }
 #define HOOK_AT(name, kind, number) BLOCKING(name, kind, GIVEN_OFFSET, offset, MPI_AT(number), file, offset)
 #define HOOK_POINTER(name, kind, number) BLOCKING(name, kind, AT_POINTER, 0, MPI_POINTER(number), file)
@@ -168,17 +168,19 @@ static int end_end(struct second_half *x, int result)
 #define HOOK_START_AT(name, kind, number) STARTING(name, kind, GIVEN_OFFSET, offset, MPI_START_AT(number), file, offset)
 #define HOOK_START_POINTER(name, kind, number) STARTING(name, kind, AT_POINTER, 0, MPI_START_POINTER(number), file)
 #define HOOK_START_SHARED(name, kind, number) STARTING(name, kind, AT_SHARED_POINTER, 0, MPI_START_SHARED(number), file)
-#define HOOK_BEGIN_AT(name, kind, number) BEGINNING(name, kind, GIVEN_OFFSET, offset, MPI_BEGIN_AT(number), file, offset)
+#define HOOK_BEGIN_AT(name, kind, number) \
+    BEGINNING(name, kind, GIVEN_OFFSET, offset, MPI_BEGIN_AT(number), file, offset)
 #define HOOK_BEGIN_POINTER(name, kind, number) BEGINNING(name, kind, AT_POINTER, 0, MPI_BEGIN_POINTER(number), file)
-#define HOOK_BEGIN_SHARED(name, kind, number) BEGINNING(name, kind, AT_SHARED_POINTER, 0, MPI_BEGIN_SHARED(number), file)
+#define HOOK_BEGIN_SHARED(name, kind, number) \
+    BEGINNING(name, kind, AT_SHARED_POINTER, 0, MPI_BEGIN_SHARED(number), file)
 
 #define TRANSFER(name, kind, form) HOOK_##form(name, kind, int) HOOK_##form(name##_c, kind, int64_t)
-#define TRANSFER_END(name)                                                      \
-    static int hook_##name MPI_END                                              \
-    {                                                                           \
-        struct second_half x;                                                   \
-        begin_end(&x, PT_MPI_##name, file, status);                             \
-        return end_end(&x, pt_mpi.real.name(file, data, x.status));             \
+#define TRANSFER_END(name)                                          \
+    static int hook_##name MPI_END                                  \
+    {                                                               \
+        struct second_half x;                                       \
+        begin_end(&x, PT_MPI_##name, file, status);                 \
+        return end_end(&x, pt_mpi.real.name(file, data, x.status)); \
     }
 #include "mpiio/mpiio.def"
 

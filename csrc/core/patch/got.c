@@ -24,7 +24,7 @@ static PT_TABLE uintptr_t done_objects[MAX_DONE];
 static unsigned done_count;
 static unsigned long long unloads_seen;
 
-static unsigned long long loads_done;                        /* the loader's count of loads at the latest pass */
+static unsigned long long loads_done; /* the loader's count of loads at the latest pass */
 #define MOST_LIBRARIES 4
 static const struct pt_patched_library *libraries[MOST_LIBRARIES];
 static unsigned library_count;
