@@ -37,6 +37,8 @@ def log_paths(
     pattern: the value of ``-o``; None: the default name in the current folder.
     A folder gets the default name inside it, and is made if it does not exist.
     A default name, or one with a process id or time, gets a number if it is in use.
+    Each rank of a parallel job has a log of its own: a name without %r or %p gets
+    the rank at its end, run-rank0.pyio.
     check_live: False if the core is about to make the live log, or to refuse to.
     Both paths are absolute.  Raises ConfigError for an impossible pattern, a
     folder that cannot be made, or a file in the way that is not a log of ours.
@@ -44,6 +46,8 @@ def log_paths(
     named = expand_pattern(os.path.expanduser(pattern or DEFAULT_PATTERN), script, environ)
     if named.endswith("/") or os.path.isdir(named):
         named, pattern = os.path.join(named, expand_pattern(DEFAULT_PATTERN, script, environ)), None
+    elif pattern is not None:
+        named = _of_rank(named, pattern, environ)
     try:
         named = os.path.abspath(named)
     except OSError:
@@ -63,6 +67,15 @@ def log_paths(
 
             check_replaceable(path, may_be_numbered="%" in pattern)
     return live, final
+
+
+def _of_rank(named: str, pattern: str, environ: "Mapping[str, str]") -> str:
+    """The name for the log of this rank, if the pattern gives several ranks the same name."""
+    rank = rank_in(environ)
+    if rank is None or rank[2] == 1 or "%r" in pattern or "%p" in pattern:
+        return named
+    stem, suffix = os.path.splitext(named)
+    return f"{stem}-rank{rank[0]}{suffix}"
 
 
 def _is_free(path: str) -> bool:

@@ -85,6 +85,7 @@ void pt_profile_end(struct pt_call *c, uint64_t ticks, int64_t moved, int error)
  * known; requested: bytes, or PT_SIZE_NONE. */
 PT_API void pt_profile_add(uint32_t entry, unsigned op, uint64_t end, uint64_t ticks, uint64_t requested,
                            int64_t moved);
+void pt_profile_late(uint32_t id, unsigned op, int64_t place, int64_t moved);
 
 /* The id by which what happens inside the operation names it; 0: it has none. */
 static inline uint32_t pt_call_id(const struct pt_call *c)
