@@ -16,10 +16,10 @@ _OPENS = ("File.__init__", "H5Fopen", "H5Fcreate", "pandas.HDFStore")
 _CLOSES = ("File.close", "H5Fclose", "HDFStore.close")
 _TEXT = "Open the file once in each process, at its first use: after a fork, not before it."
 _H5PY = Remedy(
-    _TEXT,
+    f"{_TEXT} Keep the dataset, too: each f['x'] opens it, without what HDF5 had in memory of it.",
     "def __getitem__(self, n):\n    with h5py.File(self.path) as f:\n        return f['x'][n]",
-    "def __getitem__(self, n):\n    if self.file is None:\n        self.file = h5py.File(self.path)\n"
-    "    return self.file['x'][n]",
+    "def __getitem__(self, n):\n    if self.data is None:\n        self.data = h5py.File(self.path)['x']\n"
+    "    return self.data[n]",
     "h5py",
 )
 _NETCDF4 = Remedy(
