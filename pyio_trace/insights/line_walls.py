@@ -31,14 +31,14 @@ def no_more_than_the_lines(run: Observed, finding: Finding) -> Finding:
     lines = {f"{site.file}:{site.line}:{site.function}" for site in finding.sites}
     if not run.wall or not lines or not finding.recoverable.is_time or not all(map(run.is_own, lines)):
         return finding
-    most = sum(run.wall[line].time_ns for line in lines if line in run.wall)
+    most = sum(row.time_ns for row in run.walls(finding.sites))
     if finding.recoverable_ns <= most or not most:
         return finding
     how = f"{finding.recoverable.how}; its {'lines' if len(lines) > 1 else 'line'} took {seconds(most)} in all"
     return replace(finding, recoverable_ns=most, recoverable=replace(finding.recoverable, how=how, terms=[]))
 
 
-def with_libraries(run: Observed, gain: Gain, sites: Iterable[Site], share: float, processes: Iterable[int]) -> Gain:
+def with_libraries(run: Observed, gain: Gain, sites: Collection[Site], share: float, processes: Iterable[int]) -> Gain:
     """Raises a gain to the same share of all the time that these lines spent in library functions which call on files.
 
     What such a function does between the calls, such as unpacking, is repeated with them.  processes: those that make
@@ -48,20 +48,20 @@ def with_libraries(run: Observed, gain: Gain, sites: Iterable[Site], share: floa
     if not lines or not all(map(run.is_own, lines)) or any(map(run.is_loader_worker, processes)):
         return gain
     libraries = run.of(FramesOfLines()).between(lines)
-    whole = int(share * sum(_in_files(run.wall[line], libraries) for line in lines if line in run.wall))
+    whole = int(share * sum(_in_files(row, libraries) for row in run.walls(sites)))
     if whole <= gain.ns:
         return gain
     how = f"{gain.recoverable.how}, and the same share of what libraries do between them"
     return Gain(min(whole, run.wall_ns), replace(gain.recoverable, how=how, terms=[]))
 
 
-def with_own_code(run: Observed, gain: Gain, sites: Iterable[Site], share: float, read: int) -> Gain:
+def with_own_code(run: Observed, gain: Gain, sites: Collection[Site], share: float, read: int) -> Gain:
     """Raises a gain to what these lines compute themselves, at most: they may unpack or parse what they read.
 
     read: bytes; computing that takes longer than _SLOWEST for each of them is not about them.
     """
     lines = {f"{site.file}:{site.line}:{site.function}" for site in sites}
-    rows = [run.wall[line] for line in lines if line in run.wall]
+    rows = run.walls(sites)
     if not all(map(run.is_own, lines)):
         return gain
     libraries = run.of(FramesOfLines()).between(lines)

@@ -78,7 +78,7 @@ CASES = {
                 f.write(record)
             f.flush(); os.fsync(f.fileno())
         """),
-    "syncs of a map": Case("sync-per-write", "import mmap\nfrom pathlib import Path\nPath('m').write_bytes(bytes(9999))", """
+    "syncs of a map": Case("sync-per-write", "import mmap\nopen('m', 'wb').write(bytes(9999))", """
         with open('m', 'r+b') as f, mmap.mmap(f.fileno(), 0) as mapped:
             for n in range(40):
                 mapped[n] = 1
@@ -268,7 +268,7 @@ for path in paths[:400]: Path('three', path).touch()
                  for name in os.listdir(folder)}
         for name in paths[:400]: where[name]
         """),
-    "listed again": Case("list-again", MANY + "import os\nPath('d').mkdir()\nfor n in range(50): Path(f'd/{n}').touch()", """
+    "listed again": Case("list-again", MANY + "import os\nfor n in range(50): os.makedirs(f'd/{n}')", """
         for n in range(200): str(n) in os.listdir('d')
         """, """
         names = set(os.listdir('d'))
@@ -343,8 +343,8 @@ with h5py.File('x.h5', 'w') as f:
 }  # fmt: skip
 
 
-#: Which share of a call's time is parsing, or unpacking, is no question of counts; nor is which share of all calls' time
-#: metadata are, which sums up what other rules name.
+#: Which share of a call's time is parsing, or unpacking, is no question of counts; nor is which share of all calls'
+#: time metadata are, which sums up what other rules name.
 NEVER = {slug: {"share": 2.0} for slug in ("decompression-bound", "format-bound", "parse-bound", "metadata-share")}
 
 

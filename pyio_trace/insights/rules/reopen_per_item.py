@@ -40,7 +40,8 @@ def find(run: Observed, limits: Mapping[str, float]) -> Iterator[Finding]:
     often = sums["path"][(sums["calls"] >= limits["opens"]) & (sums["path"] >= 0)]
     often = np.array([code for code in often.tolist() if not run.is_database(run.calls.path(code) or "")], np.int64)
     opened = files.where(path=_kept(run, sums, often).tolist())
-    opened = opened.where(site=[line["site"] for line in opened.by("site") if not _is_reader(run, line.rows)])
+    lines = [line for line in opened.by("site") if _opens_again(line.rows) and not _is_reader(run, line.rows)]
+    opened = opened.where(site=[line["site"] for line in lines])
     often = np.array(opened.codes("path"), np.int64)
     count, paths = opened.total("calls"), opened.distinct("path")
     if not count or count < limits["opens"] * paths:
@@ -72,6 +73,11 @@ def _kept(run: Observed, sums: Mapping[str, Ints], often: Ints) -> Ints:
     times = np.searchsorted(emptied, often, "right") - np.searchsorted(emptied, often)
     opens = np.array([sums["calls"][sums["path"] == code].sum() for code in often.tolist()], np.int64)
     return often[2 * times <= opens]
+
+
+def _opens_again(opens: CallTable) -> bool:
+    """Whether a line opens a file more often than once in a process: not one that only makes the file."""
+    return opens.total("calls") > len(opens.sums("process", "path")["calls"])
 
 
 def _is_reader(run: Observed, opens: CallTable) -> bool:

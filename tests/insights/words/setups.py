@@ -374,4 +374,21 @@ def formats() -> dict[tuple[str, str], Setup]:
     }
 
 
-SETUPS = {**plain(), **archives(), **arrays(), **tables(), **formats()}
+def texts() -> dict[tuple[str, str], Setup]:
+    """Texts that modules of Python take apart."""
+    keys = "keys = ['a', 'b'] * 4\npath = 'x'\n"
+    return {
+        (m.READ_AGAIN, "xml"): Setup(
+            keys + "from xml.etree import ElementTree\nopen(path, 'w').write('<r><a>1</a><b>2</b></r>')"
+        ),
+        (m.READ_AGAIN, "yaml"): Setup(keys + "import yaml\nopen(path, 'w').write('a: 1\\nb: 2\\n')"),
+        (m.READ_AGAIN, "tomllib"): Setup(keys + "import tomllib\nopen(path, 'w').write('a = 1\\nb = 2\\n')"),
+        (m.READ_AGAIN, "openpyxl"): Setup(
+            keys.replace("'x'", "'x.xlsx'") + "import openpyxl\nbook = openpyxl.Workbook()\n"
+            "for n, key in enumerate('ab'): book.create_sheet(key)['A1'] = n\nbook.save(path)"
+        ),
+        (m.READ_AGAIN, "csv"): Setup(keys + "import csv\nopen(path, 'w').write('k,x\\na,1\\nb,2\\n')"),
+    }
+
+
+SETUPS = {**texts(), **plain(), **archives(), **arrays(), **tables(), **formats()}
