@@ -17,7 +17,7 @@ import numpy as np
 from pyio_trace.analysis.calls.name_patterns import last_names, role_of
 from pyio_trace.analysis.reducers.library_calls import CallList, LibraryCalls
 from pyio_trace.analysis.reducers.reuse import FileReuse, ReuseOfBytes
-from pyio_trace.enums import Layer, OpClass
+from pyio_trace.enums import Layer, OpClass, Role
 from pyio_trace.insights import libraries, sql, words
 from pyio_trace.insights.finding import Confidence, Evidence, Finding, Remedy
 from pyio_trace.insights.library_use import Group, Ints
@@ -174,8 +174,16 @@ def _remedy(run: Observed, reads: CallTable, lines: list[str], by_epoch: bool, d
     opens = calls.where(kind=OpClass.OPEN).total("calls")
     made = calls.where(kind=OpClass.WRITE).distinct("path")  # opened for that, too
     stepped = opens - made < 2 * reads.distinct("path")
-    mechanism = m.READ_BY_EACH if divided else m.STEPPED_BACK if stepped else m.READ_AGAIN
-    return words.remedy(mechanism, libraries.readers(run, reads, lines))
+    names = libraries.readers(run, reads, lines)
+    if stepped and not divided and names[:1] == ("buffered",) and _fetches_more(run, reads):
+        return words.remedy(m.FETCHED_MORE, names)
+    return words.remedy(m.READ_BY_EACH if divided else m.STEPPED_BACK if stepped else m.READ_AGAIN, names)
+
+
+def _fetches_more(run: Observed, reads: CallTable) -> bool:
+    """Whether file objects gave the program less than half of what they read."""
+    asked = run.calls.where(layer=Layer.APP, kind=OpClass.READ, role=Role.REQUEST, path=reads.codes("path"))
+    return 0 < 2 * asked.total("moved") < reads.total("moved")
 
 
 def _lines(reads: CallTable, requests: _Requests) -> list[str]:
