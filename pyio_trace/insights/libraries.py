@@ -49,6 +49,7 @@ _REQUESTS = {
 }
 #: Library -> what the names of its files contain.
 _NAMES = {
+    "lmdb": re.compile(r"/(data|lock)\.mdb\Z"),
     "netCDF4": re.compile(r"\.(nc|nc4|cdf)\Z"),
     "h5py": re.compile(r"\.(h5|hdf5|he5|hdf)\Z"),
     "parquet": re.compile(r"\.(parquet|parq)\Z"),
@@ -57,7 +58,6 @@ _NAMES = {
 #: Libraries that are not written in Python, and have no instrument -> their files.  They count where imported.
 _COMPILED = {
     "duckdb": re.compile(r"\.(csv|tsv|json|jsonl|ndjson|parquet|duckdb|db)(\.gz|\.zst)?\Z"),
-    "lmdb": re.compile(r"(\.mdb|\.lmdb|\.mdb-lock)\Z"),
     "rasterio": re.compile(r"\.(tiff?|jp2|vrt|img|ovr)\Z"),
 }
 #: Libraries that choose themselves in which order they read a file.
@@ -71,7 +71,7 @@ _MOST = 1000
 
 
 def library_of(run: Observed, calls: CallTable) -> str:
-    """ "polars", "h5py", "netCDF4", "parquet", "csv", "zarr" or "MPI"; else as requests_of()."""
+    """ "polars", "h5py", "netCDF4", "lmdb", "parquet", "csv", "zarr" or "MPI"; else as requests_of()."""
     paths = calls.paths()[:_MOST]
     around = run.calls.where_lines(calls.lines()[:MOST_NAMED])
     ops = [around.op(code) for code in around.codes("op")]
