@@ -25,16 +25,17 @@ MORE = {
                               "f = open('x', 'rb', buffering=0)\nfor n in range(4000): f.read(200)", ()),
     "writes in larger calls": ("small-accesses", "f = open('x', 'wb', buffering=0)\n"
                                "for n in range(4000): f.write(b'0123456789')", ()),
-    "a stream of C": ("read-again", "import numpy\nnumpy.zeros(200_000).tofile('x')\n"
-                      "for n in range(8): numpy.fromfile('x')", ("numpy",)),
     "lines read again": ("read-again", "open('x', 'w').writelines(f'{n}\\n' for n in range(200_000))\n"
                          "for n in range(6):\n    with open('x') as f: list(f)", ()),
 }  # fmt: skip
+#: What costs nothing where all comes from memory, and is not tried.
+FREE = ("here and there", "backward")
+REJECTED = ("no gain", "harm", "not known")
 PROGRAMS = {
     **{
         name: (case.slug, textwrap.dedent(case.make).strip() + "\n" + textwrap.dedent(case.ill).strip(), case.needs)
         for name, case in CASES.items()
-        if registry.found(third_party=False)[case.slug].trial is not None
+        if registry.found(third_party=False)[case.slug].trial is not None and name not in FREE
     },
     **MORE,
 }
@@ -68,9 +69,8 @@ def test_a_placebo(program: Runner, name: str, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(verify, "loaded", without_the_remedy)
     # WHEN they are tried THEN none is said to help: it is rejected, or it is said that nothing is known
     (finding,) = verify.verify(log, summary, insights.Insights(wanted), rules, settings, seconds=1).findings
-    assert finding.verified is not None and finding.verified.outcome != "gain", finding.verified
+    assert finding.verified is not None and finding.verified.outcome in REJECTED, finding.verified
     assert finding.recoverable.bound != "measured" or finding.recoverable_ns == 0
-    assert "the trial failed" not in finding.verified.why
 
 
 def test_there_are_twenty() -> None:
