@@ -167,6 +167,11 @@ COSTLY = (
         "Keep the data in a format that is faster to parse (JSON, or a binary one): the loader in C is used already.",
     ),
     Costly(
+        re.compile(r"tomllib\..*"),
+        "Parsing TOML",
+        Remedy("Keep much of it in JSON, or in a binary format: tomllib is written in Python.", library="tomllib"),
+    ),
+    Costly(
         re.compile(r"openpyxl\..*"),
         "Reading a workbook",
         Remedy(
@@ -214,6 +219,16 @@ COSTLY = (
         ),
     ),
 )  # fmt: skip
+
+
+#: How entries begin that are about what is read, and not about what is written.
+_READING = ("Decoding", "Parsing", "Reading", "Taking", "Unpacking")
+
+
+def takes_apart(function: str) -> bool:
+    """Whether a function, by its dotted name, is known to take apart what a program has read."""
+    found = costly(function)
+    return found is not None and found.does.startswith(_READING)
 
 
 def costly(function: str) -> Costly | None:

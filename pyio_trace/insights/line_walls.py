@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from pyio_trace.analysis.results.line_time import LineTime
 from pyio_trace.insights.finding import Finding, Site
+from pyio_trace.insights.function_words import takes_apart
 from pyio_trace.insights.library_frames import FramesOfLines
 from pyio_trace.insights.observed import Gain, Observed
 from pyio_trace.units import seconds
@@ -53,6 +54,29 @@ def with_libraries(run: Observed, gain: Gain, sites: Collection[Site], share: fl
         return gain
     how = f"{gain.recoverable.how}, and the same share of what libraries do between them"
     return Gain(min(whole, run.wall_ns), replace(gain.recoverable, how=how, terms=[]))
+
+
+def with_parsers(run: Observed, gain: Gain, sites: Collection[Site], share: float) -> Gain:
+    """Raises a gain to the same share of the time in functions that take apart what these lines read."""
+    rows = run.walls(sites)
+    whole = int(share * sum(_parsed(row) for row in rows))
+    if whole <= gain.ns or not all(map(run.is_own, (row.line for row in rows))):
+        return gain
+    how = f"{gain.recoverable.how}, and of the functions that take it apart"
+    return Gain(min(whole, run.wall_ns), replace(gain.recoverable, how=how, terms=[]))
+
+
+def parser_of(run: Observed, sites: Collection[Site]) -> str:
+    """The module whose function takes apart what these lines read, by the time that it takes; "": none is known."""
+    times = {one.function: one.time_ns for row in run.walls(sites) for one in row.called if takes_apart(one.function)}
+    return max(times, key=lambda name: times[name], default="").partition(".")[0]
+
+
+def _parsed(row: LineTime) -> int:
+    """ns that a line kept a thread busy in calls on files, and in functions that take apart what it reads."""
+    called = sum(one.time_ns for one in row.called if takes_apart(one.function))
+    whole = max(row.here_ns - row.aside_ns, 1)
+    return int(min(row.io_ns + called, whole) * held_ns(row) / whole)
 
 
 def with_own_code(run: Observed, gain: Gain, sites: Collection[Site], share: float, read: int) -> Gain:

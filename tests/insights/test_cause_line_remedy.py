@@ -41,6 +41,13 @@ ILLS = {
             tree = ET.parse("doc.xml")  # here
             sum(int(one.text) for one in tree.iter("i") if one.get("id").endswith(str(key)))
         """),
+    "a text that is read, and then parsed, again": Ill("read-again", "python", r"json\.load\(f\)", """
+        import json
+        from pathlib import Path
+        Path("x.json").write_text(json.dumps([{"name": str(n), "v": n / 7} for n in range(20_000)]))
+        for n in range(12):
+            len(json.loads(Path("x.json").read_text()))  # here
+        """),
     "a configuration in YAML": Ill("costly-function", "yaml", "CSafeLoader", """
         import yaml
         with open("c.yaml", "w") as f: f.write("".join(f"key{n}: [1, 2, {n}]\\n" for n in range(2000)))
