@@ -33,17 +33,18 @@ _NETCDF4 = Remedy(
 def find(observed: Observed, limits: Mapping[str, float]) -> Iterator[Finding]:
     """Files that some process opens often; all processes that do so are one finding."""
     calls = calls_of(observed, *_OPENS, *_CLOSES)
-    for (path,), of_file in calls.by("path"):
-        opens = _again(of_file.of(*_OPENS))
+    for (path,), every in calls.by("path"):
+        of_file = _without_making(every)
+        opens = of_file.of(*_OPENS)
         often = max((len(part) for _, part in opens.by("process")), default=0)
         if path >= 0 and often and often >= limits["opens"]:
             yield _finding(observed, of_file, opens)
 
 
-def _again(opens: Group) -> Group:
-    """Without those of lines that open the file once in each process: such a line may have made it."""
-    lines = {code for (code,), part in opens.by("site") if len(part) > len(part.processes())}
-    return opens.where(code in lines for code in opens.column("site").tolist())
+def _without_making(calls: Group) -> Group:
+    """The calls without those at lines that open the file once in each process: such a line may have made it."""
+    once = {code for (code,), part in calls.of(*_OPENS).by("site") if len(part) <= len(part.processes())}
+    return calls.where(code not in once for code in calls.column("site").tolist())
 
 
 def _finding(observed: Observed, both: Group, opens: Group) -> Finding:
