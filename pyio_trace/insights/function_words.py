@@ -13,14 +13,26 @@ from pyio_trace.insights.finding import Remedy
 
 class Costly(NamedTuple):
     """names: a pattern for the functions' dotted names; does: what takes the time, to begin a title with; remedy: what
-    costs less."""
+    costs less; given: what a program's source has that does so already; then: what else costs less."""
 
     names: re.Pattern[str]
     does: str
     remedy: Remedy
+    given: re.Pattern[bytes] | None = None
+    then: str = ""
+
+    def remedy_for(self, source: bytes) -> Remedy:
+        """What costs less, and is not done yet.  source: of the file with the line."""
+        if self.given is None or self.given.search(source) is None:
+            return self.remedy
+        return Remedy(self.then, library=self.remedy.library)
 
 
-_LEVEL = "Use a lower level, unless it is low already: the default is the slowest by far; or zstd, or another thread."
+_LEVEL = "Use a lower level, unless it is low already: by default it is the slowest; or zstd, or another thread."
+_FASTER = "The level is low already: use a codec that is made for speed (zstd, lz4), or pack in another thread."
+#: A low level of compression, by name or by its place among the arguments.
+_LOW = r"compresslevel\s*=\s*[0-3]\b"
+_SECOND = r"\([^()\n]*,[^()\n,]*,\s*[0-3]\s*[,)]"
 _ONCE = "Unpack it once and keep what is read; or store it with a faster codec (zstd, lz4), or uncompressed."
 
 COSTLY = (
@@ -30,6 +42,8 @@ COSTLY = (
         Remedy(
             _LEVEL, "f = gzip.open(path, 'wt')", "f = gzip.open(path, 'wt', compresslevel=1)", "gzip"
         ),
+        re.compile(rf"{_LOW}|gzip\.(open|GzipFile){_SECOND}".encode()),
+        _FASTER,
     ),
     Costly(
         re.compile(r"bz2\.BZ2File\.(write|close|__exit__)|bz2\.compress"),
@@ -50,6 +64,8 @@ COSTLY = (
             "f = lzma.open(path, 'wb', preset=0)",
             "lzma",
         ),
+        re.compile(rb"preset\s*=\s*[0-3]\b"),
+        _FASTER,
     ),
     Costly(
         re.compile(r"zipfile\..*(write|writestr|_ZipWriteFile.*)"),
@@ -60,6 +76,8 @@ COSTLY = (
             "zipfile.ZipFile(path, 'w', zipfile.ZIP_DEFLATED,\n                compresslevel=1)",
             "zipfile",
         ),
+        re.compile(_LOW.encode()),
+        "The level is low already: store what is compressed already (ZIP_STORED), or pack in another thread.",
     ),
     Costly(
         re.compile(r"(gzip|bz2|lzma|_compression|compression\..*)\..*(read|readinto|decompress|__next__|seek)\w*"),
@@ -91,6 +109,8 @@ COSTLY = (
             "small = image.convert('RGB').resize((256, 256))",
             "PIL",
         ),
+        re.compile(rb"\.draft\s*\("),
+        "Keep smaller copies, or decode in several processes: draft() is used already.",
     ),
     Costly(
         re.compile(r"json\.(loads|load|decoder\..*)"),
@@ -131,6 +151,8 @@ COSTLY = (
             "for _, element in ElementTree.iterparse(path):\n    ...\n    element.clear()",
             "xml",
         ),
+        re.compile(rb"\biterparse\s*\("),
+        "Use lxml, which is faster; convert it once if it is read often.",
     ),
     Costly(
         re.compile(r"yaml\..*"),
@@ -141,6 +163,13 @@ COSTLY = (
             "yaml.load(f, Loader=yaml.CSafeLoader)",
             "yaml",
         ),
+        re.compile(rb"\bC(Safe|Base|Full|Unsafe)?(Loader|Dumper)\b"),
+        "Keep the data in a format that is faster to parse (JSON, or a binary one): the loader in C is used already.",
+    ),
+    Costly(
+        re.compile(r"tomllib\..*"),
+        "Parsing TOML",
+        Remedy("Keep much of it in JSON, or in a binary format: tomllib is written in Python.", library="tomllib"),
     ),
     Costly(
         re.compile(r"openpyxl\..*"),
@@ -151,6 +180,8 @@ COSTLY = (
             "openpyxl.load_workbook(path, read_only=True)",
             "openpyxl",
         ),
+        re.compile(rb"read_only\s*=\s*True"),
+        "Convert it once to Parquet: it is opened read-only already.",
     ),
     Costly(
         re.compile(r"pydicom\..*(dcmread|read_file|filereader.*)"),
@@ -161,6 +192,8 @@ COSTLY = (
             "pydicom.dcmread(path, stop_before_pixels=True).PatientName",
             "pydicom",
         ),
+        re.compile(rb"stop_before_pixels\s*=\s*True|specific_tags\s*="),
+        "Keep the tags of all files in one table: only what is used is read already.",
     ),
     Costly(
         re.compile(r"nibabel\..*"),
@@ -171,6 +204,8 @@ COSTLY = (
             "numpy.asarray(image.dataobj[..., n])    # of a .nii",
             "nibabel",
         ),
+        re.compile(rb"\.dataobj\b"),
+        "Store it uncompressed (.nii): a .nii.gz is unpacked from its start for each part that is read.",
     ),
     Costly(
         re.compile(r"joblib\.memory\..*"),
@@ -184,6 +219,16 @@ COSTLY = (
         ),
     ),
 )  # fmt: skip
+
+
+#: How entries begin that are about what is read, and not about what is written.
+_READING = ("Decoding", "Parsing", "Reading", "Taking", "Unpacking")
+
+
+def takes_apart(function: str) -> bool:
+    """Whether a function, by its dotted name, is known to take apart what a program has read."""
+    found = costly(function)
+    return found is not None and found.does.startswith(_READING)
 
 
 def costly(function: str) -> Costly | None:

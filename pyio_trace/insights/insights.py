@@ -102,11 +102,14 @@ def _reducers(rules: Mapping[str, Rule]) -> list[Reducer[Any, Any]]:
 
 
 def _specific(found: list[Finding], rules: Mapping[str, Rule]) -> list[Finding]:
-    """The findings without those that repeat a more specific one at the same line, of the same severity or worse."""
-    specific: dict[tuple[Site, str], int] = {}
-    of_rule: dict[tuple[str, Site], int] = {}
+    """The findings without those that repeat a more specific one, of the same severity or worse, at the same line; or
+    about the same file, if their rule gives way to its rule."""
+    specific: dict[tuple[tuple[str, int], str], int] = {}
+    of_rule: dict[tuple[str, tuple[str, int] | str], int] = {}
     for finding in found:
-        for site in finding.sites:
+        for file in finding.files:
+            of_rule[finding.slug, file] = max(finding.recoverable_ns, of_rule.get((finding.slug, file), 0))
+        for site in map(_line, finding.sites):
             of_rule[finding.slug, site] = max(finding.recoverable_ns, of_rule.get((finding.slug, site), 0))
             if not rules[finding.slug].general:
                 for severity in SEVERITIES[SEVERITIES.index(finding.severity) :]:
@@ -115,12 +118,19 @@ def _specific(found: list[Finding], rules: Mapping[str, Rule]) -> list[Finding]:
     def says_more(finding: Finding) -> bool:
         if not finding.sites:
             return True
-        rule, site = rules[finding.slug], finding.sites[0]
+        rule, site = rules[finding.slug], _line(finding.sites[0])
         times = [of_rule.get((slug, site)) for slug in rule.yields_to]
-        times += [specific.get((one, finding.severity)) for one in finding.sites] if rule.general else []
+        if len(finding.files) == 1:  # another line opens it than reads it
+            times += [of_rule.get((slug, finding.files[0])) for slug in rule.yields_to]
+        times += [specific.get((_line(one), finding.severity)) for one in finding.sites] if rule.general else []
         return all(time is None or 2 * time < finding.recoverable_ns for time in times)
 
     return [finding for finding in found if says_more(finding)]
+
+
+def _line(site: Site) -> tuple[str, int]:
+    """The line: before Python 3.12, a comprehension there is a function of its own."""
+    return site.file, site.line
 
 
 def _insights(observed: Observed, rules: Mapping[str, Rule], settings: Settings) -> Insights:

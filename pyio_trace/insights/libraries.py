@@ -49,13 +49,17 @@ _REQUESTS = {
 }
 #: Library -> what the names of its files contain.
 _NAMES = {
+    "lmdb": re.compile(r"/(data|lock)\.mdb\Z"),
     "netCDF4": re.compile(r"\.(nc|nc4|cdf)\Z"),
     "h5py": re.compile(r"\.(h5|hdf5|he5|hdf)\Z"),
     "parquet": re.compile(r"\.(parquet|parq)\Z"),
     "zarr": re.compile(r"\.zarr/|/(zarr\.json|\.zarray|\.zgroup)\Z"),
 }
-#: Files that DuckDB reads.
-_OF_DUCKDB = re.compile(r"\.(csv|tsv|json|jsonl|ndjson|parquet|duckdb|db)(\.gz|\.zst)?\Z")
+#: Libraries that are not written in Python, and have no instrument -> their files.  They count where imported.
+_COMPILED = {
+    "duckdb": re.compile(r"\.(csv|tsv|json|jsonl|ndjson|parquet|duckdb|db)(\.gz|\.zst)?\Z"),
+    "rasterio": re.compile(r"\.(tiff?|jp2|vrt|img|ovr)\Z"),
+}
 #: Libraries that choose themselves in which order they read a file.
 OWN_ORDER = ("polars", "parquet", "zarr")
 #: Libraries whose callers do not say where in a file they read: no remedy seeks in one of these files.
@@ -67,7 +71,7 @@ _MOST = 1000
 
 
 def library_of(run: Observed, calls: CallTable) -> str:
-    """ "polars", "h5py", "netCDF4", "parquet", "csv", "zarr" or "MPI"; else as requests_of()."""
+    """ "polars", "h5py", "netCDF4", "lmdb", "parquet", "csv", "zarr" or "MPI"; else as requests_of()."""
     paths = calls.paths()[:_MOST]
     around = run.calls.where_lines(calls.lines()[:MOST_NAMED])
     ops = [around.op(code) for code in around.codes("op")]
@@ -82,7 +86,11 @@ def library_of(run: Observed, calls: CallTable) -> str:
     for library, beginnings in _FORMATS.items():
         if _any(ops, beginnings):
             return library
-    return "MPI" if Layer.APP not in layers and _all_ranks(run, calls) else requests_of(around)
+    if Layer.APP not in layers and _all_ranks(run, calls):
+        return "MPI"
+    name = requests_of(around)
+    # a file object of another file says nothing of these
+    return requests_of(around.where(path=calls.codes("path"))) if name in FILE_OBJECTS else name
 
 
 def readers(run: Observed, calls: CallTable, lines: Collection[str] = ()) -> tuple[str, ...]:
@@ -106,9 +114,15 @@ def readers(run: Observed, calls: CallTable, lines: Collection[str] = ()) -> tup
     if frames[:1] == ("pandas",):
         format_ = next((name for name, begin in _FORMATS.items() if _any(ops, begin)), inner)
         return (f"pandas/{format_}", *frames)
-    if not frames and (inner in _FORMATS or (not inner and all(map(_OF_DUCKDB.search, calls.paths()[:_MOST])))):
-        return ("duckdb",) if _is_imported(run, "duckdb") else ()
+    if not frames and (not inner or inner in _FORMATS):
+        return _compiled(run, calls.paths()[:_MOST])
     return frames if inner in ("", *_FORMATS, *frames) else (*frames, inner)
+
+
+def _compiled(run: Observed, paths: Sequence[str]) -> tuple[str, ...]:
+    """The library of _COMPILED that these files are of."""
+    names = (name for name, pattern in _COMPILED.items() if paths and all(map(pattern.search, paths)))
+    return next(((name,) for name in names if _is_imported(run, name)), ())
 
 
 def _is_imported(run: Observed, module: str) -> bool:

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from pyio_trace.analysis.results.line_time import LineTime
 from pyio_trace.insights.finding import Finding, Site
+from pyio_trace.insights.function_words import takes_apart
 from pyio_trace.insights.library_frames import FramesOfLines
 from pyio_trace.insights.observed import Gain, Observed
 from pyio_trace.units import seconds
@@ -31,14 +32,14 @@ def no_more_than_the_lines(run: Observed, finding: Finding) -> Finding:
     lines = {f"{site.file}:{site.line}:{site.function}" for site in finding.sites}
     if not run.wall or not lines or not finding.recoverable.is_time or not all(map(run.is_own, lines)):
         return finding
-    most = sum(run.wall[line].time_ns for line in lines if line in run.wall)
+    most = sum(row.time_ns for row in run.walls(finding.sites))
     if finding.recoverable_ns <= most or not most:
         return finding
     how = f"{finding.recoverable.how}; its {'lines' if len(lines) > 1 else 'line'} took {seconds(most)} in all"
     return replace(finding, recoverable_ns=most, recoverable=replace(finding.recoverable, how=how, terms=[]))
 
 
-def with_libraries(run: Observed, gain: Gain, sites: Iterable[Site], share: float, processes: Iterable[int]) -> Gain:
+def with_libraries(run: Observed, gain: Gain, sites: Collection[Site], share: float, processes: Iterable[int]) -> Gain:
     """Raises a gain to the same share of all the time that these lines spent in library functions which call on files.
 
     What such a function does between the calls, such as unpacking, is repeated with them.  A gain that samples exceed
@@ -49,7 +50,7 @@ def with_libraries(run: Observed, gain: Gain, sites: Iterable[Site], share: floa
     if not lines or not all(map(run.is_own, lines)) or any(map(run.is_loader_worker, processes)):
         return gain
     libraries = run.of(FramesOfLines()).between(lines)
-    rows = [run.wall[line] for line in lines if line in run.wall]
+    rows = [*run.walls(sites)]
     whole = int(share * sum(_in_files(row, libraries) for row in rows))
     error = max(sum(row.samples for row in rows), 1) ** -0.5
     if whole * (1 - error) <= gain.ns:
@@ -58,13 +59,36 @@ def with_libraries(run: Observed, gain: Gain, sites: Iterable[Site], share: floa
     return Gain(min(whole, run.wall_ns), replace(gain.recoverable, how=how, terms=[]))
 
 
-def with_own_code(run: Observed, gain: Gain, sites: Iterable[Site], share: float, read: int) -> Gain:
+def with_parsers(run: Observed, gain: Gain, sites: Collection[Site], share: float) -> Gain:
+    """Raises a gain to the same share of the time in functions that take apart what these lines read."""
+    rows = run.walls(sites)
+    whole = int(share * sum(_parsed(row) for row in rows))
+    if whole <= gain.ns or not all(map(run.is_own, (row.line for row in rows))):
+        return gain
+    how = f"{gain.recoverable.how}, and of the functions that take it apart"
+    return Gain(min(whole, run.wall_ns), replace(gain.recoverable, how=how, terms=[]))
+
+
+def parser_of(run: Observed, sites: Collection[Site]) -> str:
+    """The module whose function takes apart what these lines read, by the time that it takes; "": none is known."""
+    times = {one.function: one.time_ns for row in run.walls(sites) for one in row.called if takes_apart(one.function)}
+    return max(times, key=lambda name: times[name], default="").partition(".")[0]
+
+
+def _parsed(row: LineTime) -> int:
+    """ns that a line kept a thread busy in calls on files, and in functions that take apart what it reads."""
+    called = sum(one.time_ns for one in row.called if takes_apart(one.function))
+    whole = max(row.here_ns - row.aside_ns, 1)
+    return int(min(row.io_ns + called, whole) * held_ns(row) / whole)
+
+
+def with_own_code(run: Observed, gain: Gain, sites: Collection[Site], share: float, read: int) -> Gain:
     """Raises a gain to what these lines compute themselves, at most: they may unpack or parse what they read.
 
     read: bytes; computing that takes longer than _SLOWEST for each of them is not about them.
     """
     lines = {f"{site.file}:{site.line}:{site.function}" for site in sites}
-    rows = [run.wall[line] for line in lines if line in run.wall]
+    rows = run.walls(sites)
     if not all(map(run.is_own, lines)):
         return gain
     libraries = run.of(FramesOfLines()).between(lines)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
@@ -149,6 +149,20 @@ class Observed:
     def wall_ns(self) -> int:
         """The wall time of the run, ns."""
         return self.summary.run.wall
+
+    def walls(self, sites: Iterable[Site]) -> list[LineTime]:
+        """The wall time of some lines, from samples, whatever function they are in: before Python 3.12, a comprehension
+        is one of its own, which samples leave out."""
+        places = {(site.file, site.line) for site in sites}
+        return [row for place in places for row in self._walls.get(place, ())]
+
+    @cached_property
+    def _walls(self) -> dict[tuple[str, int], list[LineTime]]:
+        found: dict[tuple[str, int], list[LineTime]] = {}
+        for line, row in self.wall.items():
+            if (site := site_of(line)) is not None:
+                found.setdefault((site.file, site.line), []).append(row)
+        return found
 
     def persistence(self, first: int, last: int) -> float | None:
         """The share of the run between two times (ns since the epoch)."""

@@ -426,8 +426,7 @@ def test_the_remedy_of_a_log(program: Runner) -> None:
     assert none(found, "small-accesses") and none(found, "stat-storm")
     # AND with the handler of the remedy the same log is written in a few calls
     assert finding.remedy is not None
-    lines = [line.removeprefix("# or: ").removeprefix("# ") for line in finding.remedy.after.split("\n")[1:]]
-    made = "path = 'new.log'\n" + "\n".join(line.removeprefix("    ") for line in lines)
+    made = "path = 'new.log'\n" + finding.remedy.after
     outcome = succeeded(program.traced(ROTATING.replace("HANDLER", made), log="fixed.pyio"))
     assert (program.folder / "new.log").stat().st_size == size
     assert len(outcome.select(op="write", path=program.folder / "new.log")) <= size // 8192 + 1

@@ -11,7 +11,7 @@ import pytest
 
 from pyio_trace.cli.main import main
 from pyio_trace.errors import ConfigError
-from pyio_trace.insights import comments, registry, settings
+from pyio_trace.insights import registry, settings, source_files
 from pyio_trace.insights.comments import Comments
 from pyio_trace.insights.finding import Site
 from tests.insights.test_formats import HOSTILE, PROGRAM
@@ -67,7 +67,7 @@ def test_sources_are_read_with_care(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         assert not Comments().suppress(replace(HOSTILE, sites=[Site(str(place), 1)]))
     # AND nothing of what the kernel makes up is opened, as reading it can have effects
     opened: list[str] = []
-    monkeypatch.setattr(comments, "trusted_content", lambda path, most: opened.append(path))
+    monkeypatch.setattr(source_files, "trusted_content", lambda path, most: opened.append(path))
     for made_up in ("/proc/self/status", "/sys/kernel/uevent_seqnum", "/dev/null", "/proc/version"):
         assert not Comments().suppress(replace(HOSTILE, sites=[Site(made_up, 1)]))
     assert opened == []

@@ -4,8 +4,8 @@ An event loop (asyncio, uvloop, trio; anyio runs on these) switches between task
 where they `await`. A read, write, open, stat, sync or lock is no such place: while
 it lasts, no other task runs, no request is answered, no timeout fires. On a
 network file system, and at a sync, one call can take seconds. Let a thread make
-the calls, and await the thread: once for many calls, as handing over takes some
-0.1 ms.
+the calls, and await the thread: once for many calls, as handing over takes time,
+too.
 
 The call stack of each call says whether it was made beneath the loop's dispatch,
 and the line is the innermost of the program there, at whatever depth. What ran

@@ -1,9 +1,8 @@
 """An SQLite database commits after each small change.
 
 A commit makes its changes durable: it locks the file, writes a journal and waits
-until they are on the device, some forty calls in all. Commit many changes at once; where the
-last ones may be lost, `PRAGMA synchronous=NORMAL` with a write-ahead log waits
-less.
+until they are on the device. Commit many changes at once; where the last ones may
+be lost, `PRAGMA synchronous=NORMAL` with a write-ahead log waits less.
 """
 
 from __future__ import annotations

@@ -18,6 +18,7 @@ from pyio_trace.insights.function_words import Costly, costly
 from pyio_trace.insights.line_walls import held_ns
 from pyio_trace.insights.observed import site_of
 from pyio_trace.insights.rule import Limit, Rule
+from pyio_trace.insights.source_files import content
 from pyio_trace.units import seconds
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ def _finding(run: Observed, line: str, what: Costly, time: int, row: LineTime) -
                                 run.wall_ns),
         evidence=[Evidence(text, {"time_ns": time, "line_ns": row.time_ns, "io_ns": row.io_ns})],
         query=sql.samples_of(line),
-        remedy=what.remedy,
+        remedy=what.remedy_for(content(site.file) if site is not None else b""),
         sites=[] if site is None else [site],
         confidence=Confidence(0.7, "samples say where the time is; how much a cheaper way takes is not known"),
         severity="warning",

@@ -18,6 +18,7 @@ from pyio_trace.insights.rule import Limit, Rule
 from pyio_trace.units import number, seconds
 
 if TYPE_CHECKING:
+    from pyio_trace.analysis.view_sums.call_table import CallTable
     from pyio_trace.insights.observed import Observed
 
 
@@ -49,8 +50,13 @@ def find(run: Observed, limits: Mapping[str, float]) -> Iterator[Finding]:
             "process(io.BytesIO(data))",
         ),
         query=sql.rows({"op": _DELETING, "site": gone.lines()}),
-        **run.about(gone, gain),
+        **{**run.about(gone, gain), "sites": list(dict.fromkeys([*run.sites(gone), *run.sites(_made(run, paths))]))},
     )
+
+
+def _made(run: Observed, paths: list[int]) -> CallTable:
+    """The opens of some files (codes), on lines of the program."""
+    return run.calls.where(role=Role.IO, kind=OpClass.OPEN, own=True, errno=0, path=paths)
 
 
 RULE = Rule("metadata", find, limits={"files": Limit(100, "written and deleted, at least", few=10)}, topic="metadata")

@@ -12,9 +12,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
+from pyio_trace.enums import Layer, OpClass
 from pyio_trace.insights import library_use
 from pyio_trace.insights.finding import Confidence, Evidence, Finding, Remedy
 from pyio_trace.insights.library_use import NEEDS, calls_of
+from pyio_trace.insights.observed import OPENS
 from pyio_trace.insights.rule import Limit, Rule
 from pyio_trace.insights.rules.read_again import REUSE
 from pyio_trace.units import number, seconds, size
@@ -34,6 +36,14 @@ _INDEX = Remedy(
 )
 
 
+_CONNECT = Remedy(
+    "Keep the connection open: a new one has nothing of the database in memory.",
+    "for n in wanted:\n    db = sqlite3.connect(path)\n    use(db.execute(statement, (n,)).fetchone())\n    db.close()",
+    "db = sqlite3.connect(path)    # once\nfor n in wanted:\n    use(db.execute(statement, (n,)).fetchone())",
+    "sqlite3",
+)
+
+
 def find(run: Observed, limits: Mapping[str, float]) -> Iterator[Finding]:
     sizes = {one.path: one.distinct_bytes for one in run.of(REUSE).rows if run.is_database(one.path)}
     statements = calls_of(run, *_EXECUTES)
@@ -43,12 +53,18 @@ def find(run: Observed, limits: Mapping[str, float]) -> Iterator[Finding]:
             continue
         line, name = statements.calls.sites[site], statements.calls.paths[path]
         reads = run.calls.where_line(line).where_paths([name]).transfers("read")
-        if reads.total("moved") >= max(limits["share"] * known * len(alike), limits["bytes"] + known):
-            yield _finding(run, alike, reads, known)
+        opens = run.calls.where_paths([name]).where(layer=Layer.POSIX, kind=OpClass.OPEN, op=OPENS, errno=0)
+        during = opens.rows((opens.columns["last"] >= alike.first) & (opens.columns["first"] <= alike.last))
+        connected = 2 * during.total("calls") > len(alike)
+        least = limits["bytes"] + known
+        if not connected:
+            least = max(least, limits["share"] * known * len(alike))
+        if reads.total("moved") >= least:
+            yield _finding(run, alike, reads, known, connected)
 
 
-def _finding(run: Observed, statements: Group, reads: CallTable, known: int) -> Finding:
-    """known: bytes of the database that were read."""
+def _finding(run: Observed, statements: Group, reads: CallTable, known: int, connected: bool) -> Finding:
+    """known: bytes of the database that were read; connected: anew for each statement."""
     count, read = len(statements), reads.total("moved")
     name = statements.paths()[0].rpartition("/")[2]
     time = max(statements.total("duration"), reads.total("time"))
@@ -58,10 +74,12 @@ def _finding(run: Observed, statements: Group, reads: CallTable, known: int) -> 
     text = f"{number(count)} statements took {seconds(time)} and read {size(read)}; the run read no more than "
     text += f"{size(known)} of different bytes from the database."
     return library_use.finding(
-        run, statements, f"Each statement reads {size(read // count)} of {name}",
+        run, statements,
+        f"{name} is opened anew for {number(count)} statements" if connected
+        else f"Each statement reads {size(read // count)} of {name}",
         run.gain(saved, "all statements but one"),
         [Evidence(text, {"statements": count, "read": read, "distinct": known, "time_ns": time})],
-        _INDEX, Confidence(0.7, "what the statements look for is not in the log"),
+        _CONNECT if connected else _INDEX, Confidence(0.7, "what the statements look for is not in the log"),
         query=statements.query("detail"),
     )  # fmt: skip
 
@@ -71,7 +89,9 @@ RULE = Rule(
     find,
     {
         "statements": Limit(10, "of one line on a database, at least", few=3),
-        "share": Limit(0.25, "of what was read of the database, that a statement reads on average, at least"),
+        "share": Limit(
+            0.25, "of what was read of the database, that a statement on an open one reads on average, at least"
+        ),
         "bytes": Limit(1 << 20, "read again, at least"),
     },
     (*NEEDS, REUSE),

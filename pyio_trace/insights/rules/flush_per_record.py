@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from pyio_trace.enums import Layer, OpClass, Role
 from pyio_trace.insights import sql
 from pyio_trace.insights.finding import Evidence, Finding, Remedy
+from pyio_trace.insights.libraries import readers
 from pyio_trace.insights.rule import Limit, Rule, Trial
 from pyio_trace.units import number, seconds, size
 
@@ -21,6 +22,13 @@ if TYPE_CHECKING:
     from pyio_trace.insights.observed import Observed
 
 
+_PRINT = Remedy("Leave it to the buffer.", "print(record, file=f, flush=True)", "print(record, file=f)")
+_LOGGING = Remedy(
+    "Handlers of logging flush each record; this one leaves it to its buffer, and to close().",
+    "handler = logging.FileHandler(path)",
+    "class Buffered(logging.FileHandler):\n    def flush(self): ...\nhandler = Buffered(path)",
+    "logging",
+)
 FLUSHES = ("TextIOWrapper.flush", "BufferedWriter.flush", "Buffered.flush", "BufferedRandom.flush")
 
 
@@ -50,12 +58,7 @@ def find(run: Observed, limits: Mapping[str, float]) -> Iterator[Finding]:
                     {"flushes": place.calls, "written": written, "time_ns": writes.total("time")},
                 )
             ],
-            remedy=Remedy(
-                "Leave it to the buffer. Handlers of logging flush each record; this one leaves it to close().",
-                "print(record, file=f, flush=True)\n# or: handler = logging.FileHandler(path)",
-                "print(record, file=f)\n# or: class Buffered(logging.FileHandler):\n#         def flush(self): ...\n"
-                "#     handler = Buffered(path)",
-            ),
+            remedy=_LOGGING if "logging" in readers(run, place.rows) else _PRINT,
             query=sql.rows({"op": FLUSHES, "site": run.calls.site(place["site"])}),
             **run.about(place.rows, gain),
         )

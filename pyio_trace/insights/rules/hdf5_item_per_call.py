@@ -1,7 +1,7 @@
 """Datasets that are read or written an item at a time.
 
-A call of h5py takes 20 to 100 microseconds before HDF5 moves a byte: it looks at
-the selection, makes the two dataspaces and checks types.  For a row of a few
+Before HDF5 moves a byte, a call of h5py looks at the selection, makes the two
+dataspaces and checks types.  For a row of a few
 numbers that is nearly all of its time.  A block of many items costs as much.
 """
 

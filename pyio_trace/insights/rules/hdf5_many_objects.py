@@ -1,7 +1,7 @@
 """HDF5 files with thousands of small datasets or groups: each has a header, and a place to be looked up.
 
-Creating or opening an object takes some hundred microseconds in Python and HDF5
-together.  One dataset for all items, with a second one that says where each
+Creating or opening an object costs more in Python and HDF5 than a small one's
+data.  One dataset for all items, with a second one that says where each
 begins, is read in one call.
 """
 

@@ -16,10 +16,10 @@ _OPENS = ("File.__init__", "H5Fopen", "H5Fcreate", "pandas.HDFStore")
 _CLOSES = ("File.close", "H5Fclose", "HDFStore.close")
 _TEXT = "Open the file once in each process, at its first use: after a fork, not before it."
 _H5PY = Remedy(
-    _TEXT,
+    f"{_TEXT} Keep the dataset, too: each f['x'] opens it, without what HDF5 had in memory of it.",
     "def __getitem__(self, n):\n    with h5py.File(self.path) as f:\n        return f['x'][n]",
-    "def __getitem__(self, n):\n    if self.file is None:\n        self.file = h5py.File(self.path)\n"
-    "    return self.file['x'][n]",
+    "def __getitem__(self, n):\n    if self.data is None:\n        self.data = h5py.File(self.path)['x']\n"
+    "    return self.data[n]",
     "h5py",
 )
 _NETCDF4 = Remedy(
@@ -33,11 +33,18 @@ _NETCDF4 = Remedy(
 def find(observed: Observed, limits: Mapping[str, float]) -> Iterator[Finding]:
     """Files that some process opens often; all processes that do so are one finding."""
     calls = calls_of(observed, *_OPENS, *_CLOSES)
-    for (path,), of_file in calls.by("path"):
+    for (path,), every in calls.by("path"):
+        of_file = _without_making(every)
         opens = of_file.of(*_OPENS)
         often = max((len(part) for _, part in opens.by("process")), default=0)
         if path >= 0 and often and often >= limits["opens"]:
             yield _finding(observed, of_file, opens)
+
+
+def _without_making(calls: Group) -> Group:
+    """The calls without those at lines that open the file once in each process: such a line may have made it."""
+    once = {code for (code,), part in calls.of(*_OPENS).by("site") if len(part) <= len(part.processes())}
+    return calls.where(code not in once for code in calls.column("site").tolist())
 
 
 def _finding(observed: Observed, both: Group, opens: Group) -> Finding:

@@ -1,8 +1,8 @@
 """A selection of many single places of an HDF5 dataset: an index array, a list or a mask.
 
 HDF5 keeps such a selection as a list of pieces, and looks at all of them several
-times: that takes about a microsecond for each, often longer than reading everything
-and choosing in numpy. Read a range, or one block after the other, and choose there.
+times: that often takes longer than reading everything and choosing in numpy. Read a
+range, or one block after the other, and choose there.
 """
 
 from __future__ import annotations

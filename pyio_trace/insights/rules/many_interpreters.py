@@ -1,7 +1,7 @@
 """A line starts a Python interpreter for each item.
 
-An interpreter takes some 20 ms to start, and its imports often a second. Do the
-work in this process, or in a pool of processes that lives as long as the run.
+Each starts anew, and imports anew. Do the work in this process, or in a pool of
+processes that lives as long as the run.
 """
 
 from __future__ import annotations

@@ -28,6 +28,7 @@ _WANTED = (OpClass.OPEN, OpClass.META)
 
 def find(run: Observed, limits: Mapping[str, float]) -> Iterator[Finding]:
     failed = run.calls.where(own=True, layer=Layer.POSIX, errno=_NOT_THERE, kind=_WANTED)
+    failed = failed.where(path=[n for n in failed.codes("path") if not run.is_database(run.calls.path(n) or "")])
     for place in failed.by("site"):
         if place.calls < limits["calls"]:
             continue

@@ -51,6 +51,8 @@ def _asks(run: Observed, one: MetadataCalls) -> bool:
     """Whether the calls ask for the state of a path rather than use it, or are inside a library's call that does."""
     if run.is_database(one.path):
         return False
+    if run.calls.where_line(one.line or "").where_paths([one.path]).transfers("write").total("calls"):
+        return False  # the line writes it: it asks for what it has made itself
     if one.kind == "open":  # it is not there, or little is read of it
         read = run.calls.where_paths([one.path]).transfers("read").total("moved")
         return 2 * one.missing >= one.calls or 0 < read <= _STATE * one.calls

@@ -1,7 +1,7 @@
 """A line starts a short program for each item, such as `wc` for each file.
 
-Starting a program takes a millisecond or more, with a shell around it twice that,
-and the caller waits. Only starting is counted, because the program's own work takes its
+Starting a program takes its time, with a shell around it twice, and the caller
+waits. Only starting is counted, because the program's own work takes its
 time in any process. Hand all items to one process, or do the work in Python.
 """
 

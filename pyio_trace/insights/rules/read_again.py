@@ -17,11 +17,11 @@ import numpy as np
 from pyio_trace.analysis.calls.name_patterns import last_names, role_of
 from pyio_trace.analysis.reducers.library_calls import CallList, LibraryCalls
 from pyio_trace.analysis.reducers.reuse import FileReuse, ReuseOfBytes
-from pyio_trace.enums import Layer, OpClass
+from pyio_trace.enums import Layer, OpClass, Role
 from pyio_trace.insights import libraries, sql, words
 from pyio_trace.insights.finding import Confidence, Evidence, Finding, Remedy
 from pyio_trace.insights.library_use import Group, Ints
-from pyio_trace.insights.line_walls import with_libraries, with_own_code
+from pyio_trace.insights.line_walls import parser_of, with_libraries, with_own_code, with_parsers
 from pyio_trace.insights.observed import MOST_NAMED
 from pyio_trace.insights.rule import Limit, Rule, Trial
 from pyio_trace.insights.words import mechanisms as m
@@ -136,6 +136,8 @@ def _finding(run: Observed, same: list[FileReuse], requests: _Requests) -> Findi
         gain = with_libraries(
             run, gain, sites, again / max(read, 1), {group["process"] for group in reads.by("process")}
         )
+        if not any(run.is_loader_worker(group["process"]) for group in reads.by("process")):
+            gain = with_parsers(run, gain, sites, again / max(read, 1))
         gain = with_own_code(run, gain, sites, again / max(read, 1), read)
     patterns = list(dict.fromkeys(run.pattern_of(path) for path in paths))
     name = last_names(patterns[0]) if len(patterns) == 1 else counted(len(same), "file")
@@ -174,8 +176,19 @@ def _remedy(run: Observed, reads: CallTable, lines: list[str], by_epoch: bool, d
     opens = calls.where(kind=OpClass.OPEN).total("calls")
     made = calls.where(kind=OpClass.WRITE).distinct("path")  # opened for that, too
     stepped = opens - made < 2 * reads.distinct("path")
-    mechanism = m.READ_BY_EACH if divided else m.STEPPED_BACK if stepped else m.READ_AGAIN
-    return words.remedy(mechanism, libraries.readers(run, reads, lines))
+    names = libraries.readers(run, reads, lines)
+    if names[:1] in (("text",), ("buffered",)) and not stepped:
+        module = parser_of(run, [site for line in lines for site in run.site_list(line)])
+        names = (module, *names) if (m.READ_AGAIN, module) in words.table() else names
+    if stepped and not divided and names[:1] == ("buffered",) and _fetches_more(run, reads):
+        return words.remedy(m.FETCHED_MORE, names)
+    return words.remedy(m.READ_BY_EACH if divided else m.STEPPED_BACK if stepped else m.READ_AGAIN, names)
+
+
+def _fetches_more(run: Observed, reads: CallTable) -> bool:
+    """Whether file objects gave the program less than half of what they read."""
+    asked = run.calls.where(layer=Layer.APP, kind=OpClass.READ, role=Role.REQUEST, path=reads.codes("path"))
+    return 0 < 2 * asked.total("moved") < reads.total("moved")
 
 
 def _lines(reads: CallTable, requests: _Requests) -> list[str]:

@@ -1,6 +1,6 @@
 """Many requests to an object store or a web server, each for little.
 
-A request takes some ten milliseconds there, whatever its size. Read large ranges,
+A request takes its time there, whatever its size. Read large ranges,
 many files at once in threads, or one file that holds them all.
 """
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from pyio_trace.enums import OpClass, Role
 from pyio_trace.insights import sql, words
 from pyio_trace.insights.file_events import FILE_EVENTS, Event
-from pyio_trace.insights.finding import Evidence, Finding, Remedy
+from pyio_trace.insights.finding import Evidence, Finding
 from pyio_trace.insights.libraries import library_of, readers
 from pyio_trace.insights.line_walls import with_libraries
 from pyio_trace.insights.observed import OPENS, OVERHEAD
@@ -40,7 +40,8 @@ def find(run: Observed, limits: Mapping[str, float]) -> Iterator[Finding]:
     often = sums["path"][(sums["calls"] >= limits["opens"]) & (sums["path"] >= 0)]
     often = np.array([code for code in often.tolist() if not run.is_database(run.calls.path(code) or "")], np.int64)
     opened = files.where(path=_kept(run, sums, often).tolist())
-    opened = opened.where(site=[line["site"] for line in opened.by("site") if not _is_reader(run, line.rows)])
+    lines = [line for line in opened.by("site") if _opens_again(line.rows) and not _is_reader(run, line.rows)]
+    opened = opened.where(site=[line["site"] for line in lines])
     often = np.array(opened.codes("path"), np.int64)
     count, paths = opened.total("calls"), opened.distinct("path")
     if not count or count < limits["opens"] * paths:
@@ -50,7 +51,9 @@ def find(run: Observed, limits: Mapping[str, float]) -> Iterator[Finding]:
         run.times(around, (count - paths) / count), "opens, closes and other metadata calls but the first", "estimate"
     )
     processes = {group["process"] for group in opened.by("process")}
-    gain = with_libraries(run, gain, run.sites(opened), (count - paths) / count, processes)
+    names = _readers(run, opened)
+    if "logging" not in names:  # whose work is for each record, and not for each opening
+        gain = with_libraries(run, gain, run.sites(opened), (count - paths) / count, processes)
     yield Finding(
         title=f"{counted(paths, 'file')} opened {number(count)} times",
         evidence=[
@@ -59,7 +62,7 @@ def find(run: Observed, limits: Mapping[str, float]) -> Iterator[Finding]:
                 {"opens": count, "files": paths, "time_ns": around.total("time")},
             )
         ],
-        remedy=_remedy(run, opened),
+        remedy=words.remedy(m.OPENED_TO_ADD if _added(run, opened) else m.OPENED_TO_READ, names),
         query=sql.rows({"op_class": ["open", "close", "meta", "seek"], "op_role": "io", "site": around.lines()}),
         **run.about(opened, gain),
     )
@@ -74,24 +77,29 @@ def _kept(run: Observed, sums: Mapping[str, Ints], often: Ints) -> Ints:
     return often[2 * times <= opens]
 
 
+def _opens_again(opens: CallTable) -> bool:
+    """Whether a line opens a file more often than once in a process: not one that only makes the file."""
+    return opens.total("calls") > len(opens.sums("process", "path")["calls"])
+
+
 def _is_reader(run: Observed, opens: CallTable) -> bool:
     """Whether a library opens these files to read each as a whole."""
     return library_of(run, opens) in _READERS
 
 
-def _remedy(run: Observed, opened: CallTable) -> Remedy:
-    """For what is done to these files; opened: the opens of them."""
-    # the file that is read may have been made in the same run
+def _added(run: Observed, opened: CallTable) -> bool:
+    """Whether these files are opened to add to them, rather than to read them."""
+    begin = min(line.first for line in opened.by("site")[:1])  # an earlier line may have made what is read
     moved = run.calls.where(path=opened.codes("path"))
+    moved = moved.rows(moved.columns["last"] >= begin)
     moves = {kind: moved.where(kind=kind).total("calls") for kind in (OpClass.READ, OpClass.WRITE)}
-    added = moves[OpClass.WRITE] > moves[OpClass.READ] or _adds(run, opened)
-    return words.remedy(m.OPENED_TO_ADD if added else m.OPENED_TO_READ, readers(run, opened))
-
-
-def _adds(run: Observed, opened: CallTable) -> bool:
-    """Whether the lines that open the files write to them most of the times."""
     writes = run.calls.where(site=opened.codes("site"), path=opened.codes("path"), kind=OpClass.WRITE)
-    return writes.total("calls") >= opened.total("calls")
+    return moves[OpClass.WRITE] > moves[OpClass.READ] or writes.total("calls") >= opened.total("calls")
+
+
+def _readers(run: Observed, opened: CallTable) -> tuple[str, ...]:
+    """Who opens the files; where that says nothing, who uses them."""
+    return readers(run, opened) or readers(run, run.calls.where(path=opened.codes("path"), own=True))
 
 
 RULE = Rule(

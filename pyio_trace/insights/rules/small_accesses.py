@@ -1,7 +1,7 @@
 """A line reads or writes little at a time.
 
-Each call has a cost of its own, about a microsecond from memory and far more on
-a network file system, so many small ones take longer than few large ones. What
+Each call has a cost of its own, far more on a network file system than from
+memory, so many small ones take longer than few large ones. What
 large accesses of the same run cost for a byte says how long the bytes alone would
 have taken; the rest can be saved by a larger buffer, or by handling many items
 at once.

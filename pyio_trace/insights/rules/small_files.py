@@ -88,5 +88,6 @@ RULE = Rule(
         "cost": Limit(0.005, "of the wall time; below, in a run with a DataLoader, the finding is ok"),
     },
     topic="metadata",
+    yields_to=("create-and-delete",),
     trial=Trial("pyio_trace.insights.trials.files:packed", rows="files"),
 )

@@ -1,7 +1,7 @@
 """Many tasks that read or write little and end soon: the scheduler has more work than they.
 
-Dask takes about a millisecond to schedule a task on a cluster, and a tenth of
-that in threads. Partitions of a hundred megabytes keep that cost small.
+Dask takes its time to schedule a task, more on a cluster than in threads.
+Partitions of a hundred megabytes keep that cost small.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A program waits for a sync after each small write.
 
-`os.fsync` returns when the data are on the device, which takes milliseconds on
-most, whatever the size. Where a crash may cost the last records, one sync at
+`os.fsync` returns when the data are on the device, which takes long on most,
+whatever the size. Where a crash may cost the last records, one sync at
 the end or every few seconds is enough; a database or a log that is written in
 batches does this by itself. Flushing a map (`mmap.flush`, `numpy.memmap.flush`) is a
 sync as well, and some libraries sync each file that they write: a distributed
@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from pyio_trace.enums import Layer, OpClass, Role
 from pyio_trace.insights import sql
 from pyio_trace.insights.finding import Evidence, Finding, Remedy, Term
+from pyio_trace.insights.libraries import readers
 from pyio_trace.insights.line_walls import with_libraries
 from pyio_trace.insights.rule import Limit, Rule, Trial
 from pyio_trace.units import counted, number, seconds, size
@@ -51,6 +52,12 @@ _REMEDIES = {
         "torch",
     ),
 }
+_LMDB = Remedy(
+    "Put many items in one transaction: each waits until it is on the device.",
+    "for key, value in items:\n    with env.begin(write=True) as txn:\n        txn.put(key, value)",
+    "with env.begin(write=True) as txn:\n    for key, value in items:\n        txn.put(key, value)",
+    "lmdb",
+)
 _LIBRARY = Remedy("Write many items to one file, and sync it once.")
 #: Libraries whose syncs are other rules'.
 _OTHERS = ("File.", "Dataset.", "Group.", "H5", "Connection.", "Cursor.", "Shelf.")
@@ -100,6 +107,8 @@ def _remedy(run: Observed, place: Group) -> Remedy | None:
     found = [begin for begin in _REMEDIES if any(name.startswith(begin) for name in names)]
     if found:
         return _REMEDIES[found[0]]
+    if readers(run, place.rows)[:1] == ("lmdb",):
+        return _LMDB
     return _LIBRARY if 2 * place.rows.where(inside=1).total("calls") > place.calls else _PYTHON
 
 

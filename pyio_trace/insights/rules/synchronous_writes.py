@@ -60,5 +60,6 @@ RULE = Rule(
     },
     needs=(OPENS,),
     topic="sync",
+    yields_to=("sync-per-write",),
     each_call=True,
 )

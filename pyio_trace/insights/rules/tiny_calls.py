@@ -1,7 +1,7 @@
 """A line calls a file object for a few bytes at a time.
 
-The buffer saves system calls, but each call in Python still costs some fifty
-nanoseconds: a hundred million of them take seconds. Read a block and take it
+The buffer saves system calls, but not the calls in Python, of which each costs
+as much as one for many bytes. Read a block and take it
 apart with `struct.iter_unpack`, `memoryview` or numpy; write joined parts.
 """
 

@@ -184,4 +184,5 @@ RULE = Rule(
         "share": Limit(0.02, "of the wall time that writing them again takes, at least"),
     },
     needs=(FILE_EVENTS,),
+    yields_to=("shelve-sync",),
 )

@@ -72,7 +72,14 @@ _OWN_FILE = Remedy(
     "with open(f'out.{rank}', 'wb') as f:\n    f.write(b''.join(records))",
 )
 
+_EXACTLY = Remedy(
+    "Read without a buffer: it is filled anew at each place, with more than is used.",
+    "with open(path, 'rb', buffering=1 << 20) as f:\n    for at in places:\n        f.seek(at); use(f.read(100))",
+    "with open(path, 'rb', buffering=0) as f:\n    for at in places:\n        f.seek(at); use(f.read(100))",
+)
+
 WORDS: Words = {
+    (m.FETCHED_MORE, "buffered"): _EXACTLY,
     (m.READ_AGAIN, "text"): _cached("", "f.read()"),
     (m.READ_AGAIN, "buffered"): _cached(", 'rb'", "f.read()"),
     (m.READ_AGAIN, "raw"): _cached(", 'rb'", "f.read()"),
@@ -157,5 +164,11 @@ WORDS: Words = {
     (m.TINY_WRITES, "buffered"): Remedy(_JOIN_TEXT, _PARTS, _JOIN.format("b''")),
     (m.TINY_WRITES, "raw"): Remedy(_JOIN_TEXT, _PARTS, _JOIN.format("b''")),
 }
+WORDS[m.OPENED_TO_ADD, "logging"] = Remedy(
+    "Let the log grow larger before it is rotated: each rotation renames its files, and opens a new one.",
+    "handler = logging.handlers.RotatingFileHandler(path, maxBytes=4000,\n    backupCount=3)",
+    "handler = logging.handlers.RotatingFileHandler(path, maxBytes=10**7,\n    backupCount=3)",
+    "logging",
+)
 _PLAIN = {(one, "buffered"): WORDS[one, "buffered"] for one in (m.FILES_READ, m.FILES_WRITTEN)}
 WORDS |= {(mechanism, reader): words for (mechanism, _), words in _PLAIN.items() for reader in ("text", "raw")}

@@ -23,7 +23,31 @@ _TORCH_ITEMS = Remedy(
     "items = torch.load('items.pt', mmap=True)    # one tensor, made once\nfor n in range(count):\n    use(items[n])",
     "torch",
 )
+_WINDOWS = Remedy(
+    "Open the dataset once, and read the windows in the order of its blocks: each opening begins with none in memory.",
+    "for n in rows:\n    with rasterio.open(path) as d:\n        use(d.read(1, window=((n, n + 1), (0, d.width))))",
+    "with rasterio.open(path) as d:    # once\n    for n in sorted(rows):\n"
+    "        use(d.read(1, window=((n, n + 1), (0, d.width))))",
+    "rasterio",
+)
+_ENVIRONMENT = Remedy(
+    "Open the environment once in each process, and keep it.",
+    "for key in keys:\n    with lmdb.open(path, readonly=True, lock=False) as env:\n"
+    "        with env.begin() as txn: use(txn.get(key))",
+    "with lmdb.open(path, readonly=True, lock=False) as env:    # once\n    with env.begin() as txn:\n"
+    "        for key in keys: use(txn.get(key))",
+    "lmdb",
+)
+_TREE = Remedy(
+    "Open the file once, and keep the arrays that are used.",
+    "for n in rows:\n    with uproot.open(path) as f:\n        use(f['t/x'].array(library='np')[n])",
+    "with uproot.open(path) as f:    # once\n    x = f['t/x'].array(library='np')\nfor n in rows:\n    use(x[n])",
+    "uproot",
+)
 WORDS: Words = {
+    (m.READ_AGAIN, "rasterio"): _WINDOWS,
+    (m.READ_AGAIN, "lmdb"): _ENVIRONMENT,
+    (m.READ_AGAIN, "uproot"): _TREE,
     (m.READ_AGAIN, "astropy"): _keep("fits.getdata(path)", "astropy"),
     (m.READ_AGAIN, "nibabel"): _keep("nibabel.load(path).get_fdata()", "nibabel"),
     (m.READ_AGAIN, "tifffile"): _keep("tifffile.imread(path)", "tifffile"),

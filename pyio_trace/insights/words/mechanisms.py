@@ -11,6 +11,8 @@ Words: TypeAlias = dict[tuple[str, str], Remedy]
 
 #: A file is opened, and read, again; within one opening, its bytes are read again.
 READ_AGAIN, STEPPED_BACK = "read again", "stepped back"
+#: A buffer is filled with far more than is taken from it.
+FETCHED_MORE = "more fetched than used"
 #: Most of what a process reads, another one has read.
 READ_BY_EACH = "read by each process"
 #: A file is opened for each item that is read from it, or added to it.
@@ -38,6 +40,7 @@ LIKE: Mapping[str, tuple[str, ...]] = {
 WORDS: Words = {
     (READ_AGAIN, ""): Remedy("Read it once, and keep what is used."),
     (STEPPED_BACK, ""): Remedy("Go through the file once, in its own order; or keep what is used again."),
+    (FETCHED_MORE, ""): Remedy("Read less at a time: more is fetched than used."),
     (READ_BY_EACH, ""): Remedy(
         "Read it in one process, and pass each of the others its part (as an argument, by a pool's initializer, or "
         "in shared memory). Where workers are spawned, each runs what the module has at its top: move it below "

@@ -48,8 +48,14 @@ def plain() -> dict[tuple[str, str], Setup]:
             "import functools, pickle\npath = 'x'\nopen(path, 'wb').write(pickle.dumps([1]))", FUNCTION
         ),
         (m.STEPPED_BACK, "text"): Setup(LINES + KEYS),
+        (m.FETCHED_MORE, "buffered"): Setup(PLACES + "places = [400_000, 5, 300_000, 900]", less="read"),
         (m.STEPPED_BACK, "buffered"): Setup(LINES + "keys = [b'1', b'22']"),
         (m.OPENED_TO_READ, "text"): Setup(LINES + "numbers = range(20)"),
+        (m.OPENED_TO_ADD, "logging"): Setup(
+            "import logging.handlers\npath = 'x'",
+            "log = logging.Logger('x'); log.addHandler(handler)\nfor n in range(400): log.error('record %d', n)",
+            "use(open(path).read()[-20:])",
+        ),
         (m.OPENED_TO_ADD, "text"): Setup("path = 'x'\nitems = ['a', 'b'] * 10", result=_WRITTEN),
         (m.FILES_READ, "json"): Setup(
             PATHS + "for n, path in enumerate(paths): Path(path).write_text(json.dumps([n, 2]))\n"
@@ -369,9 +375,37 @@ def formats() -> dict[tuple[str, str], Setup]:
             "torch.save(torch.stack(items), 'items.pt')"
         ),
         (m.FILES_WRITTEN, "torch"): Setup(one_each),
+        (m.READ_AGAIN, "rasterio"): Setup(
+            data.replace("EXT", "tif") + "import rasterio\nwith rasterio.open(path, 'w', driver='GTiff', width=600, "
+            "height=100, count=1, dtype='float32', compress='deflate') as d: d.write(data, 1)"
+        ),
+        (m.READ_AGAIN, "lmdb"): Setup(
+            "import lmdb\npath, keys = 'db', [b'%d' % n for n in range(9)]\nwith lmdb.open(path) as env:\n"
+            "    with env.begin(write=True) as txn:\n        for key in keys: txn.put(key, key)"
+        ),
+        (m.READ_AGAIN, "uproot"): Setup(
+            data.replace("EXT", "root") + "import uproot\nwith uproot.recreate(path) as f: f['t'] = {'x': data[0]}"
+        ),
         (m.FILES_READ, "joblib"): Setup(score),
         (m.FILES_WRITTEN, "joblib"): Setup(score + "memory = joblib.Memory('cache', verbose=0)"),
     }
 
 
-SETUPS = {**plain(), **archives(), **arrays(), **tables(), **formats()}
+def texts() -> dict[tuple[str, str], Setup]:
+    """Texts that modules of Python take apart."""
+    keys = "keys = ['a', 'b'] * 4\npath = 'x'\n"
+    return {
+        (m.READ_AGAIN, "xml"): Setup(
+            keys + "from xml.etree import ElementTree\nopen(path, 'w').write('<r><a>1</a><b>2</b></r>')"
+        ),
+        (m.READ_AGAIN, "yaml"): Setup(keys + "import yaml\nopen(path, 'w').write('a: 1\\nb: 2\\n')"),
+        (m.READ_AGAIN, "tomllib"): Setup(keys + "import tomllib\nopen(path, 'w').write('a = 1\\nb = 2\\n')"),
+        (m.READ_AGAIN, "openpyxl"): Setup(
+            keys.replace("'x'", "'x.xlsx'") + "import openpyxl\nbook = openpyxl.Workbook()\n"
+            "for n, key in enumerate('ab'): book.create_sheet(key)['A1'] = n\nbook.save(path)"
+        ),
+        (m.READ_AGAIN, "csv"): Setup(keys + "import csv\nopen(path, 'w').write('k,x\\na,1\\nb,2\\n')"),
+    }
+
+
+SETUPS = {**texts(), **plain(), **archives(), **arrays(), **tables(), **formats()}

@@ -30,7 +30,9 @@ COUNTS = {
 #: Libraries of this machine's processes, and not of one.
 UNTRIED = {"MPI"}
 #: Libraries that only tox -e frameworks has.
-IN_FRAMEWORKS = {"torch", "xarray", "astropy", "nibabel", "tifffile", "pydicom", "joblib", "anndata"}
+IN_FRAMEWORKS = {
+    "torch", "xarray", "astropy", "nibabel", "tifffile", "pydicom", "joblib", "anndata", "lmdb", "rasterio", "uproot",
+}  # fmt: skip
 ROWS = [key for key, remedy in words.table().items() if remedy.before and key[1] not in UNTRIED]
 
 

@@ -1,0 +1,243 @@
+"""Programs of libraries that no rule names: the cause, at its line, with words that fit; and clean ones."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import textwrap
+from dataclasses import dataclass
+
+import pytest
+
+from tests.support.findings import findings_of, without_times, worst_of
+from tests.support.programs import Runner, succeeded
+
+pytestmark = pytest.mark.once
+
+#: Little is read again.
+ANY = {"read-again": {"bytes": 65536}}
+#: Samples decide, not how much of the run they are.
+SAMPLED = {"costly-function": {"share": 0.01}}
+
+
+@dataclass(frozen=True)
+class Ill:
+    """slug: what is found at the line that ends with "# here"; library: of the remedy; words: a pattern that its text
+    or its code matches; needs: modules that the program imports."""
+
+    slug: str
+    library: str
+    words: str
+    program: str
+    needs: tuple[str, ...] = ()
+
+
+ILLS = {
+    "a document parsed again": Ill("read-again", "xml", r"data = ElementTree\.parse\(path\)    # once", """
+        import xml.etree.ElementTree as ET
+        with open("doc.xml", "w") as f:
+            f.write("<r>" + "".join(f"<i id='{n}'>{n}</i>" for n in range(20_000)) + "</r>")
+        for key in range(5):
+            tree = ET.parse("doc.xml")  # here
+            sum(int(one.text) for one in tree.iter("i") if one.get("id").endswith(str(key)))
+        """),
+    "a text that is read, and then parsed, again": Ill("read-again", "python", r"json\.load\(f\)", """
+        import json
+        from pathlib import Path
+        Path("x.json").write_text(json.dumps([{"name": str(n), "v": n / 7} for n in range(20_000)]))
+        for n in range(12):
+            len(json.loads(Path("x.json").read_text()))  # here
+        """),
+    "a configuration in YAML": Ill("costly-function", "yaml", "CSafeLoader", """
+        import yaml
+        with open("c.yaml", "w") as f: f.write("".join(f"key{n}: [1, 2, {n}]\\n" for n in range(2000)))
+        with open("c.yaml") as f:
+            config = yaml.safe_load(f)  # here
+        """, ("yaml",)),
+    "a table without an index": Ill("database-scan", "sqlite3", "CREATE INDEX", """
+        import sqlite3
+        db = sqlite3.connect("q.db")
+        db.execute("CREATE TABLE t (id INTEGER, name TEXT, v REAL)")
+        with db: db.executemany("INSERT INTO t VALUES (?, ?, ?)", ((n, f"name {n}", n / 7) for n in range(150_000)))
+        for n in range(15):
+            db.execute("SELECT v FROM t WHERE name = ?", (f"name {n * 9000}",)).fetchone()  # here
+        """),
+    "rows as dicts": Ill("costly-function", "csv", r"csv\.reader|read_csv", """
+        import csv
+        with open("t.csv", "w") as f:
+            f.write("a,b,c\\n")
+            f.writelines(f"{n},{n % 7},x{n}\\n" for n in range(100_000))
+        total = 0
+        with open("t.csv", newline="") as f:
+            for row in csv.DictReader(f):  # here
+                total += int(row["b"])
+        """),
+    "rows as dicts, again": Ill("read-again", "csv", r"rows = list\(csv\.DictReader\(f\)\)    # once", """
+        import csv
+        with open("t.csv", "w") as f:
+            f.write("a,b,c\\n")
+            f.writelines(f"{n},{n % 7},x{n}\\n" for n in range(10_000))
+        for n in range(12):
+            with open("t.csv", newline="") as f:
+                rows = [row for row in csv.DictReader(f) if row["b"] == str(n)]  # here
+        """),
+    "a log of many records": Ill("flush-per-record", "logging", r"class Buffered\(logging\.FileHandler\)", """
+        import logging
+        logging.basicConfig(filename="run.log", level=logging.DEBUG)
+        for n in range(3000):
+            logging.debug("value %d of the step", n)  # here
+        """),
+    "an array that grows": Ill("written-again", "numpy", "at the end, or for every hundredth", """
+        import numpy
+        rows = numpy.zeros((0, 500))
+        for n in range(100):
+            rows = numpy.vstack([rows, numpy.full((1, 500), n)])
+            numpy.save("rows.npy", rows)  # here
+        """, ("numpy",)),
+    "waiting for a file": Ill("polling", "python", r"process\.wait|queue\.get", """
+        import os, subprocess, sys, time
+        child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(1.5); open('done', 'w').close()"])
+        while not os.path.exists("done"):  # here
+            time.sleep(0.02)
+        child.wait()
+        """),
+    "a process for each item, at a pipe": Ill("process-per-item", "python", "one process", """
+        import subprocess
+        for n in range(40):
+            subprocess.run(["wc", "-c"], input=b"x" * n, stdout=subprocess.PIPE, check=True)  # here
+        """),
+    "a stream unpacked for each key": Ill("read-again", "python", r"bz2\.open\(path, 'rt'\).*unpacked once", """
+        import bz2, random
+        with bz2.open("x.bz2", "wt") as f: f.writelines(f"{n} {random.random()}\\n" for n in range(20_000))
+        for key in ("1", "22", "333", "4444"):
+            with bz2.open("x.bz2", "rt") as f:
+                found = [line for line in f if line.startswith(key)]  # here
+        """),
+    "JSON lines": Ill("costly-function", "json", "orjson", """
+        import json
+        with open("x.jsonl", "w") as f:
+            f.writelines('{"id": %d, "values": [1, 2, 3, 4, 5, 6, 7, 8]}\\n' % n for n in range(60_000))
+        with open("x.jsonl") as f:
+            rows = [json.loads(line) for line in f]  # here
+        """),
+    "rows of a dataset that grows": Ill("hdf5-item-per-call", "h5py", r"len\(dataset\) \+ len\(block\)", """
+        import h5py, numpy
+        with h5py.File("r.h5", "w") as f:
+            d = f.create_dataset("x", (0, 20), maxshape=(None, 20), chunks=(100, 20), dtype="f8")
+            for n in range(1200):
+                d.resize(n + 1, axis=0)
+                d[n] = numpy.full(20, n)  # here
+        """, ("h5py", "numpy")),
+    "an archive opened for each member": Ill("read-again", "python", "Open the archive once", """
+        import zipfile
+        with zipfile.ZipFile("a.zip", "w") as z:
+            for n in range(400): z.writestr(f"m{n}.txt", "text " * 40)
+        for n in range(200):
+            with zipfile.ZipFile("a.zip") as z:  # here
+                z.read(f"m{n}.txt")
+        """),
+    "paths asked in every step": Ill("stat-storm", "python", "Ask once", """
+        from pathlib import Path
+        for n in range(50): Path(f"f{n}.txt").write_text("x" * n)
+        for step in range(40):
+            for path in sorted(Path(".").glob("f*.txt")):
+                if path.exists() and path.is_file():  # here
+                    path.stat().st_size
+        """),
+    "a file for a moment": Ill("create-and-delete", "python", r"io\.BytesIO", """
+        import os, tempfile
+        for n in range(200):
+            with tempfile.NamedTemporaryFile("w", dir=".", delete=False) as f:
+                f.write(str(n))
+            with open(f.name) as g: g.read()
+            os.unlink(f.name)  # here
+        """),
+    "a map that is flushed": Ill("sync-per-write", "python", "every hundredth", """
+        import mmap
+        with open("m.bin", "wb") as f: f.write(bytes(1 << 20))
+        with open("m.bin", "r+b") as f, mmap.mmap(f.fileno(), 0) as m:
+            for n in range(60):
+                m[n * 4096] = 1
+                m.flush()  # here
+        """),
+    "a stream that is packed": Ill("costly-function", "gzip", "compresslevel=1", """
+        import gzip, random
+        data = random.Random(1).randbytes(1 << 20)
+        with gzip.open("x.gz", "wb") as f:
+            for n in range(12):
+                f.write(data)  # here
+        """),
+}  # fmt: skip
+
+CLEAN = {
+    "one transaction, one scan": (
+        "",
+        """
+        import sqlite3
+        db = sqlite3.connect("q.db")
+        with db:
+            db.execute("CREATE TABLE t (id INTEGER PRIMARY KEY, v REAL)")
+            db.executemany("INSERT INTO t VALUES (?, ?)", ((n, n / 7) for n in range(20_000)))
+        print(sum(v for v, in db.execute("SELECT v FROM t")))
+        """,
+    ),
+    "a result that is renamed": (
+        "",
+        """
+        import os, tempfile
+        with tempfile.NamedTemporaryFile("w", dir=".", delete=False) as f:
+            f.writelines(f"{n}\\n" for n in range(50_000)); f.flush(); os.fsync(f.fileno())
+        os.replace(f.name, "result.txt")
+        """,
+    ),
+    "an archive in its order": (
+        "",
+        """
+        import zipfile, hashlib
+        with zipfile.ZipFile("a.zip", "w") as z:
+            for n in range(50): z.writestr(f"m{n}.bin", bytes([n]) * 50_000)
+        with zipfile.ZipFile("a.zip") as z:
+            for name in z.namelist(): hashlib.sha256(z.read(name) * 20).hexdigest()
+        """,
+    ),
+    "blocks of a dataset": (
+        "h5py",
+        """
+        import h5py, numpy
+        with h5py.File("r.h5", "w") as f:
+            d = f.create_dataset("x", (0, 20), maxshape=(None, 20), chunks=(2000, 20), dtype="f8")
+            for n in range(10):
+                d.resize((n + 1) * 2000, axis=0)
+                d[-2000:] = numpy.full((2000, 20), n)
+        with h5py.File("r.h5") as f: print(f["x"][:].mean())
+        """,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ILLS)
+def test_cause_line_and_remedy(program: Runner, name: str) -> None:
+    # GIVEN a program with one ill WHEN findings are made
+    ill = ILLS[name]
+    if missing := [one for one in ill.needs if importlib.util.find_spec(one) is None]:
+        pytest.skip(f"without {', '.join(missing)}")
+    text = textwrap.dedent(ill.program)
+    line = next(number for number, one in enumerate(text.split("\n"), 1) if one.endswith("# here"))
+    outcome = succeeded(program.traced(text, env={"PYIO_TRACE_SAMPLE": "400"}))
+    found = findings_of(outcome, without_times(SAMPLED if ill.slug == "costly-function" else ANY))
+    there = [one for one in found if one.slug == ill.slug and line in [site.line for site in one.sites]]
+    # THEN its cause is found at its line, and the remedy is in the words of its library
+    assert len(there) == 1, [(one.slug, one.sites) for one in found]
+    remedy = there[0].remedy
+    assert remedy is not None and remedy.library == ill.library
+    assert re.search(ill.words, f"{remedy.text}\n{remedy.after}", re.DOTALL), remedy
+
+
+@pytest.mark.parametrize("name", CLEAN)
+def test_clean_programs(program: Runner, name: str) -> None:
+    # GIVEN a program with nothing wrong THEN no finding is a warning, however long its calls take
+    needed, text = CLEAN[name]
+    if needed:
+        pytest.importorskip(needed)
+    worst = worst_of(succeeded(program.traced(text)))
+    assert not {slug: severity for slug, severity in worst.items() if severity in ("warning", "critical")}
