@@ -92,7 +92,7 @@ class FileCounters:
         rows = batch.take(of_numbers(at))
         columns = Columns(rows)
         calls = Calls(
-            process=columns.numbers("process", -1), file=self._files(columns), kind=kind[at], begin=columns.time,
+            process=columns.numbers("process", -1), file=self._files(rows, columns), kind=kind[at], begin=columns.time,
             end=columns.end, offset=columns.offset, size=columns.moved, done=np.zeros(len(at), np.bool_),
         )  # fmt: skip
         one_byte = columns.of_words("op", ONE_BYTE)
@@ -127,7 +127,7 @@ class FileCounters:
         """The kind of call that each row is, or -1."""
         return kinds(columns.layer, codes(batch["op"]), columns.words("op"))
 
-    def _files(self, columns: Columns) -> Ints:
+    def _files(self, rows: pa.RecordBatch, columns: Columns) -> Ints:
         """The number of what each row's record is about."""
         return columns.file
 

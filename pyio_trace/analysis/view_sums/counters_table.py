@@ -79,11 +79,16 @@ class Records:
     def of(self, name: str) -> tuple[Columns, Ints]:
         """(other sums, the record of each of their rows)."""
         columns = self._sums[name].columns(*self._without)
-        keys = np.concatenate([self.keys, self._keys(columns)])
+        keys = self._keys(columns)
+        return columns, self.numbers(keys[:, 0], keys[:, 1])
+
+    def numbers(self, process: Ints, file: Ints) -> Ints:
+        """The record of each process and file; -1: there is none."""
+        keys = np.concatenate([self.keys, np.stack([process, file], axis=1)])
         distinct, inverse = np.unique(keys, axis=0, return_inverse=True)
         number = np.full(len(distinct), -1, np.int64)
         number[inverse.ravel()[: len(self)]] = np.arange(len(self))
-        return columns, number[inverse.ravel()[len(self) :]]
+        return number[inverse.ravel()[len(self) :]]
 
     def total(self, value: str, kinds: tuple[int, ...]) -> Ints:
         """The sum of a value over calls of these kinds."""
