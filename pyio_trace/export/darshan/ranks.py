@@ -1,8 +1,8 @@
 """Which rank each process is in an exported log.
 
-Processes of a parallel job are their job's ranks; a process that a rank started has that rank too.  Processes that
-have none, and those of a program without ranks, get numbers of their own: each that did I/O is a rank, in the order in
-which they began.  A process that became another program (exec) stays the same rank.
+Processes of a parallel job are their job's ranks, and so are those that a rank started (the process table has it so).
+Processes that have none, and those of a program without ranks, get numbers of their own: each that did I/O is a rank,
+in the order in which they began.  A process that became another program (exec) stays the same rank.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ def ranks_of(log: Log, used: Ints) -> Ranks:
     own: list[int | None] = []
     size = 0
     for index, process in enumerate(processes):
-        before = _parent(process, index)
+        before = process["parent"]
         rank = _whole(process["global_rank"])
         size = max(size, _whole(process["world_size"]) or 0, 0 if rank is None else rank + 1)
-        own.append(rank if rank is not None or before is None else own[before])
-        if before is not None and _is_same(processes[before], process):
+        own.append(rank)
+        if before is not None and 0 <= before < index and _is_same(processes[before], process):
             first[index] = first[before]
     known: dict[int, int] = {}
     count = size
@@ -61,11 +61,6 @@ def ranks_of(log: Log, used: Ints) -> Ranks:
             number[index] = known[key]
     host = {int(number[one]): processes[one]["host"] if one < len(processes) else "" for one in reversed(wanted)}
     return Ranks(number, max(count, 1), host)
-
-
-def _parent(process: dict[str, Any], index: int) -> int | None:
-    parent = process["parent"]
-    return parent if parent is not None and 0 <= parent < index else None
 
 
 def _is_same(before: dict[str, Any], process: dict[str, Any]) -> bool:

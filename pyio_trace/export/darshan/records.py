@@ -21,6 +21,7 @@ from pyio_trace.light_dataclass import dataclass
 from pyio_trace.log import runs
 
 Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
 Columns = dict[str, Ints]
 #: Gives columns with a process and a file other values of these.
 Change = Callable[[Columns], Columns]
@@ -40,20 +41,22 @@ _LONGEST = ("process", "file", "kind", "ns", "begin", "bytes")
 @dataclass
 class Keyed:
     """Records of a module in ascending order of rank and name (number); values: by name of the counter, without that of
-    the module, of fcounters with F_; time: ns that its calls took."""
+    the module, of fcounters with F_; time: ns that its calls took; called: whether there were any, and not only a rename
+    of another file to this name."""
 
     rank: Ints
     name: Ints
     values: dict[str, NDArray[Any]]
     time: Ints
+    called: Bools
 
     def __len__(self) -> int:
         return len(self.rank)
 
-    def only(self, mask: NDArray[np.bool_]) -> Keyed:
+    def only(self, mask: Bools) -> Keyed:
         """Some of the records."""
         values = {name: value[mask] for name, value in self.values.items()}
-        return Keyed(self.rank[mask], self.name[mask], values, self.time[mask])
+        return Keyed(self.rank[mask], self.name[mask], values, self.time[mask], self.called[mask])
 
     def array(self, module: Module, ids: NDArray[np.uint64]) -> NDArray[np.void]:
         """The records as a log has them; ids: of names, by number."""
@@ -89,7 +92,7 @@ class ModuleSums:
         kind: POSIX, or STDIO for C streams; start: of the run, ns since the epoch; ranks: of the job.
         """
         single = self._keyed(kind, start)
-        used = np.bincount(single.name, minlength=1)
+        used = np.bincount(single.name[single.called], minlength=1)
         if ranks < 2 or not (used == ranks).any():
             return single
         names = np.flatnonzero(used == ranks)
@@ -119,7 +122,7 @@ class ModuleSums:
         if kind == "POSIX":
             values |= self._of_places(records)
             keep |= values["RENAME_TARGETS"] > 0
-        keyed = Keyed(records.keys[:, 0], records.keys[:, 1], values, found.time)
+        keyed = Keyed(records.keys[:, 0], records.keys[:, 1], values, found.time, ~found.unused)
         return keyed.only(keep)
 
     def _of_places(self, records: Records) -> dict[str, Ints]:
