@@ -138,7 +138,9 @@ def test_a_file_of_all_ranks_has_one_record(tmp_path: Path) -> None:
             for number in range(rank + 1):
                 size, duration = 1000 * (rank + 1), 10_000 * (4 - rank)
                 begin = 2_000 + 10_000_000 * rank + 100_000 * number
-                thread.record("PREAD", begin=begin, duration=duration, desc=desc, aux=3, offset=0, size=size, result=size)
+                thread.record(
+                    "PREAD", begin=begin, duration=duration, desc=desc, aux=3, offset=0, size=size, result=size
+                )
             moved[name].append((rank + 1) * 1000 * (rank + 1))
             time[name].append((rank + 1) * 10_000 * (4 - rank) / 1e9)
     found = exported(writer, tmp_path)

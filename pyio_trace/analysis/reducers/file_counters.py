@@ -131,9 +131,7 @@ class FileCounters:
         """The number of what each row's record is about."""
         return columns.file
 
-    def _add_more(
-        self, part: Part, calls: Calls, number: Ints, rows: pa.RecordBatch, alone: NDArray[np.bool_]
-    ) -> None:
+    def _add_more(self, part: Part, calls: Calls, number: Ints, rows: pa.RecordBatch, alone: NDArray[np.bool_]) -> None:
         """Adds to further sums; number: of calls that each row stands for; alone: rows that are one call."""
 
     # ---- helpers

@@ -38,6 +38,8 @@ def run(arguments: argparse.Namespace) -> int:
     chosen = selection(arguments)
     log = open_log(arguments.log)
     output = arguments.output
+    if not output:
+        raise ConfigError("missing-value", "export: the name of the FILE is empty")
     if os.path.lexists(output):
         raise ConfigError("output-exists", f"{output} exists: name another file, or remove it")
     with progress("export", log.rows()) as bar:

@@ -110,8 +110,16 @@ class Contents:
 
     def _modules(self) -> list[tuple[Module, Keyed]]:
         streams, found = False, []
-        for module, place, kind in ((POSIX, 0, "POSIX"), (STDIO, 0, "STDIO"), (MPIIO, 1, "POSIX"), (H5F, 2, "POSIX"), (H5D, 3, "POSIX")):
-            sums = ModuleSums(self._parts[place], self._changes[place], getattr(self._recordings[place], "counters", ()))
+        for module, place, kind in (
+            (POSIX, 0, "POSIX"),
+            (STDIO, 0, "STDIO"),
+            (MPIIO, 1, "POSIX"),
+            (H5F, 2, "POSIX"),
+            (H5D, 3, "POSIX"),
+        ):
+            sums = ModuleSums(
+                self._parts[place], self._changes[place], getattr(self._recordings[place], "counters", ())
+            )
             renamed = self._renamed(sums) if module is POSIX else {}
             keyed = sums.records(kind, self._start, self.ranks.count)
             if module is POSIX:

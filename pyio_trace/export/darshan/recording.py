@@ -119,7 +119,9 @@ class PosixRecording(FileCounters):
     def names(self, numbers: Ints, log: Log) -> list[str]:
         """The names that these numbers of files stand for."""
         found = texts_at(log.dictionary("path"), np.maximum(numbers, 0))
-        return [text if text is not None and number >= 0 else UNKNOWN for number, text in zip(numbers, found, strict=True)]
+        return [
+            text if text is not None and number >= 0 else UNKNOWN for number, text in zip(numbers, found, strict=True)
+        ]
 
     def _part(self) -> RecordPart:
         return RecordPart(segments=Segments(self.folder, self.start))
@@ -243,7 +245,10 @@ class Hdf5DatasetRecording(SpanRecording):
 
     def names(self, numbers: Ints, log: Log) -> list[str]:
         files = super().names((numbers >> 32) - 1, log)
-        return [f"{file}:{self.datasets.names[number & 0xFFFFFFFF]}" for file, number in zip(files, numbers.tolist(), strict=True)]
+        return [
+            f"{file}:{self.datasets.names[number & 0xFFFFFFFF]}"
+            for file, number in zip(files, numbers.tolist(), strict=True)
+        ]
 
     def files(self, numbers: Ints, log: Log) -> list[str]:
         """The names of the files that these data sets are in."""
