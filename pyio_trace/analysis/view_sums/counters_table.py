@@ -148,8 +148,10 @@ def _identity(records: Records, sums: Mapping[str, GroupedSums], log: Log, by_pr
 
 @dataclass(frozen=True)
 class ModuleCounters:
-    """The counters of one module: arrays by name, without nulls; unused: records without a call of it; time: ns that its
-    calls took."""
+    """The counters of one module: arrays by name, without nulls.
+
+    unused: records without a call of it; time: ns that its calls took.
+    """
 
     columns: dict[str, NDArray[Any]]
     unused: NDArray[np.bool_]

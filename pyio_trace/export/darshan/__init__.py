@@ -17,8 +17,7 @@ def write(log: Log, path: str, imports: bool, progress: Callable[[int], None] | 
 
     folder, name = os.path.split(os.path.abspath(path))
     where = Folder(folder)
-    contents = Contents(log, folder, imports, progress)
-    with NewFile(where) as new:
+    with Contents(log, folder, imports, progress) as contents, NewFile(where) as new:
         said = contents.write(new.file)
         new.place(name, beside=False)
     return [f"{path}: {said[0]}", *said[1:]]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from typing import NamedTuple
 
 from pyio_trace.analysis.calls.darshan_calls import Call
@@ -15,9 +14,6 @@ class Counted(NamedTuple):
     kind: int
     counter: str = ""
 
-
-#: What counts an operation, None: nothing.
-Classifier = Callable[[str], Counted | None]
 
 # Call.STAT is any call that only adds to the time of metadata.
 _OF_FILES = {

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import field
+from functools import partial
 from typing import TYPE_CHECKING, BinaryIO
 
 import numpy as np
@@ -35,22 +37,34 @@ from pyio_trace.export.darshan.recording import (
 )
 from pyio_trace.export.darshan.records import Columns, Keyed, ModuleSums
 from pyio_trace.export.darshan.regions import LogFile
+from pyio_trace.light_dataclass import dataclass
 from pyio_trace.log.sorting import distinct
 from pyio_trace.units import counted, size
 
 if TYPE_CHECKING:
+    from typing import Self
+
     from pyio_trace.join.sources.facade import Log
 
 Ints = NDArray[np.int64]
 
 #: Losses that make a log's counters too small.
 _LOSSES = ("operations_counted_only", "torn")
-#: The module of each heat map: POSIX and STDIO share a recording.
-_HEAT_MAPS = (("POSIX", 0), ("STDIO", 2), ("MPIIO", 0))
+_RECORDINGS = (PosixRecording, MpiioRecording, Hdf5FileRecording, Hdf5DatasetRecording)
+
+
+@dataclass
+class _Recorded:
+    """A reducer and its part; keys: of names, ascending; numbers: of these names in the table of names."""
+
+    recording: PosixRecording
+    part: RecordPart
+    keys: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
+    numbers: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
 
 
 class Contents:
-    """The records of a log, as they are when it has been read once."""
+    """The records of a log, as they are when it has been read once.  To be closed."""
 
     def __init__(
         self, log: Log, folder: str, imports: bool = False, progress: Callable[[int], None] | None = None
@@ -58,18 +72,28 @@ class Contents:
         """folder: for a temporary file; imports: also what Python's imports did; progress: called with rows read."""
         self._log = log
         self._start = int(log.info()["start"])
-        self._recordings = [
-            one(imports, folder=folder, start=self._start)
-            for one in (PosixRecording, MpiioRecording, Hdf5FileRecording, Hdf5DatasetRecording)
-        ]
-        self._parts: list[RecordPart] = scan(log, self._recordings, progress)
-        used = distinct(np.concatenate([part.calls.columns()["process"] for part in self._parts]))
-        self.ranks = ranks_of(log, used)
+        recordings = [one(imports, folder=folder, start=self._start) for one in _RECORDINGS]
+        parts: list[RecordPart] = scan(log, recordings, progress)
+        self._posix, self._mpiio, self._files, self._datasets = (
+            _Recorded(*one) for one in zip(recordings, parts, strict=True)
+        )
+        every = (self._posix, self._mpiio, self._files, self._datasets)
+        self.ranks = ranks_of(log, distinct(np.concatenate([one.part.calls.columns()["process"] for one in every])))
         self._names = NameTable()
-        self._changes = [self._change(one, part) for one, part in zip(self._recordings, self._parts, strict=True)]
-        self.modules: list[tuple[Module, Keyed]] = self._modules()
+        for one in every:
+            one.keys = distinct(one.part.calls.columns()["file"])
+            one.numbers = self._names.number(one.recording.names(one.keys, log))
+        self._files_of_datasets = self._names.number(self._file_names())
+        self.modules = [(module, keyed) for module, keyed in self._modules() if len(keyed)]
         self.incomplete = any(name in log.losses() for name in _LOSSES) or log.info()["ring_since"] is not None
-        self.end = end_of(log, max(part.last for part in self._parts))
+        self.end = end_of(log, max(one.part.last for one in every))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for one in (self._posix, self._mpiio, self._files, self._datasets):
+            one.part.segments.close()
 
     def write(self, file: BinaryIO) -> list[str]:
         """Writes the log.  Returns what to say about it."""
@@ -77,7 +101,7 @@ class Contents:
         out.job(job_region(self._log, self.end, self.ranks.count))
         maps = self._heat_maps()
         named = [keyed.name for _, keyed in self.modules]
-        named += [np.array([name for name, _ in maps], np.int64), self._files_of_datasets()]
+        named += [np.array([name for name, _ in maps], np.int64), self._files_of_datasets]
         used = distinct(np.concatenate(named))
         ids = self._names.ids()
         out.names(self._names.records(used))
@@ -88,59 +112,47 @@ class Contents:
         versions |= DXT_VERSIONS | {"HEATMAP": HEATMAP_VERSION}
         if maps:
             regions["HEATMAP"] = (_heat_map(record, ids[name]) for name, records in maps for record in records)
-        cut = {"DXT_POSIX": self._parts[0].summed, "DXT_MPIIO": self._parts[1].summed}
+        cut = {"DXT_POSIX": self._posix.part.summed, "DXT_MPIIO": self._mpiio.part.summed}
         for name in sorted(regions, key=MODULE_NAMES.index):
             out.module(name, versions[name], regions[name], self.incomplete or bool(cut.get(name)))
         return self._said(out.close(), len(used) - len(maps), sum(cut.values()))
 
     # ---- records of counters
 
-    def _change(self, recording: PosixRecording, part: RecordPart) -> Callable[[Columns], Columns]:
-        """Gives columns of sums ranks and numbers of names."""
-        known = distinct(part.calls.columns()["file"])
-        number = self._names.number(recording.names(known, self._log))
-        of_process = self.ranks.of_process
+    def _changed(self, of: _Recorded, columns: Columns) -> Columns:
+        """Columns of sums with ranks and numbers of names."""
+        of_process, process = self.ranks.of_process, columns["process"]
+        place = np.where((process >= 0) & (process < len(of_process) - 1), process, -1)
+        return columns | {
+            "process": of_process[place], "file": of.numbers[np.searchsorted(of.keys, columns["file"])],
+        }  # fmt: skip
 
-        def change(columns: Columns) -> Columns:
-            process, file = columns["process"], columns["file"]
-            place = np.where((process >= 0) & (process < len(of_process) - 1), process, len(of_process) - 1)
-            return columns | {"process": of_process[place], "file": number[np.searchsorted(known, file)]}
+    def _sums(self, of: _Recorded) -> ModuleSums:
+        return ModuleSums(of.part, partial(self._changed, of), of.recording.counters)
 
-        return change
+    def _modules(self) -> Iterator[tuple[Module, Keyed]]:
+        where = self._start, self.ranks.count
+        sums = self._sums(self._posix)
+        renamed = self._add_renames(sums)
+        posix = sums.records("POSIX", *where)
+        posix.values["RENAMED_FROM"] = np.array([renamed.get(one, -1) for one in posix.name.tolist()], np.int64)
+        yield POSIX, posix
+        yield STDIO, sums.records("STDIO", *where)
+        for module, of in ((MPIIO, self._mpiio), (H5F, self._files), (H5D, self._datasets)):
+            yield module, self._sums(of).records("POSIX", *where)
 
-    def _modules(self) -> list[tuple[Module, Keyed]]:
-        streams, found = False, []
-        for module, place, kind in (
-            (POSIX, 0, "POSIX"),
-            (STDIO, 0, "STDIO"),
-            (MPIIO, 1, "POSIX"),
-            (H5F, 2, "POSIX"),
-            (H5D, 3, "POSIX"),
-        ):
-            sums = ModuleSums(
-                self._parts[place], self._changes[place], getattr(self._recordings[place], "counters", ())
-            )
-            renamed = self._renamed(sums) if module is POSIX else {}
-            keyed = sums.records(kind, self._start, self.ranks.count)
-            if module is POSIX:
-                keyed.values["RENAMED_FROM"] = np.array([renamed.get(one, -1) for one in keyed.name.tolist()], np.int64)
-            if len(keyed):
-                found.append((module, keyed))
-        return found
-
-    def _renamed(self, sums: ModuleSums) -> dict[int, int]:
+    def _add_renames(self, sums: ModuleSums) -> dict[int, int]:
         """Adds the targets of renames to the sums.  Returns the name that each had first, both as numbers."""
-        part, recording = self._parts[0], self._recordings[0]
-        columns = part.renames.columns()
+        columns = self._posix.part.renames.columns()
         codes = distinct(columns["detail"])
         parsed = details.parsed(self._log, codes)
         texts = [details.text(parsed[code], "to") if code >= 0 else None for code in codes.tolist()]
-        numbers = np.full(len(codes), -1, np.int64)
         known = [at for at, text in enumerate(texts) if text is not None]
-        numbers[known] = self._names.number(texts[at] or "" for at in known)
+        numbers = np.full(len(codes), -1, np.int64)
+        numbers[known] = self._names.number(text for text in texts if text is not None)
         target = numbers[np.searchsorted(codes, columns["detail"])]
+        changed = self._changed(self._posix, columns)
         rows = np.flatnonzero(target >= 0)
-        changed = self._changes[0](columns)
         sums.add_rename_targets(changed["process"][rows], target[rows], columns["calls"][rows])
         rows = rows[np.argsort(-columns["first"][rows], kind="stable")]  # the first one last, so that it stays
         return dict(zip(target[rows].tolist(), changed["file"][rows].tolist(), strict=True))
@@ -148,37 +160,30 @@ class Contents:
     def _records(self, module: Module, keyed: Keyed, ids: NDArray[np.uint64]) -> Iterator[bytes]:
         found = keyed.array(module, ids)
         if module is POSIX:
-            source = keyed.values["RENAMED_FROM"]
-            at = module.counters.index("RENAMED_FROM")
+            source, at = keyed.values["RENAMED_FROM"], module.counters.index("RENAMED_FROM")
             found["counters"][:, at] = np.where(source >= 0, ids[np.maximum(source, 0)].view(np.int64), 0)
         if module is H5D:
-            found["file_id"] = ids[self._files_of_datasets(keyed.name)]
+            order = np.argsort(self._datasets.numbers, kind="stable")
+            at_name = order[np.searchsorted(self._datasets.numbers[order], keyed.name)]
+            found["file_id"] = ids[self._files_of_datasets[at_name]]
         yield found.tobytes()
 
-    # ---- names of data sets
-
-    def _files_of_datasets(self, names: Ints | None = None) -> Ints:
-        """The numbers of the names of the files that data sets are in; names: of the data sets, None: of all."""
-        recording = self._recordings[3]
+    def _file_names(self) -> list[str]:
+        """The names of the files that data sets are in."""
+        recording = self._datasets.recording
         assert isinstance(recording, Hdf5DatasetRecording)
-        known = distinct(self._parts[3].calls.columns()["file"])
-        files = self._names.number(recording.files(known, self._log))
-        if names is None:
-            return files
-        own = self._names.number(recording.names(known, self._log))
-        order = np.argsort(own, kind="stable")
-        return files[order][np.searchsorted(own[order], names)]
+        return recording.files(self._datasets.keys, self._log)
 
     # ---- segments
 
     def _segments(self, ids: NDArray[np.uint64]) -> dict[str, Iterator[bytes]]:
         found = {}
-        for name, place in (("DXT_POSIX", 0), ("DXT_MPIIO", 1)):
-            segments = self._parts[place].segments
+        for name, of in (("DXT_POSIX", self._posix), ("DXT_MPIIO", self._mpiio)):
+            segments = of.part.segments
             if not segments.count:
                 continue
             process, file = segments.keys()
-            changed = self._changes[place]({"process": process, "file": file})
+            changed = self._changed(of, {"process": process, "file": file})
             keys = np.stack([changed["process"], changed["file"]], axis=1)
             distinct_keys, record = np.unique(keys, axis=0, return_inverse=True)
             headers = np.zeros(len(distinct_keys), DXT_RECORD)
@@ -193,7 +198,9 @@ class Contents:
     def _heat_maps(self) -> list[tuple[int, list[tuple[int, int, Ints]]]]:
         """(number of the name, (rank, ns of a bin, written and read bytes by bin) of each rank) of each heat map."""
         found = []
-        for (module, first), part in zip(_HEAT_MAPS, (self._parts[0], self._parts[0], self._parts[1]), strict=True):
+        for module, first, part in (
+            ("POSIX", 0, self._posix.part), ("STDIO", 2, self._posix.part), ("MPIIO", 0, self._mpiio.part),
+        ):  # fmt: skip
             bins = part.heat.finished(self.end - self._start)
             columns = bins.columns
             rows = np.flatnonzero((columns["what"] >= first) & (columns["what"] < first + 2))
@@ -213,7 +220,7 @@ class Contents:
     # ---- what to say
 
     def _said(self, written: int, files: int, cut: int) -> list[str]:
-        segments = sum(part.segments.count for part in self._parts[:2])
+        segments = self._posix.part.segments.count + self._mpiio.part.segments.count
         records = sum(len(keyed) for _, keyed in self.modules)
         lines = [
             f"{counted(records, 'record')} of {counted(files, 'file')}, {counted(segments, 'segment')}, {size(written)}"

@@ -25,7 +25,8 @@ def end_of(log: Log, last: int) -> int:
     """When the run ended, ns since the epoch; last: end of the last call."""
     info = log.info()
     ends = [one for one in log.processes()["end"].to_pylist() if one is not None]
-    return max([info["end"] or 0, *ends, last, info["start"] + _SHORTEST_NS])
+    found: int = max([info["end"] or 0, *ends, last, info["start"] + _SHORTEST_NS])
+    return found
 
 
 def job_region(log: Log, end: int, nprocs: int) -> bytes:

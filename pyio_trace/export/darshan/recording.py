@@ -22,7 +22,7 @@ from pyio_trace.analysis.reducers.file_counters import FileCounters, Part
 from pyio_trace.analysis.scan.columns import Columns
 from pyio_trace.analysis.sums.grouped_sums import GroupedSums
 from pyio_trace.enums import Layer
-from pyio_trace.export.darshan.calls import Classifier, hdf5_dataset_call, hdf5_file_call, mpiio_call
+from pyio_trace.export.darshan.calls import Counted, hdf5_dataset_call, hdf5_file_call, mpiio_call
 from pyio_trace.export.darshan.heat_maps import HeatMap
 from pyio_trace.export.darshan.segments import Segments
 from pyio_trace.join.base.arrow_arrays import codes, of_numbers, texts_at
@@ -99,6 +99,9 @@ class RecordPart(Part):
 class PosixRecording(FileCounters):
     """The reducer of POSIX and STDIO.  folder: for temporary files; start: of the run, ns since the epoch."""
 
+    #: Those that count calls of one kind, by their number in RecordPart.counts.
+    counters: ClassVar[tuple[str, ...]] = ()
+
     folder: str = ""
     start: int = 0
 
@@ -157,11 +160,10 @@ class SpanRecording(PosixRecording):
     """The reducer of a module above POSIX."""
 
     layer: ClassVar[int]
-    classify: ClassVar[Classifier]
-    counters: ClassVar[tuple[str, ...]]  #: those that count calls of one kind, by number
+    classify: ClassVar[staticmethod[[str], Counted | None]]
 
     def _kinds(self, batch: pa.RecordBatch, columns: Columns) -> NDArray[np.int8]:
-        found = [type(self).classify(word) for word in columns.words("op")]
+        found = [self.classify(word) for word in columns.words("op")]
         table = np.array([*(-1 if one is None else one.kind for one in found), -1], np.int8)  # the last: null
         return np.where(columns.layer == self.layer, table.take(codes(batch["op"])), np.int8(-1))
 
@@ -171,18 +173,13 @@ class SpanRecording(PosixRecording):
     def _add_more(self, part: Part, calls: Calls, number: Ints, rows: pa.RecordBatch, alone: Bools) -> None:
         assert isinstance(part, RecordPart)
         super()._add_more(part, calls, number, rows, alone)
-        found = [type(self).classify(word) for word in Columns(rows).words("op")]
+        found = [self.classify(word) for word in Columns(rows).words("op")]
         table = [self.counters.index(one.counter) if one is not None and one.counter else -1 for one in found]
         counter = np.array([*table, -1], np.int64).take(codes(rows["op"]))
         at = np.flatnonzero(counter >= 0)
         part.counts.add(
             {"process": calls.process[at], "file": calls.file[at], "counter": counter[at], "calls": number[at]}
         )
-
-
-def _counters(classify: Classifier, ops: tuple[str, ...]) -> tuple[str, ...]:
-    found = (classify(op) for op in ops)
-    return tuple(dict.fromkeys(one.counter for one in found if one is not None and one.counter))
 
 
 class MpiioRecording(SpanRecording):

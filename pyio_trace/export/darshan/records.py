@@ -40,9 +40,11 @@ _LONGEST = ("process", "file", "kind", "ns", "begin", "bytes")
 
 @dataclass
 class Keyed:
-    """Records of a module in ascending order of rank and name (number); values: by name of the counter, without that of
-    the module, of fcounters with F_; time: ns that its calls took; called: whether there were any, and not only a rename
-    of another file to this name."""
+    """Records of a module in ascending order of rank and name (number).
+
+    values: by name of the counter without that of the module, of fcounters with F_; time: ns that its calls took;
+    called: whether there were any, and not only a rename of another file to this name.
+    """
 
     rank: Ints
     name: Ints

@@ -6,6 +6,7 @@ memory is where the segments of each process, name and direction are: memory gro
 
 from __future__ import annotations
 
+import itertools
 import mmap
 import tempfile
 from collections.abc import Iterator
@@ -81,18 +82,23 @@ class Segments:
         record, begin, count, read = record[order], begin[order], count[order], read[order]
         edges = _parts(record, count)
         last = -1
-        for first, end in zip(edges[:-1], edges[1:], strict=True):
+        for first, end in itertools.pairwise(edges):
             part = slice(first, end)
             found = self._gathered(record[part], read[part], begin[part], count[part])
             yield from _with_headers(found, record[part], count[part], headers, last)
             last = int(record[end - 1])
+
+    def close(self) -> None:
+        """Removes the temporary file."""
+        if self._file is not None:
+            self._file.close()
 
     def _all_slices(self) -> Ints:
         return np.concatenate([np.zeros((4, 0), np.int64), *self._slices], axis=1)
 
     def _write_waiting(self) -> None:
         if self._file is None and self._waiting:
-            self._file = tempfile.TemporaryFile(dir=self._folder)
+            self._file = tempfile.TemporaryFile(dir=self._folder)  # noqa: SIM115  # close() closes it
         for found in self._waiting:
             assert self._file is not None
             self._file.write(found.tobytes())
