@@ -162,6 +162,11 @@ class Heap:
         found = self.string(identity)
         return None if found is None else found[0].decode("utf-8", "backslashreplace")
 
+    def base(self, identity: int) -> int:
+        """The id of a string's base; 0: it has none, or is missing."""
+        found = self._object(identity, layout.HEAP_STRING)
+        return 0 if found is None else found[2]
+
     def frames(self, identity: int) -> tuple[list[tuple[int, int]], bool] | None:
         """A stack as (code id, line) pairs, innermost first, and whether outer frames were cut off."""
         found = self._object(identity, layout.HEAP_STACK)

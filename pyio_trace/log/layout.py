@@ -56,7 +56,8 @@ class Trait:
 (
     SHAPE_FD, SHAPE_PATH, SHAPE_PATH2, SHAPE_OPEN, SHAPE_FD2, SHAPE_SPAN, SHAPE_SEEK, SHAPE_EXT, SHAPE_DUP,
     SHAPE_TRUNC, SHAPE_PTRUNC, SHAPE_FD2_AT, SHAPE_OUTPUT, SHAPE_COMMAND, SHAPE_WAIT, SHAPE_CPU, SHAPE_RAISED,
-) = range(17)  # fmt: skip
+    SHAPE_SPAN_AT,
+) = range(18)  # fmt: skip
 
 CHUNK_MAGIC = 0x4B4E484349595021
 #: How many process chunks find room on a full disk.

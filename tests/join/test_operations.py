@@ -151,10 +151,10 @@ def test_coalesced_rows(writer: LogWriter, tmp_path: Path) -> None:
 
 def test_unknown_operations_have_a_name(writer: LogWriter, tmp_path: Path) -> None:
     thread = writer.thread(writer.process(100), 100)
-    thread.record(250, begin=2_000, desc=writer.string("/x"), aux=3, size=1, result=1)
+    thread.record(layout.MAX_OPS - 1, begin=2_000, desc=writer.string("/x"), aux=3, size=1, result=1)
     assert rows_of(writer, tmp_path, "op", "layer", "fd", "bytes_requested", "bytes_moved", "file_offset") == [
         {
-            "op": "op-250",
+            "op": "op-255",
             "layer": "posix",
             "fd": None,
             "bytes_requested": None,

@@ -152,7 +152,9 @@ enum pt_shape {
     PT_SHAPE_WAIT = 14, /* size: options; result: id of the child that was waited for, 0: none */
     PT_SHAPE_CPU =
         15, /* parent, begin: of the span that it completes; offset: ns of processor time of the span's thread in it */
-    PT_SHAPE_RAISED = 16 /* parent, begin: of the record that it completes; offset: string, type of the exception */
+    PT_SHAPE_RAISED = 16, /* parent, begin: of the record that it completes; offset: string, type of the exception */
+    /* as SPAN, but aux: detail string, whose base is the name; offset: in the file; -1: not known */
+    PT_SHAPE_SPAN_AT = 17
 };
 
 /* The kind of a span: a span is an operation above POSIX, inside which others happen. */

@@ -24,13 +24,14 @@ enum {
 #define TRANSFERS(klass) ((klass) == PT_READ || (klass) == PT_WRITE || (klass) == PT_COPY)
 #define REACHES_FILES(layer) ((layer) == PT_POSIX || (layer) == PT_STDIO)
 #define IS_COPY(shape) ((shape) == PT_SHAPE_FD2 || (shape) == PT_SHAPE_FD2_AT)
+#define IS_SPAN(shape) ((shape) == PT_SHAPE_SPAN || (shape) == PT_SHAPE_SPAN_AT)
 #define TRANSFERS_AT_POSITION(klass, shape) ((shape) == PT_SHAPE_FD && ((klass) == PT_READ || (klass) == PT_WRITE))
 /* Process calls keep something else in these fields, or nothing. */
 #define HAS_SIZE(klass, shape) \
     ((klass) != PT_PROCESS &&  \
-     ((shape) == PT_SHAPE_FD || (shape) == PT_SHAPE_PATH || (shape) == PT_SHAPE_SPAN || IS_COPY(shape)))
+     ((shape) == PT_SHAPE_FD || (shape) == PT_SHAPE_PATH || IS_SPAN(shape) || IS_COPY(shape)))
 #define IS_CALL(layer, klass, shape)                                                                     \
-    (((layer) == PT_APP || REACHES_FILES(layer)) && (shape) != PT_SHAPE_SPAN && (klass) != PT_PROCESS && \
+    (((layer) == PT_APP || REACHES_FILES(layer)) && !IS_SPAN(shape) && (klass) != PT_PROCESS && \
      (klass) != PT_INTERNAL)
 
 /* ---- the traits --------------------------------------------------------------------- */
@@ -53,7 +54,8 @@ enum {
     (IF(HAS_SIZE(klass, shape), PT_SIZE_IS_BYTES) |                                                         \
      IF(HAS_SIZE(klass, shape) && (klass) != PT_OPEN && (klass) != PT_CLOSE, PT_RESULT_IS_BYTES) |          \
      IF((klass) != PT_PROCESS && ((shape) == PT_SHAPE_FD || (shape) == PT_SHAPE_SEEK || IS_COPY(shape) ||   \
-                                  (shape) == PT_SHAPE_TRUNC || (shape) == PT_SHAPE_PTRUNC),                 \
+                                  (shape) == PT_SHAPE_TRUNC || (shape) == PT_SHAPE_PTRUNC ||                \
+                                  (shape) == PT_SHAPE_SPAN_AT),                                             \
         PT_OFFSET_IS_PLACE) |                                                                               \
      IF((klass) != PT_PROCESS && ((shape) == PT_SHAPE_FD || (shape) == PT_SHAPE_OPEN || IS_COPY(shape) ||   \
                                   (shape) == PT_SHAPE_SEEK || (shape) == PT_SHAPE_DUP ||                    \
@@ -61,12 +63,12 @@ enum {
         PT_HAS_DESCRIPTOR) |                                                                                \
      IF((shape) == PT_SHAPE_PATH || (shape) == PT_SHAPE_PATH2 || (shape) == PT_SHAPE_OPEN ||                \
         (shape) == PT_SHAPE_PTRUNC, PT_NAMES_PATH) |                                                        \
-     IF((shape) == PT_SHAPE_PATH2 || IS_COPY(shape) || (shape) == PT_SHAPE_SPAN, PT_AUX_IS_ID) |            \
+     IF((shape) == PT_SHAPE_PATH2 || IS_COPY(shape) || IS_SPAN(shape), PT_AUX_IS_ID) |                      \
      IF((shape) == PT_SHAPE_OPEN || (shape) == PT_SHAPE_DUP || (shape) == PT_SHAPE_SPAN, PT_OFFSET_IS_ID))
 
 #define TRAITS_OF_ROWS(layer, klass, shape)                                                                 \
     (IF((klass) == PT_INTERNAL, PT_HIDDEN) |                                                                \
-     IF((shape) == PT_SHAPE_SPAN || (klass) == PT_OPEN, PT_ENCLOSES) |                                      \
+     IF(IS_SPAN(shape) || (klass) == PT_OPEN, PT_ENCLOSES) |                                                \
      IF(IS_CALL(layer, klass, shape), PT_TAKES_PARENT))
 
 #define SPAN_KIND(layer, exceptions)                                                                 \

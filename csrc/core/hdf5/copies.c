@@ -37,7 +37,7 @@ static bool has_name(const char *name)
 }
 static const char *name_at(unsigned i)
 {
-    return i < PT_H5_COUNT ? names[i] : NULL;
+    return names[i];
 }
 
 static bool is_known(uintptr_t low, const void *entry)
@@ -148,7 +148,7 @@ static void *for_symbol(const char *name, const void *found)
 
 __attribute__((constructor(101))) static void provide(void)
 {
-    static const struct pt_patched_library hdf5 = {'H',      has_name,  name_at, object_found, objects_unloaded,
-                                                   for_slot, for_symbol};
+    static const struct pt_patched_library hdf5 = {"H",          PT_H5_COUNT,      has_name, name_at,
+                                                   object_found, objects_unloaded, for_slot, for_symbol};
     pt_library_register(&hdf5);
 }

@@ -6,6 +6,7 @@
 #ifndef PYIO_TRACE_HDF5_H
 #define PYIO_TRACE_HDF5_H
 
+#include "base/text.h"
 #include "log/ids.h"
 #include "log/intern.h"
 #include "patch/patch.h"
@@ -76,14 +77,6 @@ void pt_h5_forget(struct pt_h5 *h, h5_id id);
 void pt_h5_forget_all(struct pt_h5 *h);
 int pt_h5_rank_slow(struct pt_h5 *h, struct pt_thread *t, h5_id set);
 
-/* JSON under construction; what does not fit is dropped. */
-struct pt_h5_text {
-    unsigned length;
-    char bytes[2048];
-};
-void pt_h5_add(struct pt_h5_text *s, const char *text);
-void pt_h5_add_string(struct pt_h5_text *s, uint32_t string);
-void pt_h5_add_escaped(struct pt_h5_text *s, const char *text);
-void pt_h5_add_number(struct pt_h5_text *s, uint64_t n);
+void pt_h5_add_string(struct pt_text *s, uint32_t string);
 
 #endif

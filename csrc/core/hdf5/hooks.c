@@ -49,7 +49,7 @@ static struct pt_h5_description about_chunk(struct pt_h5 *h, struct pt_thread *t
 h5_err hook_H5Dread_chunk2(struct pt_h5 *h, h5_id set, h5_id transfer, const uint64_t *at, uint32_t *filters,
                            void *data, size_t *room)
 {
-    struct pt_h5_span s;
+    struct pt_library_span s;
     struct pt_thread *t = pt_h5_begin(&s, PT_OP_H5D_READ_CHUNK);
     if (t)
         pt_h5_open(&s, t, about_chunk(h, t, set, at, data && room ? *room : PT_SIZE_NONE));
@@ -61,7 +61,7 @@ h5_err hook_H5Dread_chunk2(struct pt_h5 *h, h5_id set, h5_id transfer, const uin
 
 static int close_in_span(struct pt_h5 *h, h5_id id, unsigned op, const char *key, int (*real)(h5_id))
 {
-    struct pt_h5_span s;
+    struct pt_library_span s;
     struct pt_thread *t = pt_h5_begin(&s, op);
     if (t)
         pt_h5_open(&s, t, pt_h5_describe_object(h, t, id, key));
@@ -155,7 +155,7 @@ static struct pt_h5_description about_path(const char *name)
 #define H5_SPAN(result, name, parameters, arguments, operation, about, moved)     \
     result hook_##name(struct pt_h5 *h, PT_LIST parameters)                       \
     {                                                                             \
-        struct pt_h5_span s;                                                      \
+        struct pt_library_span s;                                                      \
         struct pt_thread *t = pt_h5_begin(&s, PT_OP_##operation);                 \
         if (t)                                                                    \
             pt_h5_open(&s, t, about);                                             \
@@ -164,7 +164,7 @@ static struct pt_h5_description about_path(const char *name)
 #define H5_UNNAMED(name, parameters, arguments, operation, about)              \
     h5_id hook_##name(struct pt_h5 *h, PT_LIST parameters)                     \
     {                                                                          \
-        struct pt_h5_span s;                                                   \
+        struct pt_library_span s;                                                   \
         struct pt_thread *t = pt_h5_begin(&s, PT_OP_##operation);              \
         if (t)                                                                 \
             pt_h5_open(&s, t, about);                                          \

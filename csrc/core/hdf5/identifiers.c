@@ -12,49 +12,12 @@
 
 /* ---- text ---------------------------------------------------------------------------- */
 
-static void add_bytes(struct pt_h5_text *s, const char *bytes, size_t n)
-{
-    size_t room = sizeof s->bytes - s->length;
-    n = n < room ? n : room;
-    memcpy(s->bytes + s->length, bytes, n);
-    s->length += (unsigned)n;
-}
-
-void pt_h5_add(struct pt_h5_text *s, const char *text)
-{
-    add_bytes(s, text, strlen(text));
-}
-
-void pt_h5_add_string(struct pt_h5_text *s, uint32_t string)
+void pt_h5_add_string(struct pt_text *s, uint32_t string)
 {
     uint32_t length, base;
     const char *text = pt_string_at(string, &length, &base);
     if (text)
-        add_bytes(s, text, length);
-}
-
-void pt_h5_add_escaped(struct pt_h5_text *s, const char *text)
-{
-    static const char hex[] = "0123456789abcdef";
-    for (const char *c = text; *c; c++) {
-        char code[] = {'\\', 'u', '0', '0', hex[(*c >> 4) & 15], hex[*c & 15]};
-        if ((unsigned char)*c < 0x20)
-            add_bytes(s, code, sizeof code);
-        else if (*c == '"' || *c == '\\')
-            add_bytes(s, (char[]){'\\', *c}, 2);
-        else
-            add_bytes(s, c, 1);
-    }
-}
-
-void pt_h5_add_number(struct pt_h5_text *s, uint64_t n)
-{
-    char digits[20];
-    unsigned at = sizeof digits;
-    do
-        digits[--at] = (char)('0' + n % 10);
-    while (n /= 10);
-    add_bytes(s, digits + at, sizeof digits - at);
+        pt_text_add_bytes(s, text, length);
 }
 
 /* ---- files' names ------------------------------------------------------------------------
@@ -189,9 +152,9 @@ void pt_h5_unnamed(struct pt_h5 *h, h5_id id)
 
 static uint32_t escaped(const char *text)
 {
-    struct pt_h5_text s;
+    struct pt_text s;
     s.length = 0;
-    pt_h5_add_escaped(&s, text);
+    pt_text_add_escaped(&s, text);
     return pt_string(s.bytes, s.length, 0);
 }
 
@@ -247,13 +210,13 @@ static uint32_t chunks_of(struct pt_h5 *h, h5_id set)
     h->query.H5Pclose(made);
     if (rank < 1 || rank > MOST_AXES)
         return 0;
-    struct pt_h5_text s;
+    struct pt_text s;
     s.length = 0;
     for (int i = 0; i < rank; i++) {
-        pt_h5_add(&s, i ? ", " : "[");
-        pt_h5_add_number(&s, extents[i]);
+        pt_text_add(&s, i ? ", " : "[");
+        pt_text_add_number(&s, extents[i]);
     }
-    pt_h5_add(&s, "]");
+    pt_text_add(&s, "]");
     return pt_string(s.bytes, s.length, 0);
 }
 

@@ -6,127 +6,79 @@
 
 /* ---- begin and end --------------------------------------------------------------------- */
 
-/* Returns the thread if the call should be described; else the call has fully begun. */
-struct pt_thread *pt_h5_begin(struct pt_h5_span *s, unsigned op)
+struct pt_thread *pt_h5_begin(struct pt_library_span *s, unsigned op)
 {
-    struct pt_thread *t = pt_enter();
-    s->call.thread = NULL;
-    s->call.left_out = 0;
-    s->call.op = (uint8_t)op;
-    s->id = 0;
-    if (PT_UNLIKELY(!t)) {
-        s->call.left_out = pt_begin_paused(op, -1);
-        return NULL;
-    }
-    s->errno_before = errno;
-    if (pt.disposition[op] != PT_LEFT_OUT)
-        return t;
-    pt_begin(&s->call, t, op, 0, 0, 0, PT_SIZE_NONE);
-    return NULL;
+    return pt_library_begin(s, op);
 }
 
-void pt_h5_open(struct pt_h5_span *s, struct pt_thread *t, struct pt_h5_description a)
+void pt_h5_open(struct pt_library_span *s, struct pt_thread *t, struct pt_h5_description a)
 {
     errno = 0; /* so that errno belongs to this call if it fails */
-    if (a.path.left_out) {
-        s->call.left_out = pt_left_out_entry(a.path.left_out);
-        return;
-    }
-    pt_begin(&s->call, t, s->call.op, a.path.id, a.function, a.detail, a.size);
-    s->id = pt_call_id(&s->call);
-    s->parent_before = t->parent;
-    s->link_before = t->link;
-    if (s->id) {
-        t->parent = s->id;
-        t->link = PT_LINK_THREAD;
-    }
+    pt_library_open(s, t, a.path, a.function, a.detail, a.size);
 }
 
-int64_t pt_h5_close(struct pt_h5_span *s, bool described, int64_t result, int64_t moved)
+int64_t pt_h5_close(struct pt_library_span *s, bool described, int64_t result, int64_t moved)
 {
     int error = errno;
-    struct pt_thread *t = s->call.thread;
-    if (!t) {
-        pt_end_untraced(&s->call, 0);
-    } else {
-        if (s->id && t == pt_self && t->parent == s->id) {
-            t->parent = s->parent_before;
-            t->link = s->link_before;
-        }
-        if (s->call.process_id == pt.process_id && !(pt.gate & PT_GATE_OFF))
-            pt_end(&s->call, result < 0 ? -1 : moved, result >= 0 ? 0 : error ? error : EIO);
-    }
+    pt_library_end(s, result < 0 ? -1 : moved, result >= 0 ? 0 : error ? error : EIO);
     errno = described && !error ? s->errno_before : error;
     return result;
 }
 
 /* ---- details ----------------------------------------------------------------------------- */
 
-static void start(struct pt_h5_text *d)
-{
-    d->length = 0;
-    pt_h5_add(d, "{");
-}
-
-static void add_member(struct pt_h5_text *d, const char *key)
-{
-    pt_h5_add(d, d->length > 1 ? ", \"" : "\"");
-    pt_h5_add(d, key);
-    pt_h5_add(d, "\": ");
-}
-
-static void add_known(struct pt_h5_text *d, const char *key, uint32_t string)
+static void add_known(struct pt_text *d, const char *key, uint32_t string)
 {
     if (!string)
         return;
-    add_member(d, key);
-    pt_h5_add(d, "\"");
+    pt_text_member(d, key);
+    pt_text_add(d, "\"");
     pt_h5_add_string(d, string);
-    pt_h5_add(d, "\"");
+    pt_text_add(d, "\"");
 }
 
-static void add_chunks(struct pt_h5_text *d, uint32_t chunks)
+static void add_chunks(struct pt_text *d, uint32_t chunks)
 {
     if (!chunks)
         return;
-    add_member(d, "chunks");
+    pt_text_member(d, "chunks");
     pt_h5_add_string(d, chunks);
 }
 
 /* In sums one row has all sizes, so the number of elements is left out. */
-static void add_elements(struct pt_h5_text *d, int64_t elements)
+static void add_elements(struct pt_text *d, int64_t elements)
 {
     if (elements < 0 || pt_profiling())
         return;
-    add_member(d, "elements");
-    pt_h5_add_number(d, (uint64_t)elements);
+    pt_text_member(d, "elements");
+    pt_text_add_number(d, (uint64_t)elements);
 }
 
-static uint32_t detail_of(struct pt_h5_text *d)
+static uint32_t detail_of(struct pt_text *d)
 {
     if (d->length == 1 || d->length > sizeof d->bytes - 8)
         return 0;
-    pt_h5_add(d, "}");
+    pt_text_add(d, "}");
     return pt_detail(d->bytes, d->length);
 }
 
 /* Joins a name to its place: "/group" and "data" become "/group/data". */
-static void add_joined(struct pt_h5_text *d, const char *key, uint32_t place, const char *name)
+static void add_joined(struct pt_text *d, const char *key, uint32_t place, const char *name)
 {
     if (!name || (name[0] != '/' && !place))
         return;
-    add_member(d, key);
-    pt_h5_add(d, "\"");
+    pt_text_member(d, key);
+    pt_text_add(d, "\"");
     if (name[0] != '/')
         pt_h5_add_string(d, place);
     while (name[0] == '.' && name[1] == '/')
         name += 2;
     bool here = strcmp(name, ".") == 0;
     if (!here && name[0] != '/' && d->bytes[d->length - 1] != '/')
-        pt_h5_add(d, "/");
+        pt_text_add(d, "/");
     if (!here)
-        pt_h5_add_escaped(d, name);
-    pt_h5_add(d, "\"");
+        pt_text_add_escaped(d, name);
+    pt_text_add(d, "\"");
 }
 
 static uint64_t bytes_of(int64_t elements, uint64_t each)
@@ -141,14 +93,14 @@ static uint64_t type_size(struct pt_h5 *h, h5_id type)
 }
 
 /* A successful call has moved all that it asked for. */
-int64_t pt_h5_all(const struct pt_h5_span *s)
+int64_t pt_h5_all(const struct pt_library_span *s)
 {
     return s->call.thread && s->call.size != PT_SIZE_NONE ? (int64_t)s->call.size : -1;
 }
 
 /* ---- what calls are about -------------------------------------------------------------------- */
 
-static struct pt_h5_description described(struct pt_named path, struct pt_h5_text *details, uint64_t size)
+static struct pt_h5_description described(struct pt_named path, struct pt_text *details, uint64_t size)
 {
     struct pt_h5_description a = PT_H5_NOTHING;
     a.path = path;
@@ -159,10 +111,10 @@ static struct pt_h5_description described(struct pt_named path, struct pt_h5_tex
 
 struct pt_h5_description pt_h5_describe_file(struct pt_h5 *h, const char *name, const char *mode)
 {
-    struct pt_h5_text d;
-    start(&d);
-    add_member(&d, "mode");
-    pt_h5_add(&d, mode);
+    struct pt_text d;
+    pt_text_object(&d);
+    pt_text_member(&d, "mode");
+    pt_text_add(&d, mode);
     return described(pt_h5_file_name(h, name), &d, PT_SIZE_NONE);
 }
 
@@ -170,8 +122,8 @@ struct pt_h5_description pt_h5_describe_file(struct pt_h5 *h, const char *name, 
 struct pt_h5_description pt_h5_describe_object(struct pt_h5 *h, struct pt_thread *t, h5_id id, const char *key)
 {
     struct pt_h5_object object = pt_h5_object_slow(h, t, id);
-    struct pt_h5_text d;
-    start(&d);
+    struct pt_text d;
+    pt_text_object(&d);
     if (key)
         add_known(&d, key, object.name);
     if (key)
@@ -183,8 +135,8 @@ struct pt_h5_description pt_h5_describe_opening(struct pt_h5 *h, struct pt_threa
                                                 const char *name)
 {
     struct pt_h5_object object = pt_h5_object_slow(h, t, place);
-    struct pt_h5_text d;
-    start(&d);
+    struct pt_text d;
+    pt_text_object(&d);
     add_joined(&d, key, object.name, name);
     return described(object.path, &d, PT_SIZE_NONE);
 }
@@ -193,14 +145,14 @@ struct pt_h5_description pt_h5_describe_attribute(struct pt_h5 *h, struct pt_thr
                                                   const char *name)
 {
     struct pt_h5_object object = pt_h5_object_slow(h, t, place);
-    struct pt_h5_text d;
-    start(&d);
+    struct pt_text d;
+    pt_text_object(&d);
     add_joined(&d, "object", object.name, below);
     if (name) {
-        add_member(&d, "attribute");
-        pt_h5_add(&d, "\"");
-        pt_h5_add_escaped(&d, name);
-        pt_h5_add(&d, "\"");
+        pt_text_member(&d, "attribute");
+        pt_text_add(&d, "\"");
+        pt_text_add_escaped(&d, name);
+        pt_text_add(&d, "\"");
     }
     return described(object.path, &d, PT_SIZE_NONE);
 }
@@ -208,8 +160,8 @@ struct pt_h5_description pt_h5_describe_attribute(struct pt_h5 *h, struct pt_thr
 struct pt_h5_description pt_h5_describe_value(struct pt_h5 *h, struct pt_thread *t, h5_id attribute, h5_id type)
 {
     struct pt_h5_object object = pt_h5_object_slow(h, t, attribute);
-    struct pt_h5_text d;
-    start(&d);
+    struct pt_text d;
+    pt_text_object(&d);
     add_known(&d, "object", object.name);
     add_known(&d, "attribute", object.attribute);
     add_elements(&d, object.elements);
@@ -242,8 +194,8 @@ struct pt_h5_description pt_h5_describe_data(struct pt_h5 *h, struct pt_thread *
 {
     struct pt_h5_object object = pt_h5_dataset_slow(h, t, set);
     int64_t n = elements_of(h, set, memory, file);
-    struct pt_h5_text d;
-    start(&d);
+    struct pt_text d;
+    pt_text_object(&d);
     add_known(&d, "dataset", object.name);
     add_chunks(&d, object.chunks);
     add_elements(&d, n);
@@ -254,12 +206,12 @@ struct pt_h5_description pt_h5_describe_data(struct pt_h5 *h, struct pt_thread *
 struct pt_h5_description pt_h5_describe_many(struct pt_h5 *h, struct pt_thread *t, const struct pt_h5_transfers *m)
 {
     struct pt_named path = {0, 0};
-    struct pt_h5_text d;
+    struct pt_text d;
     int64_t elements = 0;
     uint64_t bytes = 0;
-    start(&d);
-    add_member(&d, "datasets");
-    pt_h5_add(&d, "[");
+    pt_text_object(&d);
+    pt_text_member(&d, "datasets");
+    pt_text_add(&d, "[");
     for (size_t i = 0; m->sets && m->types && m->memories && m->files && i < m->count; i++) {
         struct pt_h5_object object = pt_h5_object_slow(h, t, m->sets[i]);
         int64_t n = elements_of(h, m->sets[i], m->memories[i], m->files[i]);
@@ -267,14 +219,14 @@ struct pt_h5_description pt_h5_describe_many(struct pt_h5 *h, struct pt_thread *
         if (i == 0)
             path = object.path;
         if (object.name) {
-            pt_h5_add(&d, d.bytes[d.length - 1] == '[' ? "\"" : ", \"");
+            pt_text_add(&d, d.bytes[d.length - 1] == '[' ? "\"" : ", \"");
             pt_h5_add_string(&d, object.name);
-            pt_h5_add(&d, "\"");
+            pt_text_add(&d, "\"");
         }
         elements = n < 0 || elements < 0 ? -1 : elements + n;
         bytes = size == PT_SIZE_NONE || bytes == PT_SIZE_NONE ? PT_SIZE_NONE : bytes + size;
     }
-    pt_h5_add(&d, "]");
+    pt_text_add(&d, "]");
     add_elements(&d, elements);
     return described(path, &d, bytes);
 }

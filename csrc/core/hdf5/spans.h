@@ -8,12 +8,7 @@
 
 #include "hdf5/hdf5.h"
 #include "hooks/hooks.h"
-
-struct pt_h5_span {
-    struct pt_call call;
-    uint32_t id, parent_before, link_before;
-    int errno_before;
-};
+#include "record/library_spans.h"
 
 /* What describes a call. */
 struct pt_h5_description {
@@ -25,12 +20,12 @@ struct pt_h5_description {
 #define PT_H5_NOTHING ((struct pt_h5_description){{0, 0}, 0, PT_SIZE_NONE, 0})
 
 /* Returns the thread if the call should be described; NULL: it has fully begun. */
-struct pt_thread *pt_h5_begin(struct pt_h5_span *s, unsigned op);
-void pt_h5_open(struct pt_h5_span *s, struct pt_thread *t, struct pt_h5_description a);
+struct pt_thread *pt_h5_begin(struct pt_library_span *s, unsigned op);
+void pt_h5_open(struct pt_library_span *s, struct pt_thread *t, struct pt_h5_description a);
 /* result: that of the call, which is returned; negative: failed. moved: bytes, or -1 if there are none. */
-int64_t pt_h5_close(struct pt_h5_span *s, bool described, int64_t result, int64_t moved);
+int64_t pt_h5_close(struct pt_library_span *s, bool described, int64_t result, int64_t moved);
 /* A successful call has moved all that it asked for. */
-int64_t pt_h5_all(const struct pt_h5_span *s);
+int64_t pt_h5_all(const struct pt_library_span *s);
 struct pt_h5_description pt_h5_describe_file(struct pt_h5 *h, const char *name, const char *mode);
 /* key: NULL if the name is useless (that of a file is "/"). */
 struct pt_h5_description pt_h5_describe_object(struct pt_h5 *h, struct pt_thread *t, h5_id id, const char *key);

@@ -153,6 +153,13 @@ static const ElfW(Sym) * by_gnu_hash(const struct pt_object *o, const char *name
     return NULL;
 }
 
+void *pt_object_variable(const struct pt_object *o, const char *name)
+{
+    const ElfW(Sym) *s = o->gnu_hash ? by_gnu_hash(o, name, pt_name_hash(name)) : NULL;
+    bool variable = s && ELF64_ST_TYPE(s->st_info) == STT_OBJECT && s->st_shndx != SHN_UNDEF && s->st_value;
+    return variable ? (void *)(o->base + s->st_value) : NULL;
+}
+
 void *pt_object_symbol(const struct pt_object *o, const char *name)
 {
     const ElfW(Sym) *found = o->gnu_hash ? by_gnu_hash(o, name, pt_name_hash(name)) : NULL;

@@ -41,6 +41,7 @@ const char *pt_object_file(const char *path); /* its name, without the folder */
 bool pt_object_is_systems(const char *path);  /* libc's, or a sanitizer's */
 bool pt_object_is_left_alone(const struct dl_phdr_info *info, const struct pt_object *o); /* the system's, or ours */
 void *pt_object_symbol(const struct pt_object *o, const char *name); /* a function that it defines, or NULL */
+void *pt_object_variable(const struct pt_object *o, const char *name);
 
 /* The loaded objects in the loader's order, at the time of reading. */
 #define PT_SCOPE 32u

@@ -22,9 +22,10 @@ bool pt_hooks_are_of_one_library(const char *name, const char *other); /* the or
 /* A library of which a process may have several copies, so that none of its names has one original.  It decides
  * itself which function of ours a slot gets.  All but for_symbol are called with got.c's lock held. */
 struct pt_patched_library {
-    char initial; /* of all its names */
+    const char *initials; /* of all its names; no other library has one of them */
+    unsigned count;       /* of its names */
     bool (*has_name)(const char *name);
-    const char *(*name)(unsigned i); /* NULL: there are no more */
+    const char *(*name)(unsigned i);
     void (*object_found)(const struct pt_object *o);
     void (*objects_unloaded)(void); /* object_found is called again for those that remain */
     void *(*for_slot)(const struct pt_object *o, const char *name, const void *value, bool lazy, bool *undecided);

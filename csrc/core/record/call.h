@@ -81,6 +81,7 @@ PT_API void pt_raised(const struct pt_call *c, const char *type);
 PT_API void pt_span_took(struct pt_thread *t, const struct pt_call *span, int64_t ns);
 uint32_t pt_profile_begin(struct pt_call *c, struct pt_thread *t);
 void pt_profile_end(struct pt_call *c, uint64_t ticks, int64_t moved, int error);
+void pt_profile_late(uint32_t id, unsigned op, int64_t place, int64_t moved);
 
 /* The id by which what happens inside the operation names it; 0: it has none. */
 static inline uint32_t pt_call_id(const struct pt_call *c)

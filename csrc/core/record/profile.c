@@ -64,6 +64,8 @@ static int64_t place_of(const struct pt_call *c, int64_t moved)
     const struct pt_op_row *row = pt_op_row(c->op);
     if (pt_op_has(c->op, PT_COPIES))
         return r->offset >= 0 ? r->offset : pt_position_move(c->from, moved);
+    if (row->shape == PT_SHAPE_SPAN_AT)
+        return r->offset;
     if (row->shape != PT_SHAPE_FD)
         return -1;
     if (r->offset >= 0)
@@ -372,4 +374,15 @@ void pt_profile_end(struct pt_call *c, uint64_t ticks, int64_t moved, int error)
     add_call(c, p, ticks);
     if (moves_bytes(c->op))
         add_bytes(c, p, moved, part);
+}
+
+/* The bytes of a call whose result came after its end.  Adds without a lock where the entry belongs to this thread; a
+ * request that another thread waits for, at the moment of an operation of its own thread, may miss one addition. */
+void pt_profile_late(uint32_t id, unsigned op, int64_t place, int64_t moved)
+{
+    struct pt_profile *p = entry_at(id, moves_bytes(op));
+    if (!p || op != p->op || moved < 0 || !moves_bytes(op))
+        return;
+    add(&p->moved, (uint64_t)moved);
+    add_transfer(p, place, (uint64_t)moved);
 }

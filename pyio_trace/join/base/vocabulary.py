@@ -36,8 +36,11 @@ class Vocabulary:
         self.klass = np.where(known & (rows["klass"] < classes), rows["klass"], OpClass.META).astype(np.uint8)
         self.klass[[name in LOCKS for name in raw]] = OpClass.LOCK
         shape = np.where(known, rows["shape"], SHAPE_UNKNOWN)
-        # The two differ in Trait.OUTPUT_STAYS only.
-        self.shape = np.where(shape == layout.SHAPE_FD2_AT, layout.SHAPE_FD2, shape).astype(np.uint8)
+        # These differ from the others in Trait.OUTPUT_STAYS only, or in where name, detail and place stand.
+        shape = np.where(shape == layout.SHAPE_FD2_AT, layout.SHAPE_FD2, shape)
+        #: spans whose aux has both name and detail, because their offset is a place in the file
+        self.placed_spans: NDArray[np.bool_] = shape == layout.SHAPE_SPAN_AT
+        self.shape = np.where(self.placed_spans, layout.SHAPE_SPAN, shape).astype(np.uint8)
         self._traits: NDArray[np.uint32] = np.where(known, rows["traits"], 0).astype(np.uint32)
         self.klass[0] = OpClass.INTERNAL
         self._traits[0] |= Trait.HIDDEN

@@ -41,6 +41,7 @@ class Details:
         heap: Heap,
         numbers: ObjectNumbers,
         scan: FirstPass,
+        words: Vocabulary,
         files: Files,
         clock: Clock,
         sums: Iterable[Sums] = (),
@@ -52,13 +53,15 @@ class Details:
         self.span = np.full(numbers.count, -1, np.int32)
         at = numbers.of(scan.second_paths.astype(np.uint32))
         self.second_path[at] = [self._of_path(files, path) for path in files.path[at].tolist()]
-        texts = [heap.text(identity) for identity in scan.span_details.tolist()]
-        at = numbers.of(scan.span_details.astype(np.uint32))
+        details = np.concatenate([scan.span_details, scan.placed_spans])
+        texts = [heap.text(identity) for identity in details.tolist()]
+        at = numbers.of(details.astype(np.uint32))
         self.span[at] = [-1 if not text else self._number(as_json(text)) for text in texts]
         self._sum_ids = np.empty(0, np.int64)
         self._sum_index = np.empty(0, np.int32)
         for ids, rows, data in sums:
-            self._add_sums(ids, rows, data, numbers, clock, outputs or {})
+            given = np.where(words.placed_spans.take(rows["op"]), rows["aux"], rows["opened"])
+            self._add_sums(ids, rows, data, numbers, given, clock, outputs or {})
         names = ((heap.text(identity) if identity > 0 else None) or "?" for identity in scan.exceptions.tolist())
         self._raised, self._exceptions = scan.raised, scan.exceptions
         self._exception_index = np.array([self._number(_to_json({"raised": name})) for name in names], np.int32)
@@ -77,7 +80,9 @@ class Details:
         rows = np.flatnonzero((shape == layout.SHAPE_PATH2) | (shape == layout.SHAPE_FD2))
         index[rows] = self.second_path.take(numbers.of(records["aux"][rows]))
         rows = np.flatnonzero(shape == layout.SHAPE_SPAN)
-        index[rows] = self.span.take(numbers.of(ids_in(records["offset"][rows])))
+        placed = words.placed_spans.take(block.op[rows])
+        given = np.where(placed, records["aux"][rows], ids_in(records["offset"][rows]))
+        index[rows] = self.span.take(numbers.of(given))
         rows = np.flatnonzero((shape == layout.SHAPE_WAIT) & is_done(records))
         if len(rows) and len(self._children):
             at, known = find(self._children, records["result"][rows].astype(np.int64))
@@ -110,13 +115,15 @@ class Details:
         rows: NDArray[np.void],
         data: NDArray[np.void] | None,
         numbers: ObjectNumbers,
+        details: NDArray[np.uint32],
         clock: Clock,
         outputs: dict[int, dict[str, int]],
     ) -> None:
+        """details: the ids of those that the calls were given, if they are spans."""
         spans = clock.span((rows["last"] - rows["first"]).view(np.int64)).tolist()
         longest = clock.span(rows["longest"].view(np.int64)).tolist()
         seconds = self.second_path[numbers.of(rows["aux"])].tolist()
-        given = self.span[numbers.of(rows["opened"])].tolist()
+        given = self.span[numbers.of(details)].tolist()
         texts = list(self._index)
         found = []
         for row, (identity, second, own) in enumerate(zip(ids.tolist(), seconds, given, strict=True)):

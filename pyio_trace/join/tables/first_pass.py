@@ -38,7 +38,7 @@ from pyio_trace.log.sorting import distinct
 
 _COMPLETING = (layout.SHAPE_EXT, layout.SHAPE_OUTPUT, layout.SHAPE_CPU, layout.SHAPE_RAISED)
 _NONE = np.empty(0, np.int64)
-_KINDS = ("objects", "stacks", "span_names", "span_details", "second_paths", "appended")
+_KINDS = ("objects", "stacks", "span_names", "span_details", "placed_spans", "second_paths", "appended")
 
 
 class _BlockFindings(NamedTuple):
@@ -63,10 +63,11 @@ class FirstPass:
     """What the records of one log refer to.
 
     rows: operations in the table.  op_counts: records of each operation number.
-    objects, stacks, span_names, span_details, second_paths: heap ids in use
-    (int64, ascending).  appended: likewise, of the descriptors with appends that
-    a call's flags asked for.  numbers: of all these objects.  wide: sizes and
-    results that did not fit a record.
+    objects, stacks, span_names, span_details, placed_spans, second_paths: heap
+    ids in use (int64, ascending); placed_spans: details whose base is the name.
+    appended: likewise, of the descriptors with appends that a call's flags asked
+    for.  numbers: of all these objects.  wide: sizes and results that did not
+    fit a record.
     opens: which flags opens have (open_numbers()).
     children: ids of the processes that were waited for.
     targets: offsets that copies were given for their output.  cpu: processor
@@ -120,9 +121,8 @@ class FirstPass:
         self.rows = int(self.op_counts.sum())
         every = np.flatnonzero(np.logical_or.reduce(list(self._in_use.values())))
         self.numbers = ObjectNumbers(slots, every)
-        self.objects, self.stacks, self.span_names, self.span_details, self.second_paths, self.appended = map(
-            self._ids, _KINDS
-        )
+        self.objects, self.stacks, self.span_names, self.span_details, self.placed_spans, *rest = map(self._ids, _KINDS)
+        self.second_paths, self.appended = rest
         self._in_use.clear()
         self.ended: EndedParents | None = None
         if started:
@@ -235,7 +235,9 @@ class FirstPass:
         second = records["aux"][rows[(shape == layout.SHAPE_PATH2) | (shape == layout.SHAPE_FD2)]]
         self._mark("second_paths", second)
         self._mark("objects", second)
-        spans = rows[shape == layout.SHAPE_SPAN]
+        placed = self._words.placed_spans.take(op.take(rows))
+        self._mark("placed_spans", records["aux"][rows[placed]])
+        spans = rows[(shape == layout.SHAPE_SPAN) & ~placed]
         self._mark("span_names", records["aux"][spans])
         self._mark("span_details", ids_in(records["offset"][spans]))
         opens = rows[shape == layout.SHAPE_OPEN]

@@ -163,7 +163,7 @@ class LogTables:
     def details(self) -> Details:
         copied = self.scan.op_counts[(self.words.traits & Trait.COPIES) != 0].any()
         outputs = outputs_of(self.log.sums(), self.words) if copied else None
-        return Details(self.heap, self.numbers, self.scan, self.files, self.clock, self.log.sums(), outputs)
+        return Details(self.heap, self.numbers, self.scan, self.words, self.files, self.clock, self.log.sums(), outputs)
 
     @cached_property
     def ring(self) -> RingParents | None:
@@ -230,9 +230,10 @@ class LogTables:
         index: dict[str, int] = {}
         by_number = np.array([index.setdefault(name, len(index)) for name in self.words.names], np.int32)
         by_object = np.full(self.numbers.count, -1, np.int32)
-        spans = self.scan.span_names
-        texts = [self.heap.text(identity) for identity in spans.tolist()]
-        by_object[self.numbers.of(spans.astype(np.uint32))] = [
+        named, placed = self.scan.span_names, self.scan.placed_spans
+        texts = [self.heap.text(identity) for identity in named.tolist()]
+        texts += [self.heap.text(self.heap.base(identity)) for identity in placed.tolist()]
+        by_object[self.numbers.of(np.concatenate([named, placed]).astype(np.uint32))] = [
             -1 if text is None else index.setdefault(text, len(index)) for text in texts
         ]
         return OpNames(list(index), by_number, by_object)
