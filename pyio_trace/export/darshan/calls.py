@@ -37,7 +37,7 @@ _MPI = {
     "MPI_File_close": Counted(Call.CLOSE),
     "MPI_File_sync": Counted(Call.FSYNC, "SYNCS"),
     "MPI_File_set_view": Counted(Call.STAT, "VIEWS"),
-    "MPI_File_set_info": Counted(Call.STAT, "HINTS"),
+    "MPI_File_set_info": Counted(Call.STAT),
 }
 _MPI_TRANSFER = re.compile(r"MPI_File_(i?)(read|write)(?:_at)?(_all|_ordered|_shared)?(_begin)?")
 

@@ -173,13 +173,17 @@ class SpanRecording(PosixRecording):
     def _add_more(self, part: Part, calls: Calls, number: Ints, rows: pa.RecordBatch, alone: Bools) -> None:
         assert isinstance(part, RecordPart)
         super()._add_more(part, calls, number, rows, alone)
-        found = [self.classify(word) for word in Columns(rows).words("op")]
-        table = [self.counters.index(one.counter) if one is not None and one.counter else -1 for one in found]
-        counter = np.array([*table, -1], np.int64).take(codes(rows["op"]))
+        counter = self._counter(rows)
         at = np.flatnonzero(counter >= 0)
         part.counts.add(
             {"process": calls.process[at], "file": calls.file[at], "counter": counter[at], "calls": number[at]}
         )
+
+    def _counter(self, rows: pa.RecordBatch) -> Ints:
+        """The number of the counter that counts each row, or -1."""
+        found = [self.classify(word) for word in Columns(rows).words("op")]
+        table = [self.counters.index(one.counter) if one is not None and one.counter else -1 for one in found]
+        return np.array([*table, -1], np.int64).take(codes(rows["op"]))
 
 
 class MpiioRecording(SpanRecording):
@@ -188,9 +192,17 @@ class MpiioRecording(SpanRecording):
     layer = Layer.MPIIO
     classify = staticmethod(mpiio_call)
     counters = (
-        "INDEP_OPENS", "COLL_OPENS", "SYNCS", "VIEWS", "HINTS",
+        "INDEP_OPENS", "COLL_OPENS", "SYNCS", "VIEWS",
         *(f"{how}_{what}" for how in ("INDEP", "COLL", "SPLIT", "NB") for what in ("READS", "WRITES")),
     )  # fmt: skip
+
+    def _counter(self, rows: pa.RecordBatch) -> Ints:
+        found = super()._counter(rows)
+        at = np.flatnonzero(found == self.counters.index("COLL_OPENS"))
+        # Where the communicator has one process, all it does is independent.
+        alone = details.of_rows(rows["detail"], at, lambda text: details.parse(text).get("ranks") == 1)
+        found[at[np.array(alone, np.bool_)]] = self.counters.index("INDEP_OPENS")
+        return found
 
 
 class Hdf5FileRecording(SpanRecording):
