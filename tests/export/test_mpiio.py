@@ -16,12 +16,14 @@ from tests.support.logwriter import LogWriter
 @pytest.mark.parametrize(
     ("op", "counted"),
     [
-        ("MPI_File_read", Counted(Call.READ, "INDEP_READS")), ("MPI_File_write_at", Counted(Call.WRITE, "INDEP_WRITES")),
+        ("MPI_File_read", Counted(Call.READ, "INDEP_READS")),
+        ("MPI_File_write_at", Counted(Call.WRITE, "INDEP_WRITES")),
         ("MPI_File_read_shared", Counted(Call.READ, "INDEP_READS")),
         ("MPI_File_write_all", Counted(Call.WRITE, "COLL_WRITES")),
         ("MPI_File_read_at_all", Counted(Call.READ, "COLL_READS")),
         ("MPI_File_write_ordered", Counted(Call.WRITE, "COLL_WRITES")),
-        ("MPI_File_iread_at", Counted(Call.READ, "NB_READS")), ("MPI_File_iwrite_all", Counted(Call.WRITE, "NB_WRITES")),
+        ("MPI_File_iread_at", Counted(Call.READ, "NB_READS")),
+        ("MPI_File_iwrite_all", Counted(Call.WRITE, "NB_WRITES")),
         ("MPI_File_iread_at_all", Counted(Call.READ, "NB_READS")),
         ("MPI_File_iwrite_shared", Counted(Call.WRITE, "NB_WRITES")),
         ("MPI_File_read_at_all_begin", Counted(Call.READ, "SPLIT_READS")),
