@@ -34,6 +34,7 @@ COMMANDS = {
     "view": "one view of a log: sums by line, accesses, reuse, phases, ...",
     "sql": "an SQL query over the tables of a log",
     "schema": "the JSON schema of what a command prints",
+    "export": "the log in another tool's format: Darshan's",
     "pack": "make a compact Parquet log of a live one",
     "doctor": "whether tracing works here, in a process, for a script",
 }

@@ -52,9 +52,13 @@ class Part:
     names: GroupedSums = field(default_factory=lambda: GroupedSums(("file", "path"), {"last": "max"}))
     pending: PendingCalls[Calls] = field(default_factory=lambda: PendingCalls(_PENDING))
 
+    def named_sums(self) -> dict[str, GroupedSums]:
+        """What counters are made from, by name."""
+        return {name: getattr(self, name) for name in ("calls", "bins", "sizes", "strides", "longest", "names")}
+
     def sums(self) -> tuple[GroupedSums, ...]:
         """Everything that is only added up."""
-        return self.calls, self.bins, self.sizes, self.strides, self.longest, self.names
+        return tuple(self.named_sums().values())
 
 
 @dataclass(frozen=True)
@@ -72,9 +76,9 @@ class FileCounters:
     by_process: bool = False
 
     def partial(self, batch: pa.RecordBatch) -> Part:
-        part = Part()
+        part = self._part()
         columns = Columns(batch)
-        kind = kinds(columns.layer, codes(batch["op"]), columns.words("op"))
+        kind = self._kinds(batch, columns)
         moved = columns.moved
         counted = (kind >= 0) & ((columns.numbers("errno") == 0) | (moved > 0)) & columns.ended
         counted &= present(batch["file"])
@@ -88,7 +92,7 @@ class FileCounters:
         rows = batch.take(of_numbers(at))
         columns = Columns(rows)
         calls = Calls(
-            process=columns.numbers("process", -1), file=columns.file, kind=kind[at], begin=columns.time,
+            process=columns.numbers("process", -1), file=self._files(rows, columns), kind=kind[at], begin=columns.time,
             end=columns.end, offset=columns.offset, size=columns.moved, done=np.zeros(len(at), np.bool_),
         )  # fmt: skip
         one_byte = columns.of_words("op", ONE_BYTE)
@@ -97,6 +101,7 @@ class FileCounters:
         alone = (number == 1) & ~self._is_sum(calls, rows)
         self._add_single(part, calls.take(np.flatnonzero(alone)))
         self._add_sums(part, calls, number, rows, np.flatnonzero(~alone))
+        self._add_more(part, calls, number, rows, alone)
         return part
 
     def combine(self, part: Part, later: Part) -> Part:
@@ -109,12 +114,35 @@ class FileCounters:
         return part
 
     def finish(self, part: Part | None, log: Log) -> Counters:
-        part = part or Part()
+        part = self._whole(part)
+        return counters_of(part.named_sums(), log, self.by_process)
+
+    # ---- what other records than those of files have otherwise
+
+    def _part(self) -> Part:
+        """An empty part."""
+        return Part()
+
+    def _kinds(self, batch: pa.RecordBatch, columns: Columns) -> NDArray[np.int8]:
+        """The kind of call that each row is, or -1."""
+        return kinds(columns.layer, codes(batch["op"]), columns.words("op"))
+
+    def _files(self, rows: pa.RecordBatch, columns: Columns) -> Ints:
+        """The number of what each row's record is about."""
+        return columns.file
+
+    def _add_more(self, part: Part, calls: Calls, number: Ints, rows: pa.RecordBatch, alone: NDArray[np.bool_]) -> None:
+        """Adds to further sums; number: of calls that each row stands for; alone: rows that are one call."""
+
+    # ---- helpers
+
+    def _whole(self, part: Part | None) -> Part:
+        """The last part, with all calls counted."""
+        part = part or self._part()
         order = part.pending.rest()
         if order is not None:
             self._look_at_order(part, order)
-        sums = {name: getattr(part, name) for name in ("calls", "bins", "sizes", "strides", "longest", "names")}
-        return counters_of(sums, log, self.by_process)
+        return part
 
     def _is_sum(self, calls: Calls, rows: pa.RecordBatch) -> NDArray[np.bool_]:
         """Which rows are sums of the mode profile; those have a detail even where they stand for one call."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -85,6 +85,13 @@ class GroupedSums:
     def __getstate__(self) -> dict[str, Any]:
         self._compact()
         return self.__dict__
+
+    def rekeyed(self, change: Callable[[dict[str, NDArray[np.int64]]], dict[str, NDArray[np.int64]]]) -> GroupedSums:
+        """The sums by other values of the keys; change: gets all columns and returns them with those."""
+        found = GroupedSums(self.keys, self._values, self._most, self._instead)
+        found.add(change(self.columns()))
+        found.dropped += self.dropped
+        return found
 
     def columns(self, *without: str) -> dict[str, NDArray[np.int64]]:
         """Keys and sums as arrays, sorted by the keys; without: keys that are left out and summed over."""

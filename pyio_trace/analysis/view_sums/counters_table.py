@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -34,11 +34,11 @@ _COUNTS = {
         "WRITES": (Call.STREAM_WRITE,), "SEEKS": (Call.STREAM_SEEK,), "FLUSHES": (Call.FLUSH,),
     },
 }  # fmt: skip
-#: (module, its kinds of reads, writes, openings and closings).
-_MODULES = (
-    ("POSIX", Call.READ, Call.WRITE, (Call.OPEN, Call.DUP), Call.CLOSE),
-    ("STDIO", Call.STREAM_READ, Call.STREAM_WRITE, (Call.STREAM_OPEN, Call.FDOPEN), Call.STREAM_CLOSE),
-)
+#: The modules, with their kinds of reads, writes, openings and closings.
+_MODULES = {
+    "POSIX": (Call.READ, Call.WRITE, (Call.OPEN, Call.DUP), Call.CLOSE),
+    "STDIO": (Call.STREAM_READ, Call.STREAM_WRITE, (Call.STREAM_OPEN, Call.FDOPEN), Call.STREAM_CLOSE),
+}
 _NS = 1e9
 
 
@@ -56,8 +56,8 @@ class Counters:
     table: pa.Table
 
 
-class _Records:
-    """Sums by record, looked up by its number."""
+class Records:
+    """Sums by record, looked up by its number.  keys: (process, file) of each, in ascending order."""
 
     def __init__(self, sums: Mapping[str, GroupedSums], by_process: bool) -> None:
         self._without = () if by_process else ("process",)
@@ -79,11 +79,16 @@ class _Records:
     def of(self, name: str) -> tuple[Columns, Ints]:
         """(other sums, the record of each of their rows)."""
         columns = self._sums[name].columns(*self._without)
-        keys = np.concatenate([self.keys, self._keys(columns)])
+        keys = self._keys(columns)
+        return columns, self.numbers(keys[:, 0], keys[:, 1])
+
+    def numbers(self, process: Ints, file: Ints) -> Ints:
+        """The record of each process and file; -1: there is none."""
+        keys = np.concatenate([self.keys, np.stack([process, file], axis=1)])
         distinct, inverse = np.unique(keys, axis=0, return_inverse=True)
         number = np.full(len(distinct), -1, np.int64)
         number[inverse.ravel()[: len(self)]] = np.arange(len(self))
-        return columns, number[inverse.ravel()[len(self) :]]
+        return number[inverse.ravel()[len(self) :]]
 
     def total(self, value: str, kinds: tuple[int, ...]) -> Ints:
         """The sum of a value over calls of these kinds."""
@@ -109,18 +114,18 @@ class _Records:
 
 def counters_of(sums: Mapping[str, GroupedSums], log: Log, by_process: bool) -> Counters:
     """The table of a log; sums: those of pyio_trace.analysis.reducers.file_counters."""
-    records = _Records(sums, by_process)
+    records = Records(sums, by_process)
     columns: dict[str, pa.Array] = _identity(records, sums, log, by_process)
     order: Ints = np.zeros(len(records), np.int64)
     for module in _MODULES:
-        found, time = _module(module, records, int(log.info()["start"]))
-        columns |= found
-        order -= time
+        found = module_counters(module, records, int(log.info()["start"]))
+        columns |= {name: of_numbers(values, found.unused) for name, values in found.columns.items()}
+        order -= found.time
     columns["unplaced"] = of_numbers(records.total("unplaced", (Call.READ, Call.WRITE)))
     return Counters(pa.table(columns).take(of_numbers(np.argsort(order, kind="stable"))))
 
 
-def _identity(records: _Records, sums: Mapping[str, GroupedSums], log: Log, by_process: bool) -> dict[str, pa.Array]:
+def _identity(records: Records, sums: Mapping[str, GroupedSums], log: Log, by_process: bool) -> dict[str, pa.Array]:
     names = sums["names"].columns()
     at = np.lexsort((names["last"], names["path"] >= 0, names["file"]))  # a file has the latest name it was used by
     files, last = np.unique(names["file"][at][::-1], return_index=True)
@@ -141,11 +146,21 @@ def _identity(records: _Records, sums: Mapping[str, GroupedSums], log: Log, by_p
     }
 
 
-def _module(
-    of: tuple[str, int, int, tuple[int, ...], int], records: _Records, start: int
-) -> tuple[dict[str, pa.Array], Ints]:
-    """(the counters of one of _MODULES, ns that it took by record)."""
-    module, read, write, opens, close = of
+@dataclass(frozen=True)
+class ModuleCounters:
+    """The counters of one module: arrays by name, without nulls.
+
+    unused: records without a call of it; time: ns that its calls took.
+    """
+
+    columns: dict[str, NDArray[Any]]
+    unused: NDArray[np.bool_]
+    time: Ints
+
+
+def module_counters(module: str, records: Records, start: int) -> ModuleCounters:
+    """The counters of POSIX or STDIO; start: of the run, ns since the epoch."""
+    read, write, opens, close = _MODULES[module]
     counters: Columns = {}
     for name, kinds in _COUNTS[module].items():
         counters[name] = records.total("calls", kinds)
@@ -154,7 +169,7 @@ def _module(
     if module == "POSIX":
         counters |= _places(records)
     stream = module == "STDIO"
-    own = [kind for kind in range(len(TIMER)) if (kind >= FIRST_STREAM_CALL) == stream]
+    own = tuple(kind for kind in range(len(TIMER)) if (kind >= FIRST_STREAM_CALL) == stream)
     seconds: dict[str, NDArray[np.float64]] = {}
     for name, kinds in (("OPEN", opens), ("READ", (read,)), ("WRITE", (write,)), ("CLOSE", (close,))):
         first, last = records.least(kinds), records.most("last", kinds)
@@ -173,13 +188,12 @@ def _module(
             of_kind = (durations["kind"] == kind) & (at >= 0)
             np.maximum.at(longest, at[of_kind], durations["duration"][of_kind])
             seconds[f"MAX_{name}_TIME"] = longest / _NS
-    unused = records.total("calls", tuple(own)) == 0
-    found = {f"{module}_{name}": of_numbers(values, unused) for name, values in counters.items()}
-    found |= {f"{module}_F_{name}": of_numbers(values, unused) for name, values in seconds.items()}
-    return found, spent
+    columns: dict[str, NDArray[Any]] = {f"{module}_{name}": values for name, values in counters.items()}
+    columns |= {f"{module}_F_{name}": values for name, values in seconds.items()}
+    return ModuleCounters(columns, records.total("calls", own) == 0, spent)
 
 
-def _places(records: _Records) -> Columns:
+def _places(records: Records) -> Columns:
     """The counters about offsets and sizes of the module POSIX."""
     found: Columns = {}
     for name, kind in (("READ", Call.READ), ("WRITTEN", Call.WRITE)):
