@@ -50,7 +50,7 @@ def with_libraries(run: Observed, gain: Gain, sites: Collection[Site], share: fl
     if not lines or not all(map(run.is_own, lines)) or any(map(run.is_loader_worker, processes)):
         return gain
     libraries = run.of(FramesOfLines()).between(lines)
-    rows = [*run.walls(sites)]
+    rows = run.walls(sites)
     whole = int(share * sum(_in_files(row, libraries) for row in rows))
     error = max(sum(row.samples for row in rows), 1) ** -0.5
     if whole * (1 - error) <= gain.ns:
