@@ -229,6 +229,8 @@ class DarshanFile:
         if not 0 < processes <= _MOST_RANKS:
             raise damaged(self.path, f"its job has {processes} processes")
         start, end = (one * 10**9 + part for one, part in zip(seconds, parts, strict=True))
+        if self.format < _WIDE:
+            end += 10**9  # times are whole seconds: Darshan counts both
         command, *lines = _text(raw[dtype.itemsize :].partition(b"\0")[0]).split("\n")
         mounts = dict(reversed(line.split("\t", 1)) for line in lines if "\t" in line)
         return Job(start, max(start, end), processes, int(record["jobid"]), command.strip(), mounts)

@@ -290,6 +290,8 @@ def _unseen(summary: figures.Summary) -> Iterator[Section]:
 
 def _cost(summary: figures.Summary) -> Iterator[Section]:
     cost = summary.cost
+    if summary.run.tool:
+        return Section("Cost of tracing", [f"by {summary.run.tool}: its cost is not in its log"])
     yield Section(
         "Cost of tracing", [f"about {seconds(cost.time)}, {percent(cost.share)} of the wall time (estimated)"]
     )

@@ -166,7 +166,7 @@ class ForeignSource:
         unsaid: dict[str, Any] = {
             "host": log.host, "ppid": 0, "parent": None, "start": "unknown", "begin": log.start, "end": log.end,
             "ended": NOT_SAID, "status": None, "argv": [], "executable": "", "version": "", "followed": True,
-            "cwd": None, "lost": 0,
+            "cwd": None, "lost": 0, "script_begin": log.start, "early_import_time": 0,
         }  # fmt: skip
         given = [unsaid | {"pid": index} | known | {"index": index} for index, known in enumerate(log.processes)]
         rows = [dict(vars(Process(**one))) for one in given]
@@ -212,4 +212,5 @@ class ForeignSource:
             "file_systems": log.file_systems,
             "lock_options": None,
             "ring_since": None,
+            "tool": log.tool,
         }
