@@ -65,6 +65,15 @@ class Rows:
         known = self.texts[column]
         return known.setdefault(text, len(known))
 
+    def rename(self, column: str, name_of: Callable[[str], str]) -> None:
+        """Puts other texts in place of those of a column; those that become equal become one."""
+        known: dict[str, int] = {}
+        numbers = [known.setdefault(name_of(text), len(known)) for text in self.texts[column]]
+        self.texts[column] = known
+        table = np.array([*numbers, -1], np.int32)  # the last: -1
+        for block in self._blocks:
+            block[column] = table[block[column]]
+
     def add(self, count: int, **fields: Any) -> NDArray[np.void]:
         """Adds rows with these fields (numbers or arrays); what is not named is not known.  Returns them, to be filled.
 
@@ -132,10 +141,10 @@ class Format:
 class Allowance:
     """How much a compressed file may still unpack to."""
 
-    def __init__(self, path: Path, size: int) -> None:
-        """size: of the file, bytes."""
+    def __init__(self, path: Path, size: int, a_byte: int = _UNPACKED_A_BYTE) -> None:
+        """size: of the file, bytes; a_byte: to how many bytes each of them may unpack."""
         self._path = path
-        self.left = _UNPACKED + _UNPACKED_A_BYTE * size
+        self.left = _UNPACKED + a_byte * size
 
     def take(self, size: int) -> None:
         """Raises LogError log-too-large when too much was unpacked."""
