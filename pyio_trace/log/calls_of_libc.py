@@ -42,11 +42,12 @@ CALLS = {
 }
 #: Names of the kernel and of libc for variants -> the plain name.
 _PLAIN = {
-    "newfstatat": "fstatat", "openat2": "openat", "clone3": "clone", "fadvise": "posix_fadvise", "renameat2": "renameat",
-    "faccessat2": "faccessat", "mknodat": "mknod", "futimesat": "utimensat", "utimes": "utime", "_llseek": "lseek",
-    "llseek": "lseek", "execveat": "execve", "lgetxattr": "getxattr", "lsetxattr": "setxattr", "fseeko": "fseek",
-    "fxstat": "fstat", "xstat": "stat", "lxstat": "lstat", "fxstatat": "fstatat", "ftello": "ftell", "mkostemp": "mkstemp",
-    "sync_file_range2": "sync_file_range", "llistxattr": "listxattr", "lremovexattr": "removexattr",
+    "newfstatat": "fstatat", "openat2": "openat", "clone3": "clone", "fadvise": "posix_fadvise", "renameat2":
+    "renameat", "faccessat2": "faccessat", "mknodat": "mknod", "futimesat": "utimensat", "utimes": "utime",
+    "_llseek": "lseek", "llseek": "lseek", "execveat": "execve", "lgetxattr": "getxattr", "lsetxattr":
+    "setxattr", "fseeko": "fseek", "fxstat": "fstat", "xstat": "stat", "lxstat": "lstat", "fxstatat": "fstatat",
+    "ftello": "ftell", "mkostemp": "mkstemp", "sync_file_range2": "sync_file_range", "llistxattr": "listxattr",
+    "lremovexattr": "removexattr",
 }  # fmt: skip
 
 

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from pyio_trace import darshan_format as form
 from pyio_trace.errors import LogError
 from pyio_trace.light_dataclass import dataclass
+from pyio_trace.log.byte_reader import ByteReader
 from pyio_trace.log.foreign_log import Allowance, cut_short, damaged
 from pyio_trace.log.log_file import LogFile
 
@@ -198,8 +199,8 @@ class DarshanFile:
         if stream is not None and not stream.eof:
             raise cut_short(self.path, f"its {what} are cut off")
 
-    def _region(self, name: str) -> _Bytes:
-        return _Bytes(self._unpacked(*self._at[name], f"records of {name}"), self.path, f"records of {name}")
+    def _region(self, name: str) -> ByteReader:
+        return ByteReader(self._unpacked(*self._at[name], f"records of {name}"), self.path, f"records of {name}")
 
     def _as(self, data: bytes, dtype: np.dtype[np.void]) -> NDArray[np.void]:
         if self._swapped:
@@ -239,7 +240,7 @@ class DarshanFile:
         """The names of records by id."""
         at, size = self._names_at
         found: dict[int, str] = {}
-        data = _Bytes(self._unpacked(at, size, "names"), self.path, "names")
+        data = ByteReader(self._unpacked(at, size, "names"), self.path, "names")
         while (head := data.read(form.NAME_ID.itemsize)) is not None:
             name = data.until_zero(_LONGEST_NAME)
             found[int.from_bytes(head, "big" if self._swapped else "little")] = _text(name)
@@ -326,64 +327,11 @@ class DarshanFile:
         return version
 
 
-class _Bytes:
-    """The bytes of a region, read from the front."""
-
-    def __init__(self, pieces: Iterator[bytes], path: Path, what: str) -> None:
-        self._pieces, self._path, self._what = pieces, path, what
-        self._have = bytearray()
-
-    def _fill(self, size: int) -> bool:
-        """Whether there are so many bytes."""
-        while len(self._have) < size:
-            piece = next(self._pieces, None)
-            if piece is None:
-                return False
-            self._have += piece
-        return True
-
-    def _taken(self, size: int) -> bytes:
-        found = bytes(memoryview(self._have)[:size])
-        del self._have[:size]
-        return found
-
-    def read(self, size: int) -> bytes | None:
-        """So many bytes; None: there are none left.  Raises LogError log-truncated where there are fewer."""
-        if self._fill(size):
-            return self._taken(size)
-        if self._have:
-            raise cut_short(self._path, f"the last of its {self._what} is cut off")
-        return None
-
-    def exactly(self, count: int, size: int) -> bytes:
-        """count times so many bytes.  Raises LogError where there are fewer, or count is negative."""
-        if count < 0:
-            raise damaged(self._path, f"its {self._what} are damaged")
-        found = self.read(count * size) if count else b""
-        if found is None:
-            raise cut_short(self._path, f"the last of its {self._what} is cut off")
-        return found
-
-    def some(self, size: int) -> bytes:
-        """All bytes that are at hand, as a multiple of so many; empty: there are none left."""
-        if not self._fill(size):
-            self.read(size)
-            return b""
-        return self._taken(len(self._have) // size * size)
-
-    def until_zero(self, most: int) -> bytes:
-        """What is before the next zero byte, which is read too."""
-        begin = 0
-        while (at := self._have.find(0, begin)) < 0:
-            begin = len(self._have)
-            if begin > most or not self._fill(begin + 1):
-                raise damaged(self._path, f"its {self._what} are damaged")
-        return self._taken(at + 1)[:-1]
-
-
 def is_version(start: bytes) -> bool:
     """Whether a file that begins so says which format of Darshan it is."""
-    return len(start) == 8 and start[:1].isdigit() and start[1:2] == b"." and start[2:4].isdigit() and not any(start[4:])
+    return (
+        len(start) == 8 and start[:1].isdigit() and start[1:2] == b"." and start[2:4].isdigit() and not any(start[4:])
+    )
 
 
 def _plain(segments: NDArray[np.void], no_offsets: bool) -> NDArray[np.void]:

@@ -1,4 +1,4 @@
-"""What the reader of another tool's log hands over: calls as rows of numbers, processes, and what such a log cannot know.
+"""What the reader of another tool's log hands over: calls as rows of numbers, processes, what the log cannot know.
 
 A reader is one file of pyio_trace/log/foreign, which is found there without a
 list: its FORMAT says how such a log begins and reads it.  Foreign logs come from

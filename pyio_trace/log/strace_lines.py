@@ -15,7 +15,9 @@ from pyio_trace.light_dataclass import dataclass
 
 #: A line that begins so: perhaps the process (without -ff), the moment (-ttt), a call, an end or a signal.
 BEGINS = re.compile(r"(?:\[pid +(\d+)\] |(\d+) +)?(\d{9,11}\.\d{1,9}) (?:(\w+)\(|\+\+\+ |--- |<\.\.\. (\w+) resumed>)")
-_RESULT = re.compile(r"\) += (-?\d+|0x[0-9a-f]+|\?)(?=[ <]|$)(?:<((?:[^<>\\]|\\.)*)>(?:\(deleted\))?)?(?: (E[A-Z0-9]+) )?")
+_RESULT = re.compile(
+    r"\) += (-?\d+|0x[0-9a-f]+|\?)(?=[ <]|$)(?:<((?:[^<>\\]|\\.)*)>(?:\(deleted\))?)?(?: (E[A-Z0-9]+) )?"
+)
 _DURATION = re.compile(r"<(\d{1,9}\.\d{1,9})>$")
 _DESCRIPTOR = re.compile(r"(AT_FDCWD|-?\d+)(?:<((?:[^<>\\]|\\.)*)>(?:\(deleted\))?)?")
 _STRING = re.compile(r'"((?:[^"\\]|\\.)*)"(?:\.\.\.)?')
@@ -70,11 +72,26 @@ def descriptor(arguments: str, at: int = 0) -> tuple[int, str, int]:
 
 def strings(arguments: str) -> list[str]:
     """The texts in quotation marks, unescaped."""
-    return [unescaped(one) for one in _STRING.findall(arguments)]
+    return [unescaped(one[1]) for one in _strings(arguments)]
 
 
 def without_strings(arguments: str) -> str:
-    return _STRING.sub('""', arguments)
+    """The arguments with empty strings."""
+    parts, at = [], 0
+    for one in _strings(arguments):
+        parts.append(arguments[at : one.start()])
+        at = one.end()
+    return '""'.join([*parts, arguments[at:]])
+
+
+def _strings(arguments: str) -> Iterator[re.Match[str]]:
+    """The quoted strings; what follows one that has no end is none, so that each character is looked at once."""
+    found = None
+    while (at := arguments.find('"', found.end() if found else 0)) >= 0:
+        found = _STRING.match(arguments, at)
+        if found is None:
+            return
+        yield found
 
 
 def numbers_at_end(arguments: str, most: int) -> list[int]:

@@ -21,8 +21,8 @@ class SumDetail:
 
     span, longest: ns; placed, consecutive, sequential: transfers; highest: end
     of the farthest transfer, bytes, or None; sizes: transfers by Darshan's
-    labels; common: transfers by size in bytes; strides: by how far each began behind the end of the one before it, bytes;
-    switches: between reads and writes.
+    labels; common: transfers by size in bytes; strides: by bytes from the end of the
+    one before; switches: between reads and writes.
     """
 
     span: int = 0

@@ -27,7 +27,7 @@ from pyio_trace.join.processes.process_names import add_names
 from pyio_trace.join.processes.process_table import Process
 from pyio_trace.join.sources.earlier_roles import EarlierRoles
 from pyio_trace.log import foreign
-from pyio_trace.log.foreign_log import HEAD, TEXTS, ForeignLog, Format
+from pyio_trace.log.foreign_log import HEAD, TEXTS, Format
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -228,7 +228,10 @@ def _read(paths: Sequence[Path]) -> ForeignLog:
     reading.named()
     processes = reading.table()
     ends = [one["end"] for one in processes]
-    not_seen = ["no lines of Python; files that it was not told to watch; I/O through mapped files", "why a call failed"]
+    not_seen = [
+        "no lines of Python; files that it was not told to watch; I/O through mapped files",
+        "why a call failed",
+    ]
     if reading.others:
         not_seen.append(f"{counted(reading.others, 'event')} that are no calls")
     return ForeignLog(

@@ -22,7 +22,15 @@ from pyio_trace.light_dataclass import dataclass
 from pyio_trace.log.calls_of_libc import CALLS, plain
 from pyio_trace.log.foreign_log import MOST, ForeignLog, Format, Rows, damaged
 from pyio_trace.log.strace_lines import (
-    BEGINS, Line, descriptor, lines_of, nanoseconds, numbers_at_end, parse, strings, without_strings,
+    BEGINS,
+    Line,
+    descriptor,
+    lines_of,
+    nanoseconds,
+    numbers_at_end,
+    parse,
+    strings,
+    without_strings,
 )  # fmt: skip
 
 #: Calls whose first argument is a path, and those whose first argument is the folder that a path is relative to.
