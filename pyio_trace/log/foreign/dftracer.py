@@ -30,7 +30,7 @@ _UNITS = {"US": 1_000, "NS": 1, "MS": 1_000_000, "SEC": 10**9}
 _ITEMS = ("fread", "fwrite")
 _LONGEST = 1 << 20
 #: Lines are much alike.
-_UNPACKED_A_BYTE = 512
+_UNPACKED_A_BYTE = 256
 _PIECE = 1 << 18
 _BLOCK = 1 << 13
 _FIELDS = (
@@ -211,7 +211,7 @@ def _lines(path: Path) -> Iterator[bytes]:
     rest = b""
     for piece in _pieces(path):
         *whole, rest = (rest + piece).split(b"\n")
-        yield from whole
+        yield from filter(None, whole)
         if len(rest) > _LONGEST:
             raise damaged(path, "has a line that is too long")
     yield rest

@@ -253,7 +253,7 @@ def test_forged_lengths(tmp_path: Path, module: str, count: int) -> None:
 
 def test_what_unpacks_to_too_much_is_refused(tmp_path: Path) -> None:
     given = DarshanLog()
-    given.raw("POSIX", bytes(200 << 20), 4)
+    given.raw("POSIX", bytes(48 << 20), 4)
     with pytest.raises(LogError, match="log-too-large"):
         rows(given.write(tmp_path / "bomb"))
 
