@@ -233,7 +233,8 @@ class DarshanFile:
         if self.format < _WIDE:
             end += 10**9  # times are whole seconds: Darshan counts both
         command, *lines = _text(raw[dtype.itemsize :].partition(b"\0")[0]).split("\n")
-        mounts = dict(reversed(line.split("\t", 1)) for line in lines if "\t" in line)
+        pairs = [line.split("\t", 1) for line in lines if "\t" in line]
+        mounts = {where: kind for kind, where in pairs}
         return Job(start, max(start, end), processes, int(record["jobid"]), command.strip(), mounts)
 
     def names(self) -> dict[int, str]:

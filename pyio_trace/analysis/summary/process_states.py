@@ -71,6 +71,7 @@ class Origins:
     imports: Ints
     early: Ints
     stackless: Mask
+    sharing: int = 1  #: by how many processes that was done which belongs to none: not all of a large job are listed
 
     @staticmethod
     def of(table: list[dict[str, Any]], start: int, size: int) -> Origins:
@@ -93,7 +94,8 @@ class Origins:
             elif process["start"] == "fork" and index not in continued and process["version"]:
                 scripts[index] = max(begins[index], 0)  # its parent's code goes on
                 early[index] = 0
-        return Origins(begins, scripts, imports, early, stackless)
+        sharing = max([len(table), 1, *(process["world_size"] or 0 for process in table)])
+        return Origins(begins, scripts, imports, early, stackless, sharing)
 
 
 class StackedTime(BusyTime):
@@ -248,8 +250,7 @@ class ProcessStates:
             main, every = of_threads.finish()[0]
             beside[f"beside_{state}_ns"] = np.minimum(every - main, walls).tolist()
         beside["beside_ns"] = beside.pop("beside_io_ns")
-        # what belongs to no process is of all of them together
-        self._amounts += self._amounts[:, :, -1:] // max(len(walls) - 1, 1)
+        self._amounts += self._amounts[:, :, -1:] // self._origins.sharing
         splits = []
         for process, wall in enumerate(walls.tolist()):
             left = dict(zip(STACK, times[:, process].tolist(), strict=True))

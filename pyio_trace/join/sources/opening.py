@@ -41,8 +41,8 @@ def open_source(path: str | os.PathLike[str]) -> Source:
             return _folder(path)
         if path.is_file() and is_parquet(path):
             return ParquetSource(path)
-        if path.is_file() and (name := format_of(path)) is not None:
-            return ForeignSource(name, [path])
+        if path.is_file() and (found := format_of(path)) is not None:
+            return ForeignSource(found, [path])
     except OSError as error:
         raise LogError("log-unreadable", f"{path}: cannot be read: {error.strerror}") from None
     return LiveSource(path)

@@ -29,7 +29,7 @@ Ints = NDArray[np.int64]
 #: Most calls that a row can stand for.
 _MOST_CALLS = (1 << 31) - 1
 #: Most processes that are all listed; of more, those with records of their own.
-_MOST_LISTED = 1 << 16
+_MOST_LISTED = 1 << 14
 _HEAT_MODULES = {"heatmap:POSIX": "POSIX", "heatmap:STDIO": "STDIO", "heatmap:MPIIO": "MPI-IO"}
 
 
@@ -211,6 +211,8 @@ class _Reading:
             yield f"single calls of {', '.join(traced)}: reads and writes only"
         if self.shared:
             yield "which rank did what of files with one record for all ranks"
+        if self.job.processes > _MOST_LISTED:
+            yield f"of {self.job.processes:,} ranks, the first {_MOST_LISTED:,} are listed"
         for name in file.partial:
             yield f"{name} had no room for all files or calls"
         others = sorted(name for name in versions if name not in _READ)
