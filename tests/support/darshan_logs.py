@@ -12,7 +12,6 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-
 from pyio_trace import darshan_format as form
 
 START = 1_700_000_000
@@ -30,7 +29,9 @@ def identity(name: str) -> int:
 class DarshanLog:
     """A log that is being put together; order: "<" or ">"."""
 
-    def __init__(self, processes: int = 4, command: str = "./app -n 3", order: str = "<", version: str = "3.41") -> None:
+    def __init__(
+        self, processes: int = 4, command: str = "./app -n 3", order: str = "<", version: str = "3.41"
+    ) -> None:
         self.processes, self.command, self.order, self.version = processes, command, order, version
         self.names: dict[int, str] = {}
         self.regions: dict[str, list[bytes]] = {}
@@ -114,7 +115,9 @@ class DarshanLog:
     def _job(self, wide: bool, given: Mapping[str, int]) -> bytes:
         times = (START, 250_000_000, given["end"], 500_000_000) if wide else (START, given["end"])
         mounts = "".join(f"\n{kind}\t{path}" for kind, path in self.mounts)
-        head = struct.pack(f"{self.order}q{len(times)}qqq1024s", 1000, *times, given["nprocs"], 4711, b"lib_ver=3.5.0\n")
+        head = struct.pack(
+            f"{self.order}q{len(times)}qqq1024s", 1000, *times, given["nprocs"], 4711, b"lib_ver=3.5.0\n"
+        )
         return head + f"{self.command}{mounts}".encode() + b"\0"
 
     def write(self, path: Path, **more: Any) -> Path:
@@ -158,5 +161,3 @@ def traced(**more: Any) -> DarshanLog:
     log.trace("DXT_POSIX", "/scratch/t", 2, writes, [(0, 100, 3.0, 3.5)])
     log.trace("DXT_MPIIO", "/scratch/t", 2, [(0, 750, 0.5, 2.5)])
     return log
-
-

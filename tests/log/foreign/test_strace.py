@@ -148,12 +148,18 @@ def test_calls_that_were_interrupted_in_one_file(tmp_path: Path) -> None:
         name="strace.out",
     )
     found = {row["op"]: row for row in rows(path)}
-    assert (found["read"]["bytes_moved"], found["read"]["bytes_requested"], found["read"]["duration"]) == (3, 9, 300_000)
+    assert (found["read"]["bytes_moved"], found["read"]["bytes_requested"], found["read"]["duration"]) == (
+        3,
+        9,
+        300_000,
+    )
     assert (found["write"]["pid"], found["write"]["path"]) == (101, "/w/g")
 
 
 def test_what_is_no_file_is_counted(tmp_path: Path) -> None:
-    path = log_of(tmp_path, HEAD + 'write(1<pipe:[77]>, "abc", 3) = 3 <0.1>', HEAD + 'read(4<TCP:[9]>, "a", 9) = 1 <0.1>')
+    path = log_of(
+        tmp_path, HEAD + 'write(1<pipe:[77]>, "abc", 3) = 3 <0.1>', HEAD + 'read(4<TCP:[9]>, "a", 9) = 1 <0.1>'
+    )
     found = pyio_trace.open(path).counters().to_pylist()
     assert sorted((row["kind"], row["calls"], row["bytes"]) for row in found) == [("pipe", 1, 3), ("socket", 1, 1)]
     assert rows(path) == []
