@@ -369,6 +369,8 @@ def _not_seen(summary: Summary, letters: Letters, rows: int) -> list[str]:
 
 def _tracing(summary: Summary) -> list[str]:
     run, cost = summary.run, f"about {seconds(summary.cost.time)} in the calls"
+    if run.tool:
+        cost = f"by {run.tool}, whose cost is not in its log"
     end = summary.overview.tracing.end_ns if summary.overview is not None else None
     if end is not None:
         cost += f", {seconds(end)} after the end"

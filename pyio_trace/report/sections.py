@@ -290,9 +290,9 @@ def _unseen(summary: figures.Summary) -> Iterator[Section]:
 
 def _cost(summary: figures.Summary) -> Iterator[Section]:
     cost = summary.cost
-    yield Section(
-        "Cost of tracing", [f"about {seconds(cost.time)}, {percent(cost.share)} of the wall time (estimated)"]
-    )
+    told = f"about {seconds(cost.time)}, {percent(cost.share)} of the wall time (estimated)"
+    tool = summary.run.tool
+    yield Section("Cost of tracing", [f"by {tool}: its cost is not in its log" if tool else told])
 
 
 def _top(what: str, shown: int, there: int) -> str:

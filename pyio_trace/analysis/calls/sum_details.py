@@ -21,7 +21,8 @@ class SumDetail:
 
     span, longest: ns; placed, consecutive, sequential: transfers; highest: end
     of the farthest transfer, bytes, or None; sizes: transfers by Darshan's
-    labels; common: transfers by size in bytes.
+    labels; common: transfers by size in bytes; strides: by bytes from the end of the
+    one before; switches: between reads and writes.
     """
 
     span: int = 0
@@ -32,6 +33,8 @@ class SumDetail:
     highest: int | None = None
     sizes: dict[str, int] = field(default_factory=dict)
     common: dict[int, int] = field(default_factory=dict)
+    strides: dict[int, int] = field(default_factory=dict)
+    switches: int = 0
 
 
 def parse(text: str | None) -> SumDetail:
@@ -45,8 +48,14 @@ def parse(text: str | None) -> SumDetail:
         sequential=_number(found.get("sequential")),
         highest=_number(found["highest"]) if "highest" in found else None,
         sizes=_numbers(found.get("sizes")),
-        common={int(size): n for size, n in _numbers(found.get("common_sizes")).items() if _is_size(size)},
+        common=_by_size(found.get("common_sizes")),
+        strides=_by_size(found.get("strides")),
+        switches=_number(found.get("switches")),
     )
+
+
+def _by_size(value: Any) -> dict[int, int]:
+    return {int(size): n for size, n in _numbers(value).items() if _is_size(size)}
 
 
 def _is_size(text: str) -> bool:

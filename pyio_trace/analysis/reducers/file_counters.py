@@ -192,7 +192,7 @@ class FileCounters:
                 "calls": number[at], "bytes": chosen.size, "time": chosen.end - chosen.begin, "first": chosen.begin,
                 "last": np.maximum(chosen.end, chosen.begin + of("span")),
                 "highest": np.array([(detail.highest or 0) - 1 for detail in details], np.int64),
-                "sequential": of("sequential"), "consecutive": of("consecutive"),
+                "sequential": of("sequential"), "consecutive": of("consecutive"), "switches": of("switches"),
                 "unplaced": np.where(transfer, np.maximum(number[at] - of("placed"), 0), 0),
             }
         )  # fmt: skip
@@ -201,6 +201,7 @@ class FileCounters:
         for sums, name, pairs in (
             (part.bins, "bin", [[(labels[k], n) for k, n in d.sizes.items() if k in labels] for d in details]),
             (part.sizes, "size", [[(size, n) for size, n in d.common.items() if size] for d in details]),
+            (part.strides, "stride", [list(d.strides.items()) for d in details]),
         ):
             flat = np.array([pair for one in pairs for pair in one], np.int64).reshape(-1, 2)
             repeat = np.repeat(np.arange(len(details)), [len(one) for one in pairs])

@@ -17,7 +17,8 @@ from pyio_trace.light_dataclass import dataclass
 class Run:
     """The run and its log.  start: epoch ns; wall: ns from its start to its last known activity; ring_since: epoch
     ns, if a ring has overwritten operations: all that began later are in the log; folder: that the program began in;
-    selection: the options that chose the operations, "" for all of them; records_in_log: of how many they were chosen.
+    selection: the options that chose the operations, "" for all of them; records_in_log: of how many they were chosen;
+    tool: that wrote the log, "": pyio_trace.
     """
 
     path: str
@@ -38,6 +39,7 @@ class Run:
     folder: str = ""
     selection: str = ""
     records_in_log: int = 0
+    tool: str = ""
 
 
 @dataclass(frozen=True)

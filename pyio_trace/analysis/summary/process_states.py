@@ -71,12 +71,13 @@ class Origins:
     imports: Ints
     early: Ints
     stackless: Mask
+    sharing: int = 1  #: by how many processes that was done which belongs to none: not all of a large job are listed
 
     @staticmethod
     def of(table: list[dict[str, Any]], start: int, size: int) -> Origins:
         """table: rows of Log.processes(); start: of the run, epoch ns; size: how many elements."""
         begins, imports = np.zeros(size, np.int64), np.zeros(size, np.int64)
-        scripts, stackless = np.full(size, _UNKNOWN, np.int64), np.zeros(size, np.bool_)
+        scripts, stackless = np.full(size, _UNKNOWN, np.int64), np.ones(size, np.bool_)
         early = np.full(size, FARTHEST, np.int64)
         continued = {child["parent"] for child in table if lifetimes.is_continuation(table, child)}
         for index, process in enumerate(table):
@@ -93,7 +94,8 @@ class Origins:
             elif process["start"] == "fork" and index not in continued and process["version"]:
                 scripts[index] = max(begins[index], 0)  # its parent's code goes on
                 early[index] = 0
-        return Origins(begins, scripts, imports, early, stackless)
+        sharing = max([len(table), 1, *(process["world_size"] or 0 for process in table)])
+        return Origins(begins, scripts, imports, early, stackless, sharing)
 
 
 class StackedTime(BusyTime):
@@ -156,7 +158,7 @@ class ProcessStates:
         main = self._main(read, container & begun)
         chosen = begun & (state >= 0)
         self._add_amounts(rows, state, chosen & main)
-        chosen &= rows.count <= 1
+        chosen &= ~self._without_interval(rows)
         starts, ends = self._time.on_axis(rows.process, rows.time, rows.time + rows.duration)
         counted = np.where(chosen & main, state, -1)
         for channel in range(len(STACK)):
@@ -189,7 +191,7 @@ class ProcessStates:
     def _add_amounts(self, rows: Rows, state: Ints, chosen: Mask) -> None:
         """Adds the rows that stand for several calls.  The calls within them have rows of their own: their time is
         taken off."""
-        many = np.flatnonzero(chosen & (rows.count > 1))
+        many = np.flatnonzero(chosen & self._without_interval(rows))
         if len(many):
             where = np.where(rows.outer, 1, 0)[many], state[many], rows.process[many]
             np.add.at(self._amounts, where, rows.duration[many])
@@ -200,6 +202,11 @@ class ProcessStates:
             where = np.ones(len(inner), np.int64), np.full(len(inner), STACK.index("library")), rows.process[inner]
             np.subtract.at(self._amounts, where, rows.duration[inner])
         self._amounts = addable(self._amounts)
+
+    def _without_interval(self, rows: Rows) -> Mask:
+        """Rows that stand for several calls, or for calls of all processes together."""
+        found: Mask = (rows.count > 1) | (rows.process == len(self._begins) - 1)
+        return found
 
     def _main(self, read: SummaryRows, container: Mask) -> Mask:
         """Which rows belong to main threads and to threads that run tasks."""
@@ -243,6 +250,7 @@ class ProcessStates:
             main, every = of_threads.finish()[0]
             beside[f"beside_{state}_ns"] = np.minimum(every - main, walls).tolist()
         beside["beside_ns"] = beside.pop("beside_io_ns")
+        self._amounts += self._amounts[:, :, -1:] // self._origins.sharing
         splits = []
         for process, wall in enumerate(walls.tolist()):
             left = dict(zip(STACK, times[:, process].tolist(), strict=True))

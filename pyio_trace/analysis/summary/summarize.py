@@ -192,6 +192,7 @@ class _SummaryMaker:
             log_bytes=info["bytes"], bytes_per_operation=info["bytes_per_operation"],
             ring_since=info.get("ring_since"), folder=(self._table[0]["cwd"] or "") if self._table else "",
             selection=info.get("selection", ""), records_in_log=self._log.rows(),
+            tool=info.get("tool", ""),
         )  # fmt: skip
 
     def _chosen_processes(self) -> list[int]:
@@ -375,6 +376,8 @@ class _SummaryMaker:
         return rows
 
     def _cost(self, counters: pa.Table, wall: int) -> figures.Cost:
+        if self._info.get("tool"):
+            return figures.Cost(0, None)  # of another tool, whose log does not say
         counted = sum(row["calls"] or 0 for row in counters.to_pylist() if row["why"] == "counted")
         chosen = set(self._chosen)
         watching = sum(row["watch_time"] or 0 for index, row in enumerate(self._table) if index in chosen)

@@ -61,6 +61,7 @@ def weaknesses(unseen: Unseen, calls: int = 0, processes: int = 0, moved: int = 
         *_blind_spots(left, processes),
         *_not_sampled(left, processes),
         *_of_the_log(left),
+        *(_weakness("not-in-log", text) for text in left.pop("not_in_log", [])),
     ]
     found += [_weakness(name.replace("_", "-"), f"{name.replace('_', ' ')}: {value}") for name, value in left.items()]
     return [*found, *_by_choice(unseen.excluded), *(_weakness("note", note) for note in unseen.notes)]

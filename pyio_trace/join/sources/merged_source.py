@@ -187,6 +187,6 @@ def _both(name: str, one: Any, other: Any) -> Any:
         return min(one, other)
     if name == "reason":
         return one if other in one else f"{one}; {other}"
-    if name in ("raw_call_libraries", "sampler_refused"):
+    if name in ("raw_call_libraries", "sampler_refused", "not_in_log"):
         return sorted({*one, *other})
     return one + other

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from pyio_trace.errors import LogError
 from pyio_trace.join.sources.facade import Log
+from pyio_trace.join.sources.foreign_source import ForeignSource, format_of, formats
 from pyio_trace.join.sources.live_source import LiveSource
 from pyio_trace.join.sources.merged_source import MergedSource
 from pyio_trace.join.sources.parquet_source import ParquetSource
@@ -17,7 +18,7 @@ from pyio_trace.output import is_temporary
 
 
 def open_log(path: str | os.PathLike[str]) -> Log:
-    """The log at path: a live log, a Parquet log, or a folder of them.
+    """The log at path: a live log, a Parquet log, a log of another tool (pyio_trace/log/foreign), or a folder of them.
 
     In a folder, files that are not logs are skipped.  If there are a live log and
     the Parquet log packed from it, only the latter is read.  Logs that cannot be
@@ -40,6 +41,8 @@ def open_source(path: str | os.PathLike[str]) -> Source:
             return _folder(path)
         if path.is_file() and is_parquet(path):
             return ParquetSource(path)
+        if path.is_file() and (found := format_of(path)) is not None:
+            return ForeignSource(found, [path])
     except OSError as error:
         raise LogError("log-unreadable", f"{path}: cannot be read: {error.strerror}") from None
     return LiveSource(path)
@@ -60,6 +63,7 @@ def _folder(folder: Path) -> Source:
                     refused.append(error)
             except OSError as error:
                 refused.append(LogError("log-unreadable", f"{path}: cannot be read: {error.strerror}"))
+    _add_foreign(found, files, refused)
     if not found and refused:
         raise refused[0]
     if not found:
@@ -67,6 +71,23 @@ def _folder(folder: Path) -> Source:
     if len(found) == 1 and not refused:
         return next(iter(found.values()))
     return MergedSource(list(found.values()), [str(error) for error in refused])
+
+
+def _add_foreign(found: dict[tuple[str, str, int], Source], files: list[Path], refused: list[LogError]) -> None:
+    """Adds the logs of other tools."""
+    of_format: dict[str, list[Path]] = {}
+    for path in files:
+        try:
+            if (name := format_of(path)) is not None:
+                of_format.setdefault(name, []).append(path)
+        except OSError as error:
+            refused.append(LogError("log-unreadable", f"{path}: cannot be read: {error.strerror}"))
+    for name, paths in of_format.items():
+        for together in formats()[name].together(paths):
+            try:
+                _add(found, ForeignSource(name, together))
+            except LogError as error:
+                refused.append(error)
 
 
 def _add(found: dict[tuple[str, str, int], Source], source: Source) -> None:

@@ -24,7 +24,7 @@ _INFO: dict[str, Any] = {
     "boot": str, "owner_pid": int, "version": int, "records": int, "logs": list,
     "format": str, "bytes": int, "bytes_per_operation": int | float | None,
     "ring_since": int | None, "cores": int | None, "file_systems": dict | None,
-    "lock_options": dict | None, "sampling_hz": int, "sampler_refused": int, "sampler_cpu": int,
+    "lock_options": dict | None, "sampling_hz": int, "sampler_refused": int, "sampler_cpu": int, "tool": str,
 }  # fmt: skip
 #: Tables of mount points.
 _MOUNTS = ("file_systems", "lock_options")
@@ -180,7 +180,7 @@ def _sound_loss(name: str, value: Any) -> bool:
         return value is None or (isinstance(value, int) and _fits(value))
     if name == "unfollowed_children":
         return isinstance(value, list) and all(isinstance(one, list) and _texts(one) for one in value)
-    if name in ("unreadable_logs", "raw_call_libraries", "sampler_refused"):
+    if name in ("unreadable_logs", "raw_call_libraries", "sampler_refused", "not_in_log"):
         return isinstance(value, list) and _texts(value)
     return isinstance(value, int) and 0 <= value < 1 << 64
 
