@@ -28,11 +28,9 @@ enum {
 #define TRANSFERS_AT_POSITION(klass, shape) ((shape) == PT_SHAPE_FD && ((klass) == PT_READ || (klass) == PT_WRITE))
 /* Process calls keep something else in these fields, or nothing. */
 #define HAS_SIZE(klass, shape) \
-    ((klass) != PT_PROCESS &&  \
-     ((shape) == PT_SHAPE_FD || (shape) == PT_SHAPE_PATH || IS_SPAN(shape) || IS_COPY(shape)))
-#define IS_CALL(layer, klass, shape)                                                                     \
-    (((layer) == PT_APP || REACHES_FILES(layer)) && !IS_SPAN(shape) && (klass) != PT_PROCESS && \
-     (klass) != PT_INTERNAL)
+    ((klass) != PT_PROCESS && ((shape) == PT_SHAPE_FD || (shape) == PT_SHAPE_PATH || IS_SPAN(shape) || IS_COPY(shape)))
+#define IS_CALL(layer, klass, shape) \
+    (((layer) == PT_APP || REACHES_FILES(layer)) && !IS_SPAN(shape) && (klass) != PT_PROCESS && (klass) != PT_INTERNAL)
 
 /* ---- the traits --------------------------------------------------------------------- */
 
