@@ -284,6 +284,7 @@ def test_ranks_are_those_of_mpi(forms: Job) -> None:
         assert (entry["global_rank"], entry["world_size"]) == (rank, RANKS)
 
 
+@pytest.mark.slow
 def test_results_are_as_without_tracing(program: Runner) -> None:
     # GIVEN the same program WHEN run untraced THEN it makes the same files
     job = mpi.run(program, FORMS, traced=False)

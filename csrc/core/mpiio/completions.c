@@ -104,20 +104,18 @@ static bool begin(struct waiting *w, const char *name, bool has_row, int count, 
     return true;
 }
 
-/* The request at this index may be complete; k: which status it has; error: of the call. */
+/* The request at this index may be complete; k: which status it has; error: of the call.  Whether it was cancelled is
+ * not asked: neither library cancels file requests, and Open MPI leaves that part of their status as it was. */
 static void completed(struct waiting *w, int i, int k, int error)
 {
     struct pt_mpi_request r;
     const char *status = w->statuses + (size_t)k * pt_mpi.status_size;
-    int cancelled = 0;
     if (i < 0 || i >= w->count || !w->handles[i] || pt_mpi_request_at(w->requests, i) != pt_mpi.no_request ||
         !pt_mpi_request_take(w->handles[i], &r))
         return;
     if (error && w->count > 1)
         error = ((const int *)status)[pt_mpi.status_error];
-    if (!error && pt_mpi.query.Test_cancelled(status, &cancelled) != 0)
-        cancelled = 0;
-    pt_late_result(&r.result, error ? -1 : cancelled ? 0 : pt_mpi_moved(status), error ? pt_mpi_errno(error) : 0);
+    pt_late_result(&r.result, error ? -1 : pt_mpi_moved(status), error ? pt_mpi_errno(error) : 0);
 }
 
 static void leave(struct waiting *w)
