@@ -109,7 +109,11 @@ requests = start(5)
 for _ in requests:
     while not MPI.Request.Testany(requests)[1]: pass
 requests = start(5)
-while not MPI.Request.Testall(requests): pass
+if "Open MPI" in MPI.Get_library_version():
+    while not MPI.Request.Testall(requests): pass
+else:  # MPICH 5.0 leaves the error of a file's request as it was, and Testall takes it for one: untraced as well
+    for request in requests:
+        while not request.Test(): pass
 MPI.Request.Waitall(start(100, 5))
 settle(file)
 half = room[:500]  # Open MPI 5.0 never completes a nonblocking read beyond the end
