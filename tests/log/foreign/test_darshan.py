@@ -197,8 +197,12 @@ def test_a_folder_of_logs_is_one(tmp_path: Path) -> None:
     assert len(rows(tmp_path, op="MPI_File_write_all")) == 2
 
 
-def _negative(raw: bytes) -> bytes:
-    return raw[:24] + (1 << 63).to_bytes(8, "little") + raw[32:]
+@pytest.mark.parametrize("count", [(1 << 63) - 1, 1 << 50])
+def test_more_calls_than_there_can_be(tmp_path: Path, count: int) -> None:
+    given = DarshanLog()
+    given.record("STDIO", "/f", 0, {"SEEKS": count})
+    with pytest.raises(LogError, match="log-damaged"):
+        rows(given.write(tmp_path / "forged"))
 
 
 @pytest.mark.parametrize(
