@@ -68,7 +68,8 @@ class Parser(argparse.ArgumentParser):
 
 def add_log(parser: Parser) -> None:
     """The argument LOG."""
-    parser.add_argument("log", metavar="LOG", help="a live log (*.pyio), a Parquet log, or a folder of logs")
+    what = "a live log (*.pyio), a Parquet log, another tool's log, or a folder of logs"
+    parser.add_argument("log", metavar="LOG", help=what)
 
 
 def add_table(parser: Parser, *more: str) -> None:

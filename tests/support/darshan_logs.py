@@ -62,11 +62,11 @@ class DarshanLog:
         self.raw(module, head + body, layout.version if version is None else version)
 
     def trace(self, module: str, file: str, rank: int, writes: Sequence[tuple[int, int, float, float]],
-              reads: Sequence[tuple[int, int, float, float]] = (), version: int = 0, host: str = "node7") -> None:  # fmt: skip
+              reads: Sequence[tuple[int, int, float, float]] = (), version: int = 0) -> None:  # fmt: skip
         """A record of DXT; a segment: offset, length, start, end.  The last version has the thread behind each."""
         version = version or form.DXT_VERSIONS[module]
         more = struct.pack(f"{self.order}q", 77) if version > form.DXT_VERSIONS[module] else b""
-        head = struct.pack(f"{self.order}Qqq64sqq", self.name(file), rank, -1, host.encode(), len(writes), len(reads))
+        head = struct.pack(f"{self.order}Qqq64sqq", self.name(file), rank, -1, b"node7", len(writes), len(reads))
         body = b"".join(struct.pack(f"{self.order}qqdd", *one) + more for one in (*writes, *reads))
         self.raw(module, head + body, version)
 

@@ -189,8 +189,9 @@ class Log:
         records, bytes, bytes_per_operation, file_systems (mount point -> type of the machine, such as "ext4"; None:
         not known), lock_options (mount point -> those of its options that say how far locks reach, such as
         "local_lock=all"), ring_since (ns since the epoch: a ring has overwritten operations that
-        began up to then, and has all later ones; None: it has all).  Of only(): also selection (text) and
-        selected_processes (indexes; None: any)."""
+        began up to then, and has all later ones; None: it has all), tool (that
+        wrote the log; missing: pyio_trace).  Of only(): also selection (text) and selected_processes (indexes; None:
+        any)."""
         return self._source.info()
 
     def _names(self, columns: Sequence[str] | None) -> tuple[str, ...]:

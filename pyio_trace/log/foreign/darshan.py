@@ -28,6 +28,8 @@ Ints = NDArray[np.int64]
 
 #: Most calls that a row can stand for.
 _MOST_CALLS = (1 << 31) - 1
+#: Most calls of one operation on one file that are believed: centuries of them.
+_MOST_COUNTED = 1 << 40
 #: Most processes that are all listed; of more, those with records of their own.
 _MOST_LISTED = 1 << 14
 _HEAT_MODULES = {"heatmap:POSIX": "POSIX", "heatmap:STDIO": "STDIO", "heatmap:MPIIO": "MPI-IO"}
@@ -141,6 +143,8 @@ class _Reading:
         for one in sums:
             calls = sum((ints[name] for name in one.calls if name in ints), nothing)
             calls = np.maximum(calls - ints.get(one.less, nothing), 0)
+            if len(calls) and int(calls.max()) > _MOST_COUNTED:
+                raise damaged(self.file.path, f"its {module} records count more calls than there can be")
             taken = given.setdefault(one.timer, np.zeros(len(records), np.bool_))
             time = np.where(taken, 0, times.get(one.timer, nothing))
             taken |= calls > 0

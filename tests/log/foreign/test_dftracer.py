@@ -111,6 +111,6 @@ def test_a_packed_trace_that_is_cut_or_too_large(tmp_path: Path) -> None:
         pyio_trace.open(cut)
     bomb = tmp_path / "bomb"
     lines = b"\n".join(json.dumps(one).encode() for one in EVENTS)
-    bomb.write_bytes(gzip.compress(lines + (b" " * 1000 + b"\n") * (48 << 10), 9))
+    bomb.write_bytes(gzip.compress(lines + (b" " * 1000 + b"\n") * (80 << 10), 9))
     with pytest.raises(LogError, match="log-too-large"):
         pyio_trace.open(bomb)
