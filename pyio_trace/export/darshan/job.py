@@ -30,7 +30,8 @@ def start_of(log: Log) -> int:
 def end_of(log: Log, last: int) -> int:
     """When the run ended, ns since the epoch; last: end of the last call."""
     ends = [one for one in log.processes()["end"].to_pylist() if one is not None]
-    return max(min(max(log.info()["end"] or 0, last, *ends), LATEST), start_of(log) + _SHORTEST_NS)
+    end = int(max(log.info()["end"] or 0, last, *ends))
+    return max(min(end, LATEST), start_of(log) + _SHORTEST_NS)
 
 
 def job_region(log: Log, end: int, nprocs: int) -> bytes:
