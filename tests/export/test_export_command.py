@@ -119,6 +119,18 @@ def test_an_empty_log(tmp_path: Path) -> None:
     assert (found.job["end_sec"], found.job["end_nsec"]) > (found.job["start_sec"], found.job["start_nsec"])
 
 
+@pytest.mark.parametrize("real", [-(1 << 63), -1, 0, 5, 1 << 62, (1 << 63) - (1 << 20)])
+def test_a_log_of_any_time(real: int, tmp_path: Path) -> None:
+    # GIVEN a damaged log that begins at any time WHEN it is exported THEN the job still takes some time
+    writer = LogWriter(real=real)
+    thread = writer.thread(writer.process(1), 1)
+    desc = writer.desc(3, "/d/x", kind=1, dev=1, ino=1)
+    thread.record("PREAD", begin=2_000, duration=1 << 47, desc=desc, aux=3, offset=1 << 60, size=5, result=5)
+    found = export(writer.save(tmp_path / "run.pyio"), tmp_path / "run.darshan")
+    assert (found.job["end_sec"], found.job["end_nsec"]) > (found.job["start_sec"], found.job["start_nsec"])
+    assert found.of("POSIX", "/d/x")["BYTES_READ"] == 5 and len(found.records["HEATMAP"][0]["reads"]) <= 200
+
+
 def test_a_log_that_is_not_complete_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     # GIVEN a run whose log was full WHEN it is exported THEN Darshan's tools are told for each module
     found = export(small_run(tmp_path / "run.pyio"), tmp_path / "run.darshan")

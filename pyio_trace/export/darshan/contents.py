@@ -25,7 +25,7 @@ from pyio_trace.darshan_format import (
     STDIO,
     Module,
 )
-from pyio_trace.export.darshan.job import end_of, job_region
+from pyio_trace.export.darshan.job import end_of, job_region, start_of
 from pyio_trace.export.darshan.names import NameTable
 from pyio_trace.export.darshan.ranks import ranks_of
 from pyio_trace.export.darshan.recording import (
@@ -71,7 +71,7 @@ class Contents:
     ) -> None:
         """folder: for a temporary file; imports: also what Python's imports did; progress: called with rows read."""
         self._log = log
-        self._start = int(log.info()["start"])
+        self._start = start_of(log)
         recordings = [one(imports, folder=folder, start=self._start) for one in _RECORDINGS]
         parts: list[RecordPart] = scan(log, recordings, progress)
         self._posix, self._mpiio, self._files, self._datasets = (

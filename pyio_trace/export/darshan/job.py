@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from pyio_trace.analysis.scan.decoding import LATEST
 from pyio_trace.darshan_format import JOB, JOB_BYTES
 from pyio_trace.export.darshan.names import raw_name
 
@@ -21,19 +22,23 @@ _NS = 1_000_000_000
 _SHORTEST_NS = 1_000
 
 
+def start_of(log: Log) -> int:
+    """When the run began, ns since the epoch."""
+    return min(max(int(log.info()["start"]), 0), LATEST)
+
+
 def end_of(log: Log, last: int) -> int:
     """When the run ended, ns since the epoch; last: end of the last call."""
-    info = log.info()
     ends = [one for one in log.processes()["end"].to_pylist() if one is not None]
-    found: int = max([info["end"] or 0, *ends, last, info["start"] + _SHORTEST_NS])
-    return found
+    end = int(max(log.info()["end"] or 0, last, *ends))
+    return max(min(end, LATEST), start_of(log) + _SHORTEST_NS)
 
 
 def job_region(log: Log, end: int, nprocs: int) -> bytes:
     """The job's record, the command and the mounted file systems; end: ns since the epoch."""
     info = log.info()
     job = np.zeros((), JOB)
-    job["start_sec"], job["start_nsec"] = divmod(info["start"], _NS)
+    job["start_sec"], job["start_nsec"] = divmod(start_of(log), _NS)
     job["end_sec"], job["end_nsec"] = divmod(end, _NS)
     job["nprocs"] = nprocs
     job["uid"] = _owner(log)
