@@ -17,7 +17,8 @@ from pyio_trace.light_dataclass import dataclass
 class Run:
     """The run and its log.  start: epoch ns; wall: ns from its start to its last known activity; ring_since: epoch
     ns, if a ring has overwritten operations: all that began later are in the log; folder: that the program began in;
-    selection: the options that chose the operations, "" for all of them; records_in_log: of how many they were chosen.
+    selection: the options that chose the operations, "" for all of them; records_in_log: of how many they were chosen;
+    jobs: of a batch system or launcher, such as "4711.0" for step 0 of job 4711; nodes: those that it names, or hosts.
     """
 
     path: str
@@ -38,6 +39,8 @@ class Run:
     folder: str = ""
     selection: str = ""
     records_in_log: int = 0
+    jobs: list[str] = field(default_factory=list)
+    nodes: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
