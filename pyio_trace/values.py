@@ -259,7 +259,7 @@ _MOST = 1 << 31
 
 #: Variables with the job's id: those of batch systems, the most common first, then those of launchers without one.
 _JOBS = ("SLURM_JOB_ID", "SLURM_JOBID", "PBS_JOBID", "LSB_JOBID", "COBALT_JOBID", "FLUX_JOB_ID", "JOB_ID")
-#: Those with the id of a step, which is one parallel program of a job: srun, HPE's PALS, torchrun, Ray.
+#: Those with the id of a step, which is one parallel program of a job: srun, PALS, torchrun, Ray.
 _STEPS = ("SLURM_STEP_ID", "SLURM_STEPID", "PALS_APID", "TORCHELASTIC_RUN_ID", "RAY_JOB_ID")
 #: Those with the node's name, where the batch system has one of its own for it.
 _NODES = ("SLURMD_NODENAME", "PALS_NODENAME")

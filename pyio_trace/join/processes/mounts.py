@@ -22,7 +22,7 @@ _NO_DATA = (
     "fusectl", "mqueue", "nsfs", "proc", "pstore", "rpc_pipefs", "securityfs", "sysfs", "tracefs",
 )  # fmt: skip
 #: Options that are kept, as the kernel has them: those that say how far locks reach.  Others may name users or hosts.
-_OPTIONS = frozenset(
+OPTIONS = frozenset(
     ("nolock", "local_lock=all", "local_lock=flock", "local_lock=posix", "local_lock=none", "localflock", "localflocks",
      "nobrl", "flock=local")
 )  # fmt: skip
@@ -48,7 +48,7 @@ def parsed(mountinfo: str) -> dict[str, str]:
 def parsed_options(mountinfo: str) -> dict[str, str]:
     """The same, as a table of options."""
     chosen = {
-        point: ",".join(sorted(_OPTIONS & {*options.split(",")})) for point, (_, options) in _seen(mountinfo).items()
+        point: ",".join(sorted(OPTIONS & {*options.split(",")})) for point, (_, options) in _seen(mountinfo).items()
     }
     return {point: options for point, options in chosen.items() if options}
 
