@@ -16,6 +16,7 @@ import numpy as np
 from pyio_trace import enums, events
 from pyio_trace.join.base.arrow_arrays import codes, of_texts
 from pyio_trace.join.base.dictionaries import UnifiedDictionary
+from pyio_trace.join.base.identities import NOTHING, Identities
 from pyio_trace.join.base.samples import Samples
 from pyio_trace.join.pack.replaced_names import Names
 from pyio_trace.join.processes.mounts import OPTIONS
@@ -129,6 +130,12 @@ class ObfuscatedSource:
     def samples(self) -> Samples:
         found = self._source.samples()
         return Samples(found.columns, [self._names.stack(text) for text in found.stacks])
+
+    def identities(self) -> Identities:
+        return NOTHING
+
+    def release(self) -> None:
+        self._source.release()
 
     def attachment(self, name: str) -> str | None:
         return None

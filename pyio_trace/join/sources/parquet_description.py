@@ -24,7 +24,8 @@ _INFO: dict[str, Any] = {
     "boot": str, "owner_pid": int, "version": int, "records": int, "logs": list,
     "format": str, "bytes": int, "bytes_per_operation": int | float | None,
     "ring_since": int | None, "cores": int | None, "file_systems": dict | None,
-    "lock_options": dict | None, "sampling_hz": int, "sampler_refused": int, "sampler_cpu": int,
+    "lock_options": dict | None, "clock_error": int | None, "files_by_path": int,
+    "sampling_hz": int, "sampler_refused": int, "sampler_cpu": int,
 }  # fmt: skip
 #: Tables of mount points.
 _MOUNTS = ("file_systems", "lock_options")
