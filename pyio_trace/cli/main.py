@@ -35,6 +35,7 @@ COMMANDS = {
     "sql": "an SQL query over the tables of a log",
     "schema": "the JSON schema of what a command prints",
     "pack": "make a compact Parquet log of a live one",
+    "merge": "make one log of the logs of a job's ranks and hosts",
     "doctor": "whether tracing works here, in a process, for a script",
 }
 HIDDEN = ("finish",)

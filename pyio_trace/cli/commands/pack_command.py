@@ -75,7 +75,7 @@ def _names(arguments: argparse.Namespace) -> Names | None:
     return Names(key)
 
 
-def _attachments(log: Log, batches: Iterator[pa.RecordBatch]) -> dict[str, str]:
+def attachments(log: Log, batches: Iterator[pa.RecordBatch]) -> dict[str, str]:
     """The summary of the log that is being packed.  A log can be packed even if there is a fault in its summary."""
     from pyio_trace.analysis.summary.kept_summary import WORTH_KEEPING, attachments_of
     from pyio_trace.analysis.summary.summarize import summarize
@@ -114,7 +114,7 @@ def run(arguments: argparse.Namespace) -> int:
     running = any(process["ended"] == RUNNING for process in source.processes())
     with progress("pack", source.rows()) as bar:
         called = arguments.log if names is None else os.path.basename(output)  # in the summary that is kept
-        result = pack_source(source, called, output, up_to(bar), _attachments)
+        result = pack_source(source, called, output, up_to(bar), attachments)
     if arguments.remove and not running and os.path.isfile(name):
         Folder(os.path.dirname(name)).remove(os.path.basename(name), (packed.st_dev, packed.st_ino))
     each = "" if result["bytes_per_operation"] is None else f", {result['bytes_per_operation']:.1f} B each"

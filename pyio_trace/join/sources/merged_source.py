@@ -33,8 +33,9 @@ Ints = NDArray[np.int64]
 #: Shift of the ids from one log to the next: no log has as many.
 _SHIFT = 1 << 40
 #: So many logs may be open at once; of more, each is closed after it was used.
-_OPEN = 64
+MOST_OPEN = 64
 _IDS = ("id", "parent", "request_id", "task_id")
+_MOUNTS = ("file_systems", "lock_options")
 _FILES = ("file", "to_file")
 
 
@@ -63,7 +64,7 @@ class MergedSource:
             self._used(source)
 
     def _used(self, source: Source) -> None:
-        if len(self._sources) > _OPEN:
+        if len(self._sources) > MOST_OPEN:
             source.release()
 
     def rows(self) -> int:
@@ -162,12 +163,12 @@ class MergedSource:
     def info(self) -> dict[str, Any]:
         """The first log's, with sums over all of them, and each log's own under "logs".
 
-        files_by_path: how many files are one because of their path alone.  Of
-        several hosts also clock_error: ns by which times of different hosts may be
+        Of one job also files_by_path: how many files are one because of their
+        path alone.  Of several hosts also clock_error: ns by which times of different hosts may be
         wrong; None: not known.
         """
-        logs = [
-            info | {"start": info["start"] + offset, "end": _moved(info["end"], offset)}
+        logs: list[dict[str, Any]] = [
+            info | {"start": _moved(info["start"], offset), "end": _moved(info["end"], offset)}
             for info, offset in zip(self._infos, self._clocks.offsets, strict=True)
         ]
         rows, size = self.rows(), sum(info["bytes"] for info in logs)
@@ -188,14 +189,11 @@ class MergedSource:
                 "file_systems": agreed([info.get("file_systems") for info in logs]),
                 "lock_options": agreed([info.get("lock_options") for info in logs]),
                 "ring_since": max(rings, default=None),
-                "logs": logs,
+                "logs": [{name: value for name, value in info.items() if name not in _MOUNTS} for info in logs],
             }
             | ({} if alone else {"clock_error": self._clocks.error})
+            | ({"files_by_path": self._unified.inferred} if self._one_job else {})
         )
-
-    def files_by_path(self) -> int:
-        """How many files are one because of their path alone, on file systems that hosts share, or on one host."""
-        return self._unified.inferred
 
     # ---- what the logs have in common
 
@@ -319,7 +317,7 @@ def _numbers(keys: Sequence[Any]) -> list[int]:
 
 
 def _moved(time: int | None, offset: int) -> int | None:
-    return None if time is None else time + offset
+    return None if time is None else min(max(time + offset, -(1 << 63)), (1 << 63) - 1)  # forged logs have any time
 
 
 def _with_shifted_ids(values: pa.Array, shift: int) -> pa.Array:
