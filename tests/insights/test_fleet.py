@@ -7,6 +7,7 @@ import io
 import json
 import os
 import shutil
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -49,12 +50,14 @@ def one_log(path: Path, job: str = "", script: str = "train.py", run: int = 1, r
 
 @pytest.fixture(scope="module")
 def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """200 logs of 8 jobs, in folders by job; made of a few, because making one takes longer than reading it."""
+    """200 logs of 8 jobs with the facts that a log keeps from the end of its run, in folders by job; most copied."""
     folder = tmp_path_factory.mktemp("fleet")
     for job in range(JOBS):
         below = folder / f"job-{job}"
         below.mkdir()
         first = one_log(below / "0.parquet", str(4000 + job), f"program{job % 2}.py", job)
+        with_facts(first, json.dumps({"version": 1, **asdict(facts_from(open_log(first)))}).encode())
+        assert facts_in(first) is not None
         for number in range(1, LOGS // JOBS):
             shutil.copy(first, below / f"{number}.parquet")
     return folder
@@ -94,11 +97,13 @@ def test_two_hundred_logs(tree: Path, tmp_path: Path, capsys: pytest.CaptureFixt
     assert next(csv.reader(io.StringIO(capsys.readouterr().out)))[:3] == ["name", "logs", "ns"]
 
 
+@pytest.mark.slow
 def test_in_several_processes(tree: Path, capsys: pytest.CaptureFixture[str]) -> None:
     # GIVEN two processes THEN the figures are the same
     assert table([str(tree), "--jobs", "2"], capsys) == table([str(tree)], capsys)
 
 
+@pytest.mark.slow
 def test_on_a_dask_cluster(tree: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("distributed")
     from tests.support.busy_run import cluster_of_two
@@ -153,8 +158,8 @@ def with_facts(path: Path, text: bytes) -> None:
 
 
 GOOD = {
-    "version": 1, "run": "1", "host": "h", "job": "7", "program": "p", "start": 1, "rows": 2, "processes": 1, "wall_ns": 5,
-    "process_ns": 5, "io_ns": 5, "read": 1, "written": 1, "searched": True,
+    "version": 1, "run": "1", "host": "h", "job": "7", "program": "p", "start": 1, "rows": 2, "processes": 1,
+    "wall_ns": 5, "process_ns": 5, "io_ns": 5, "read": 1, "written": 1, "searched": True,
     "findings": [{"slug": "s", "title": "t", "line": "a:1", "ns": 3}],
 }  # fmt: skip
 
@@ -169,12 +174,18 @@ GOOD = {
     ids=str,
 )  # fmt: skip
 def test_forged_facts(change: dict[str, Any], tmp_path: Path) -> None:
-    # GIVEN facts that nobody would keep THEN the log is summed up again
+    # GIVEN facts that nobody would keep THEN they are not believed
     path = one_log(tmp_path / "a.parquet")
     with_facts(path, json.dumps(GOOD).encode())
     assert facts_in(path) is not None
     with_facts(path, json.dumps(GOOD | change).encode())
     assert facts_in(path) is None
+
+
+def test_forged_facts_are_replaced(tmp_path: Path) -> None:
+    # GIVEN a log whose facts cannot be used THEN it is summed up again
+    path = one_log(tmp_path / "a.parquet")
+    with_facts(path, b"{}")
     (looked,) = look_at(str(tmp_path), [str(path)])
     assert looked.facts is not None and looked.facts.io_ns == 15_000
 
