@@ -111,9 +111,11 @@ class Fleet:
             sums.setdefault(name, Sums(name)).add(looked.path, facts)
             if len(sums) > 2 * MOST:
                 self.dropped += _only_largest(sums)
+        seen: set[str] = set()
         for one in facts.findings:
             known = self.findings.setdefault(one.slug, FindingSums(one.slug))
-            known.logs += one.slug not in {other.slug for other in facts.findings[: facts.findings.index(one)]}
+            known.logs += one.slug not in seen
+            seen.add(one.slug)
             known.ns += one.ns
             if one.ns > known.worst_ns:
                 known.title, known.line, known.worst, known.worst_ns = one.title, one.line, looked.path, one.ns
