@@ -1,16 +1,16 @@
 """What thousands of logs say together: jobs, users, programs, findings.
 
-LOG is a folder tree with logs anywhere in it.  Text has the jobs, users (the
-owners of the files) and programs with the most seconds of I/O, and the findings by
-the seconds that they would save in all logs.  A run without a batch system's job id
-belongs to the job that its folder is named after.  Logs that cannot be read are
-counted and named.
+LOG is a folder tree with logs anywhere in it. Text has the jobs, users (the
+owners of the files) and programs with the most seconds of I/O, and the
+findings by the seconds that they would save in all logs. A run without a batch
+system's job id belongs to the job that its folder is named after. Logs that
+cannot be read are counted and named.
 
-csv, json and parquet have the rows of one of these tables (--by), or one row for
-each log: times in ns, sizes in bytes.
+csv, json and parquet have the rows of one of these tables (--by), or one row
+for each log: times in ns, sizes in bytes.
 
-Logs that were packed at the end of their run keep these figures, so a thousand of
-them take seconds.  Others are read; their findings take longest.
+Logs that were packed at the end of their run keep these figures, so a thousand
+of them take seconds. Others are read; their findings take longest.
 
   pyio-trace fleet /shared/logs
   pyio-trace fleet /shared/logs --by log --format parquet --output fleet.parquet

@@ -1,14 +1,14 @@
 """Make one log of the logs of a job: those of its ranks, on all its hosts.
 
-LOG is a log, or a folder: then all logs in it and in the folders below it.  In
-the merged log, a file that several ranks use is one file: on one host by device
-and inode, on file systems that hosts share (NFS, Lustre, GPFS, BeeGFS, ...) by its
-path, which is inferred.  Clocks of several hosts are aligned on the end of
-MPI_Init, if all logs have one; else they stay as they are, and their error is not
-known.  Logs that cannot be read are losses of the merged one.
+LOG is a log, or a folder: then all logs in it and in the folders below it. In
+the merged log, a file that several ranks use is one file: on one host by
+device and inode, on file systems that hosts share (NFS, Lustre, GPFS, BeeGFS,
+...) by its path, which is inferred. Clocks of several hosts are aligned on the
+end of MPI_Init, if all logs have one; else they stay as they are, and their
+error is not known. Logs that cannot be read are losses of the merged one.
 
-One log is open at a time, so thousands of packed logs need little memory; live logs
-need more: pack them first.
+One log is open at a time, so thousands of packed logs need little memory; live
+logs need more: pack them first.
 
   pyio-trace merge logs/4711 -o job-4711.parquet
 """

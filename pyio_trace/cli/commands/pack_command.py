@@ -1,14 +1,14 @@
 """Make a compact Parquet log of a live one (or of a folder of logs).
 
 The Parquet log has a tenth of the size and everything in the live log, and any
-dataframe tool reads it.  The live log stays unless --remove is given; while its
+dataframe tool reads it. The live log stays unless --remove is given; while its
 run goes on it always stays.
 
 With --obfuscate, names are replaced by words that depend on KEY: paths, hosts,
-users, arguments, functions of the program, and whatever texts there are.  The
-same name has the same word in all logs of the same key.  Extensions of known
+users, arguments, functions of the program, and whatever texts there are. The
+same name has the same word in all logs of the same key. Extensions of known
 formats, the depth of folders, lines, sizes and times stay, and so do files and
-functions of Python and of installed packages.  The key is at least 8 characters
+functions of Python and of installed packages. The key is at least 8 characters
 that nobody can guess; @FILE reads it from a file, where ps does not show it.
 
   pyio-trace pack run.parquet shown.parquet --obfuscate @key.txt
