@@ -111,7 +111,7 @@ class Option:
 OPTIONS: "tuple[Option, ...]" = (
     Option("output", PATH, ("-o", "--output"), "PATH", parse_output, "",
            "the log: *.parquet (packed at the end of the run) or *.pyio (live); a folder; patterns "
-           "%h host, %p pid, %s script, %t time, %j job id, %r rank"),
+           "%h host, %p pid, %s script, %t time, %j job id, %n node, %r rank"),
     Option("quiet", SWITCH, ("-q", "--quiet"), "", parse_flag, "0",
            "print no summary and no messages at the end"),
     Option("mode", CHOICE, ("--mode",), "MODE", choice(*MODES), "trace",

@@ -8,7 +8,7 @@ import os
 import time
 
 from pyio_trace.errors import ConfigError
-from pyio_trace.values import rank_in
+from pyio_trace.values import job_in, node_in, rank_in
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,9 +19,6 @@ PACKED_SUFFIX = ".parquet"
 _MEMORY = "/dev/shm"
 _LONGEST = 4000  # the system allows 4095, and the log's temporary name is longer
 DEFAULT_PATTERN = "pyio-%s-%h-%t-%p.parquet"
-
-# Where batch systems put the job's number, the most common first.
-_JOB_VARIABLES = ("SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID", "COBALT_JOBID", "FLUX_JOB_ID", "JOB_ID")
 
 
 def log_paths(
@@ -164,7 +161,10 @@ def original_name(live: str) -> str:
 
 
 def expand_pattern(pattern: str, script: str, environ: "Mapping[str, str]" = os.environ) -> str:
-    """Replace %h host, %p pid, %s script, %t time, %j job id, %r rank and %%; raises ConfigError for other letters."""
+    """Replace %h host, %p pid, %s script, %t time, %j job id, %n node, %r rank and %%.
+
+    Raises ConfigError for other letters.
+    """
     if "%" not in pattern:
         return pattern
     parts = pattern.split("%")
@@ -193,14 +193,16 @@ def _expansion(letter: str, pattern: str, script: str, environ: "Mapping[str, st
     if letter == "t":
         return time.strftime("%Y%m%dT%H%M%S")
     if letter == "j":
-        return next((safe_name(environ[name]) for name in _JOB_VARIABLES if environ.get(name)), "nojob")
+        return safe_name(job_in(environ)["job"]) or "nojob"
+    if letter == "n":
+        return safe_name(node_in(environ)) or "node"
     if letter == "r":
         rank = rank_in(environ)
         return "norank" if rank is None else str(rank[0])
     raise ConfigError(
         "bad-pattern",
         f"the log's name {pattern!r} has %{letter}; "
-        "there are %h host, %p pid, %s script, %t time, %j job id, %r rank, %%",
+        "there are %h host, %p pid, %s script, %t time, %j job id, %n node, %r rank, %%",
     )
 
 

@@ -257,6 +257,14 @@ _LAUNCHERS = (
 )
 _MOST = 1 << 31
 
+#: Variables with the job's id: those of batch systems, the most common first, then those of launchers without one.
+_JOBS = ("SLURM_JOB_ID", "SLURM_JOBID", "PBS_JOBID", "LSB_JOBID", "COBALT_JOBID", "FLUX_JOB_ID", "JOB_ID")
+#: Those with the id of a step, which is one parallel program of a job: srun, PALS, torchrun, Ray.
+_STEPS = ("SLURM_STEP_ID", "SLURM_STEPID", "PALS_APID", "TORCHELASTIC_RUN_ID", "RAY_JOB_ID")
+#: Those with the node's name, where the batch system has one of its own for it.
+_NODES = ("SLURMD_NODENAME", "PALS_NODENAME")
+_LONGEST_WORD = 100
+
 
 def program_of(words: "list[str]") -> "tuple[str, str]":
     """("c", code), ("m", module) or ("", script) from the words after `python`, parsed as Python parses them."""
@@ -301,6 +309,30 @@ def rank_in(environ: "Mapping[str, str]") -> "tuple[int, int | None, int | None]
         size = ranks if size is None else size
         local = _number(environ, of_local) if local is None else local
     return None if rank is None else (rank, local, size)
+
+
+def job_in(environ: "Mapping[str, str]") -> "dict[str, str]":
+    """The node, job and step of a process with this environment; "" for what it does not say.
+
+    A launcher's own id stands for the job where no batch system has one.  Each is
+    a word of at most 100 printable characters of ASCII.
+    """
+    job, step = _first_word(environ, _JOBS), _first_word(environ, _STEPS)
+    return {"node": _first_word(environ, _NODES), "job": job or step, "step": step if job else ""}
+
+
+def node_in(environ: "Mapping[str, str]") -> str:
+    """The node's name: the batch system's, or the host's without its domain."""
+    return _first_word(environ, _NODES) or _word(os.uname().nodename.partition(".")[0])
+
+
+def _first_word(environ: "Mapping[str, str]", names: "tuple[str, ...]") -> str:
+    # torchrun's id is "none" where nobody has given it one
+    return next((word for name in names if (word := _word(environ.get(name, ""))) not in ("", "none")), "")
+
+
+def _word(text: str) -> str:
+    return "".join(c if "!" <= c <= "~" else "_" for c in text[:_LONGEST_WORD])
 
 
 def _number(environ: "Mapping[str, str]", name: str) -> "int | None":

@@ -49,6 +49,8 @@ def test_patterns() -> None:
     assert expand_pattern("%h-%p-%s-%j%%-%%p", "a/b.py", environ) == f"{os.uname().nodename}-{os.getpid()}-b-12_34%-%p"
     assert re.fullmatch(r"\d{8}T\d{6}", expand_pattern("%t", "", {}))
     assert expand_pattern("%j", "", {}) == "nojob"
+    assert expand_pattern("%n-%j", "", {"SLURMD_NODENAME": "n/1", "RAY_JOB_ID": "02"}) == "n_1-02"
+    assert expand_pattern("%n", "", {}) == os.uname().nodename.partition(".")[0]
     for wrong in ("%x", "run%"):
         with pytest.raises(ConfigError) as problem:
             expand_pattern(wrong, "x.py", {})

@@ -36,6 +36,8 @@ COMMANDS = {
     "schema": "the JSON schema of what a command prints",
     "export": "the log in another tool's format: Darshan's",
     "pack": "make a compact Parquet log of a live one",
+    "merge": "make one log of the logs of a job's ranks and hosts",
+    "fleet": "jobs, users, programs and findings of thousands of logs",
     "doctor": "whether tracing works here, in a process, for a script",
 }
 HIDDEN = ("finish",)

@@ -363,6 +363,9 @@ PROCESS_ENTRY = np.dtype(
         ("program", "<u4"),
         ("early_import_ticks", "<u8"),
         ("layout", "<u8", (11,)),  # struct pt_layout, which only the sampler reads
+        ("node", "<u4"),
+        ("job", "<u4"),
+        ("step", "<u4"),
     ],
     align=True,
 )

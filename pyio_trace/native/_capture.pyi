@@ -39,6 +39,9 @@ class StartOptions(TypedDict, total=False):
     global_rank: int  # in a parallel job, plus 1; 0: none
     local_rank: int  # on this host, plus 1; 0: not known
     world_size: int  # how many ranks there are; 0: not known
+    node: str  # as the batch system calls it; empty: none
+    job: str
+    step: str  # of the job
 
 def start(path: bytes, /, **options: Unpack[StartOptions]) -> bool: ...
 def prepare(path: bytes, /, **options: Unpack[StartOptions]) -> bool: ...

@@ -96,7 +96,7 @@ def run_line(summary: Summary) -> str:
 
 def state_lines(summary: Summary) -> list[str]:
     """What is unusual about the run: its log is incomplete, or it did not end well."""
-    run, lines = summary.run, []
+    run, lines = summary.run, _jobs(summary)
     if run.selection:
         lines.append(f"Selected {number(run.records)} of {counted(run.records_in_log, 'row')}: {run.selection}")
     if not run.calls:
@@ -118,6 +118,16 @@ def state_lines(summary: Summary) -> list[str]:
         calls = counted(summary.in_flight_count, "call")
         lines.append(f"{calls} had not returned: pyio-trace summary --section in-flight")
     return lines
+
+
+def _jobs(summary: Summary) -> list[str]:
+    """The batch system's name for the run, and where it ran."""
+    jobs, nodes = summary.run.jobs, summary.run.nodes
+    if not jobs:
+        return []
+    which = f"Job {jobs[0]}" if len(jobs) == 1 else f"{len(jobs)} jobs ({jobs[0]} to {jobs[-1]})"
+    where = f"node {nodes[0]}" if len(nodes) == 1 else f"{len(nodes)} nodes ({nodes[0]} to {nodes[-1]})"
+    return [f"{which} on {where}."]
 
 
 def _full(summary: Summary) -> list[str]:

@@ -142,3 +142,13 @@ def test_a_copy_of_python_that_became_another_program(program: Runner) -> None:
     outcome = program.traced("import subprocess\nsubprocess.run(['sleep', '0'], preexec_fn=lambda: None)")
     # THEN it is called what it became
     assert [row["process_name"] for row in succeeded(outcome).processes] == ["program.py", "sleep"]
+
+
+def test_a_batch_job(program: Runner) -> None:
+    # GIVEN a program of a Slurm job, which forks
+    env = {"SLURM_JOB_ID": "47 11", "SLURM_STEP_ID": "0", "SLURMD_NODENAME": "n017"}
+    succeeded(program.traced("import os; os.fork() or os._exit(0); os.wait()", env=env, log="%n/%j.parquet"))
+    # THEN its log has the names that the batch system gave, and both processes have its job
+    outcome = Outcome(0, "", "", program.folder / "n017/47_11.parquet")
+    assert {(row["node"], row["job"], row["step"]) for row in outcome.processes} == {("n017", "47_11", "0")}
+    assert len(outcome.processes) == 2

@@ -355,6 +355,8 @@ struct pt_process { /* at the start of a process chunk; counters follow at PT_CO
     uint32_t program;
     uint64_t early_import_ticks; /* of import_ticks, what was there at script_since, plus 1; 0: not known */
     struct pt_layout layout;     /* only the sampler reads it */
+    /* Strings, from the batch system's or the launcher's environment: the node, the job, the step in it; 0: none. */
+    uint32_t node, job, step;
 };
 enum pt_accounts {
     PT_ACCOUNT_BEGIN = 1,

@@ -151,6 +151,9 @@ void pt_enter_forked_child(bool pending)
         p->global_rank = from->global_rank; /* but not the name, which is its parent's own */
         p->local_rank = from->local_rank;
         p->world_size = from->world_size;
+        p->node = from->node;
+        p->job = from->job;
+        p->step = from->step;
         memcpy(p->version, from->version, sizeof p->version);
         memcpy(p->note, from->note, sizeof p->note);
         pt_process_describe_like(p, from);
@@ -208,6 +211,11 @@ void pt_process_found(uint32_t pid, uint32_t ppid, uint64_t start_time, const ch
     p->argv_length = pt_redact_block(argv, argv_length, p->argv, sizeof p->argv);
 }
 
+static uint32_t string_or_none(const char *text)
+{
+    return text && *text ? pt_string(text, strlen(text), 0) : 0;
+}
+
 /* Fills the entry from the options. */
 void pt_process_describe_self(const struct pt_options *o)
 {
@@ -221,6 +229,9 @@ void pt_process_describe_self(const struct pt_options *o)
     p->global_rank = o->global_rank;
     p->local_rank = o->local_rank;
     p->world_size = o->world_size;
+    p->node = string_or_none(o->node);
+    p->job = string_or_none(o->job);
+    p->step = string_or_none(o->step);
 }
 
 /* What a person calls this process, such as "DataLoader 0, worker 1", and its kind, "DataLoader worker".  The last name

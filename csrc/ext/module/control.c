@@ -22,20 +22,29 @@ static PyObject *raise_error(int error, const char *path)
  * exception set, if they are wrong.  Strings are borrowed from the arguments. */
 static bool parse_options(struct pt_options *o, struct pt_selection *selection, PyObject *args, PyObject *kwargs)
 {
-    static char *words[] = {"",       "create", "budget",      "stacks",     "version",      "executable", "argv",
-                            "mode",   "ring",   "include",     "exclude",    "min_duration", "min_size",   "redact",
-                            "memory", "run_of", "global_rank", "local_rank", "world_size",   NULL};
+    static char *words[] = {"",           "create", "budget", "stacks",  "version",     "executable",
+                            "argv",       "mode",   "ring",   "include", "exclude",     "min_duration",
+                            "min_size",   "redact", "memory", "run_of",  "global_rank", "local_rank",
+                            "world_size", "node",   "job",    "step",    NULL};
     int create = 0, stacks = 0;
     unsigned int mode = 0;
     unsigned long long budget = 0, ring = 0, min_duration = 0, min_size = 0, memory = 0;
     Py_ssize_t argv_length = 0;
     *selection = (struct pt_selection){.include = "", .exclude = ""};
-    *o = (struct pt_options){
-        .selection = selection, .version = "", .executable = "", .argv = "", .redact = "", .run_of = ""};
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "y|$pKisyy#IKyyKKyKyIII", words, &o->path, &create, &budget, &stacks,
-                                     &o->version, &o->executable, &o->argv, &argv_length, &mode, &ring,
+    *o = (struct pt_options){.selection = selection,
+                             .version = "",
+                             .executable = "",
+                             .argv = "",
+                             .redact = "",
+                             .run_of = "",
+                             .node = "",
+                             .job = "",
+                             .step = ""};
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "y|$pKisyy#IKyyKKyKyIIIsss", words, &o->path, &create, &budget,
+                                     &stacks, &o->version, &o->executable, &o->argv, &argv_length, &mode, &ring,
                                      &selection->include, &selection->exclude, &min_duration, &min_size, &o->redact,
-                                     &memory, &o->run_of, &o->global_rank, &o->local_rank, &o->world_size))
+                                     &memory, &o->run_of, &o->global_rank, &o->local_rank, &o->world_size, &o->node,
+                                     &o->job, &o->step))
         return false;
     selection->min_duration = min_duration;
     selection->min_size = min_size;

@@ -18,7 +18,8 @@ class Run:
     """The run and its log.  start: epoch ns; wall: ns from its start to its last known activity; ring_since: epoch
     ns, if a ring has overwritten operations: all that began later are in the log; folder: that the program began in;
     selection: the options that chose the operations, "" for all of them; records_in_log: of how many they were chosen;
-    tool: that wrote the log, "": pyio_trace.
+    tool: that wrote the log, "": pyio_trace; jobs: of a batch system or launcher, such as "4711.0" for step 0 of job
+    4711; nodes: those that it names, or hosts.
     """
 
     path: str
@@ -40,6 +41,8 @@ class Run:
     selection: str = ""
     records_in_log: int = 0
     tool: str = ""
+    jobs: list[str] = field(default_factory=list)
+    nodes: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True)

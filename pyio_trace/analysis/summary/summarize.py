@@ -26,7 +26,7 @@ from pyio_trace.analysis.summary.weaknesses import weaknesses
 from pyio_trace.analysis.sums.dense_sums import NCLASSES, NLAYERS, NROLES, OPENS, READS, WRITES
 from pyio_trace.enums import CLASSES, LAYERS, OpClass
 from pyio_trace.join.base.roles import MOVING
-from pyio_trace.join.processes.process_names import titled
+from pyio_trace.join.processes.process_names import job_text, titled
 from pyio_trace.log_constants import RUNNING
 
 if TYPE_CHECKING:
@@ -193,6 +193,8 @@ class _SummaryMaker:
             ring_since=info.get("ring_since"), folder=(self._table[0]["cwd"] or "") if self._table else "",
             selection=info.get("selection", ""), records_in_log=self._log.rows(),
             tool=info.get("tool", ""),
+            jobs=sorted({job for row in self._table if (job := job_text(row))}),
+            nodes=sorted({row["node"] or row["host"] for row in self._table}),
         )  # fmt: skip
 
     def _chosen_processes(self) -> list[int]:

@@ -10,7 +10,7 @@ from pyio_trace import native
 from pyio_trace.capture.instrumentation import import_hooks, instrument_registry
 from pyio_trace.config import FINAL_VARIABLE, FOUND_VARIABLE, LOG_VARIABLE, SCRIPT_VARIABLE, isolated
 from pyio_trace.errors import CaptureError, ConfigError
-from pyio_trace.values import MODES, STACK_STATES, program_of, rank_in, signal_number
+from pyio_trace.values import MODES, STACK_STATES, job_in, program_of, rank_in, signal_number
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -178,6 +178,7 @@ def _start_core(
     Raises CaptureError and ConfigError.
     """
     rank, local_rank, world_size = rank_in(os.environ) or (None, None, None)
+    job = job_in(os.environ)
 
     def start_at(path: str) -> bool:
         return bool(
@@ -201,6 +202,7 @@ def _start_core(
                 global_rank=0 if rank is None else rank + 1,
                 local_rank=0 if local_rank is None else local_rank + 1,
                 world_size=world_size or 0,
+                **job,
             )
         )
 

@@ -125,6 +125,7 @@ def _finish(arguments: argparse.Namespace, of_another: bool = False) -> _Done:
     from pathlib import Path
 
     from pyio_trace.analysis.summary.kept_summary import attachments_of
+    from pyio_trace.insights import run_facts
     from pyio_trace.join.pack.end_of_run import messages_about, why_it_stays
     from pyio_trace.join.sources.facade import Log
 
@@ -140,7 +141,9 @@ def _finish(arguments: argparse.Namespace, of_another: bool = False) -> _Done:
     def sum_up(batches: Iterator[pa.RecordBatch] | None = None) -> dict[str, str]:
         nonlocal summary, insights
         summary, insights = _summary(log, batches)
-        return attachments_of(summary) if packs else {}
+        if not packs:
+            return {}
+        return attachments_of(summary) | run_facts.attachments_of(summary, insights, live.source.processes())
 
     wanted = not arguments.quiet and not of_another
     packs = final is not None and not alive and final.endswith(PACKED_SUFFIX)

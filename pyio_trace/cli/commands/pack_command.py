@@ -1,8 +1,17 @@
 """Make a compact Parquet log of a live one (or of a folder of logs).
 
 The Parquet log has a tenth of the size and everything in the live log, and any
-dataframe tool reads it.  The live log stays unless --remove is given; while its
+dataframe tool reads it. The live log stays unless --remove is given; while its
 run goes on it always stays.
+
+With --obfuscate, names are replaced by words that depend on KEY: paths, hosts,
+users, arguments, functions of the program, and whatever texts there are. The
+same name has the same word in all logs of the same key. Extensions of known
+formats, the depth of folders, lines, sizes and times stay, and so do files and
+functions of Python and of installed packages. The key is at least 8 characters
+that nobody can guess; @FILE reads it from a file, where ps does not show it.
+
+  pyio-trace pack run.parquet shown.parquet --obfuscate @key.txt
 """
 
 from __future__ import annotations
@@ -22,12 +31,16 @@ from pyio_trace.output import LIVE_SUFFIX, PACKED_SUFFIX
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from pyio_trace.join.pack.replaced_names import Names
     from pyio_trace.join.sources.facade import Log
+
+_LONGEST_KEY = 4096  #: bytes that are read of its file
 
 
 def arguments(parser: Parser) -> None:
     add_log(parser)
     parser.add_argument("output", metavar="OUTPUT", nargs="?", help="default: the log's name with .parquet")
+    parser.add_argument("--obfuscate", metavar="KEY", help="replace all names; @FILE: the key is in a file")
     parser.add_argument("--remove", action="store_true", help="remove the live log after writing the Parquet log")
 
 
@@ -42,7 +55,27 @@ def _default_output(source: str) -> str:
     return source.removesuffix(LIVE_SUFFIX) + PACKED_SUFFIX
 
 
-def _attachments(log: Log, batches: Iterator[pa.RecordBatch]) -> dict[str, str]:
+def _names(arguments: argparse.Namespace) -> Names | None:
+    """The replacements that --obfuscate asks for.  Raises ConfigError."""
+    key: str | None = arguments.obfuscate
+    if key is None:
+        return None
+    if arguments.output is None:
+        raise ConfigError("missing-value", "pack --obfuscate: name the OUTPUT; the log's own name may say too much")
+    if arguments.remove:
+        raise ConfigError("contradictory-options", "pack: --obfuscate and --remove: the names would be lost")
+    from pyio_trace.join.pack.replaced_names import Names
+
+    if key.startswith("@"):
+        try:
+            with open(key[1:], "rb") as file:
+                key = os.fsdecode(file.read(_LONGEST_KEY)).strip()
+        except OSError as error:
+            raise ConfigError("bad-value", f"--obfuscate: {key[1:]}: cannot be read: {error.strerror}") from None
+    return Names(key)
+
+
+def attachments(log: Log, batches: Iterator[pa.RecordBatch]) -> dict[str, str]:
     """The summary of the log that is being packed.  A log can be packed even if there is a fault in its summary."""
     from pyio_trace.analysis.summary.kept_summary import WORTH_KEEPING, attachments_of
     from pyio_trace.analysis.summary.summarize import summarize
@@ -65,7 +98,12 @@ def run(arguments: argparse.Namespace) -> int:
     from pyio_trace.units import counted, size
 
     do_without_pandas()
+    names = _names(arguments)
     source = open_source(arguments.log)
+    if names is not None:
+        from pyio_trace.join.pack.obfuscated_source import ObfuscatedSource
+
+        source = ObfuscatedSource(source, names)
     name = arguments.log.rstrip("/")
     packed = os.lstat(name)
     output = _default_output(name) if arguments.output is None else arguments.output
@@ -75,7 +113,8 @@ def run(arguments: argparse.Namespace) -> int:
     check_replaceable(output)
     running = any(process["ended"] == RUNNING for process in source.processes())
     with progress("pack", source.rows()) as bar:
-        result = pack_source(source, arguments.log, output, up_to(bar), _attachments)
+        called = arguments.log if names is None else os.path.basename(output)  # in the summary that is kept
+        result = pack_source(source, called, output, up_to(bar), attachments)
     if arguments.remove and not running and os.path.isfile(name):
         Folder(os.path.dirname(name)).remove(os.path.basename(name), (packed.st_dev, packed.st_ino))
     each = "" if result["bytes_per_operation"] is None else f", {result['bytes_per_operation']:.1f} B each"

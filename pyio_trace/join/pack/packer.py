@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from pyio_trace import events
 from pyio_trace.errors import LogError
-from pyio_trace.join.base import samples_text
+from pyio_trace.join.base import identities, samples_text
 from pyio_trace.join.pack.new_file import Folder, NewFile
 from pyio_trace.join.pack.parquet_writer import metadata_of, open_writer
 from pyio_trace.join.sources.facade import Log
@@ -130,6 +130,9 @@ def write(
         samples = source.samples()
         if len(samples):
             attached[samples_text.NAME] = samples_text.encoded(samples)
+        files = source.identities()
+        if len(files.file):
+            attached[identities.NAME] = identities.encoded(files)
         lacking = least_bytes(done) - file.tell()
         if lacking > 0:  # so regular that readers would reject this many rows in so small a file
             writer.add_key_value_metadata({"padding": " " * lacking})

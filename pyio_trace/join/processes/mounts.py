@@ -21,8 +21,14 @@ _NO_DATA = (
     "autofs", "binfmt_misc", "bpf", "cgroup", "cgroup2", "configfs", "debugfs", "devpts", "devtmpfs", "efivarfs",
     "fusectl", "mqueue", "nsfs", "proc", "pstore", "rpc_pipefs", "securityfs", "sysfs", "tracefs",
 )  # fmt: skip
+#: Types that several hosts share: a path leads to the same file on all of them.
+SHARED = frozenset(
+    ("nfs", "nfs4", "lustre", "gpfs", "beegfs", "ceph", "glusterfs", "cifs", "smb3", "pvfs2", "afs", "panfs", "wekafs",
+     "orangefs", "ocfs2", "gfs2", "fuse.dfuse", "fuse.sshfs", "fuse.glusterfs", "fuse.ceph-fuse", "fuse.juicefs",
+     "fuse.mfs", "fuse.s3fs", "fuse.gcsfuse")
+)  # fmt: skip
 #: Options that are kept, as the kernel has them: those that say how far locks reach.  Others may name users or hosts.
-_OPTIONS = frozenset(
+OPTIONS = frozenset(
     ("nolock", "local_lock=all", "local_lock=flock", "local_lock=posix", "local_lock=none", "localflock", "localflocks",
      "nobrl", "flock=local")
 )  # fmt: skip
@@ -48,7 +54,7 @@ def parsed(mountinfo: str) -> dict[str, str]:
 def parsed_options(mountinfo: str) -> dict[str, str]:
     """The same, as a table of options."""
     chosen = {
-        point: ",".join(sorted(_OPTIONS & {*options.split(",")})) for point, (_, options) in _seen(mountinfo).items()
+        point: ",".join(sorted(OPTIONS & {*options.split(",")})) for point, (_, options) in _seen(mountinfo).items()
     }
     return {point: options for point, options in chosen.items() if options}
 
@@ -69,6 +75,16 @@ def _mounts(mountinfo: str) -> Iterator[tuple[str, str, str]]:
         if dash and len(fields) > 4 and described[0] not in _NO_DATA:
             point = _ESCAPED.sub(lambda match: chr(int(match[1], 8)), fields[4]).rstrip("/")
             yield point, described[0], described[2] if len(described) > 2 else ""
+
+
+def kind_at(path: str, mounts: dict[str, str]) -> str:
+    """The type of the file system that a path is on; "": not known."""
+    folder = path
+    while folder:
+        if folder in mounts:
+            return mounts[folder]
+        folder = folder.rpartition("/")[0]
+    return mounts.get("", "")
 
 
 def agreed(tables: Sequence[dict[str, str] | None]) -> dict[str, str] | None:

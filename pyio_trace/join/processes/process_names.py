@@ -61,6 +61,11 @@ def titled(row: Row) -> str:
     return f"rank {row['global_rank']}, {name}"
 
 
+def job_text(row: Row) -> str:
+    """The job of a process and the step in it, "4711.0"; "" if it is in none."""
+    return ".".join(filter(None, (row["job"], row["step"]))) if row["job"] else ""
+
+
 def group(kind: str, name: str) -> tuple[str, bool]:
     """What a process is summed up under: its kind, or its name where the kind says little; whether it is the kind."""
     return (name, False) if kind in _SHOWN_BY_NAME else (kind, True)

@@ -33,6 +33,9 @@ if TYPE_CHECKING:
 #: Earlier processes with the same pid that are considered as a parent: the latest ones.
 _MOST_REUSES = 1000
 
+#: Fields of an entry, and of a process, that say which job it is in.
+_JOB = ("node", "job", "step")
+
 #: A pid namespace, and a process number in it.
 _Number = tuple[int, int]
 
@@ -51,7 +54,8 @@ class Process:
     names of installed packages that are its program (started_packages.py).  process_kind,
     process_name: what a person calls it (process_names.py).  global_rank,
     local_rank, world_size: of a parallel job; None: it is in none, or its
-    launcher does not say.
+    launcher does not say.  node, job, step: as the batch system calls them, or a
+    launcher without one (values.job_in); None: neither does.
     """
 
     index: int
@@ -101,6 +105,9 @@ class Process:
     global_rank: int | None = None
     local_rank: int | None = None
     world_size: int | None = None
+    node: str | None = None
+    job: str | None = None
+    step: str | None = None
 
 
 def arrow_schema() -> pa.Schema:
@@ -122,7 +129,7 @@ def arrow_schema() -> pa.Schema:
             "mapped_touched": big, "mapped_written": big,
             "started_by": big, "site": text, "call_stack": text, "end_by": text,
             "process_kind": text, "process_name": text, "global_rank": integer, "local_rank": integer,
-            "world_size": integer,
+            "world_size": integer, "node": text, "job": text, "step": text,
         }
     )  # fmt: skip
 
@@ -258,6 +265,7 @@ def _identity(entry: _Entry, heap: Heap) -> dict[str, Any]:
         "global_rank": _or_none(int(raw["global_rank"]) - 1),
         "local_rank": _or_none(int(raw["local_rank"]) - 1),
         "world_size": _or_none(int(raw["world_size"]) or -1),
+        **{name: heap.text(int(raw[name])) for name in _JOB},
     }
 
 
@@ -267,15 +275,15 @@ def _or_none(number: int) -> int | None:
 
 
 def _inherit_ranks(processes: list[Process]) -> None:
-    """A process without a rank of its own, such as a program that is not Python, belongs to its parent's rank.
+    """A process without a rank, or a job, of its own, such as a program that is not Python, belongs to its parent's.
 
     The entry that a parent makes for a program it starts has none either; the
     one that the program makes when it joins has.
     """
     for process in processes:
         first = processes[process.parent] if process.start == "joined" and process.parent is not None else None
-        if first is not None and first.global_rank is None and (first.pid, first.argv) == (process.pid, process.argv):
-            _copy_rank(process, first)
+        if first is not None and (first.pid, first.argv) == (process.pid, process.argv):
+            _copy_rank_and_job(process, first)
     done: set[int] = set()
     for process in processes:
         way = []
@@ -285,12 +293,16 @@ def _inherit_ranks(processes: list[Process]) -> None:
             way.append(at)
             at = None if at.parent is None else processes[at.parent]
         for heir in reversed(way):
-            if heir.global_rank is None and heir.parent is not None:
-                _copy_rank(processes[heir.parent], heir)
+            if heir.parent is not None:
+                _copy_rank_and_job(processes[heir.parent], heir)
 
 
-def _copy_rank(one: Process, to: Process) -> None:
-    to.global_rank, to.local_rank, to.world_size = one.global_rank, one.local_rank, one.world_size
+def _copy_rank_and_job(one: Process, to: Process) -> None:
+    """As far as it has none of its own."""
+    if to.global_rank is None:
+        to.global_rank, to.local_rank, to.world_size = one.global_rank, one.local_rank, one.world_size
+    if to.job is None:
+        to.node, to.job, to.step = to.node or one.node, one.job, one.step
 
 
 def _end(entry: _Entry, begin: int, end: int | None, liveness: Liveness | None) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from pyio_trace.join.base.identities import Identities
 from pyio_trace.join.base.records import UNKNOWN, begin_ticks
 from pyio_trace.join.references.inode_reuse import (
     UNSEEN,
@@ -50,7 +51,8 @@ class Files:
     (first position, or UNKNOWN), root_flags (flags of open), root_file,
     root_lost (unrecorded calls moved the position, so that it is unknown).
 
-    written: the regular files that were opened for writing; changed: paths that
+    identities: device and inode of the files that the log has looked at; written: the
+    regular files that were opened for writing; changed: paths that
     the log has a removal or a rename of.
     """
 
@@ -94,6 +96,7 @@ class Files:
         self.first = np.zeros(numbers.count, np.bool_)
         self.first[desc_numbers] = rows["root"].astype(np.int64) == descs
 
+        self.identities = _identities(rows, desc_file)
         self.written = _written(rows, desc_file, desc_path)
         self.changed = self._changed(numbers, name_changes, summed)
         known = string_path >= 0
@@ -205,6 +208,12 @@ def _kinds(
         return np.where(there, of_file[at], 0).astype(np.uint8)
 
     return np.where(own != 0, own, others(desc_file)), others(string_file)
+
+
+def _identities(rows: NDArray[np.void], desc_file: NDArray[np.int64]) -> Identities:
+    looked_at = np.flatnonzero((rows["ino"] != 0) & (desc_file > 0))
+    file, first = np.unique(desc_file[looked_at], return_index=True)
+    return Identities(file, *(rows[name][looked_at[first]].view(np.int64) for name in ("dev", "ino")))
 
 
 def _written(rows: NDArray[np.void], desc_file: NDArray[np.int64], desc_path: NDArray[np.int32]) -> WrittenFiles:

@@ -32,7 +32,7 @@ OWN, STARTED, COMMAND, WRAPPER, INSTALLED, NOBODY, STANDARD, OURS = range(8)
 _INSTALLED = r"/(?:site|dist)-packages/(?:[^/]+\.egg/)?"
 _STANDARD = r"/lib(?:64)?/(?:python|pypy)\d+(?:\.\d+)?t?/"
 #: Matches up to the last such folder in a path; the name of a package or module follows.
-_FOLDER = re.compile(rf".*(?:({_INSTALLED})|{_STANDARD})")
+FOLDER_OF_LIBRARIES = re.compile(rf".*(?:({_INSTALLED})|{_STANDARD})")
 _PACKAGE = Path(__file__).resolve().parents[2]
 _PYIO_TRACE = re.compile(
     "^(?:{})/|/(?:site|dist)-packages/pyio_trace(?:_plugins)?/|/_pyio_trace_start\\.py$"
@@ -77,7 +77,7 @@ class OwnCode:
             return self._kind_without_file(file, function, outermost)
         if in_pyio_trace(file):
             return OURS
-        folder = _FOLDER.match(file)
+        folder = FOLDER_OF_LIBRARIES.match(file)
         if folder is None:
             return WRAPPER if file in self._wrappers else OWN
         if self._folders and file.startswith(self._folders, folder.end()):
@@ -125,7 +125,7 @@ def library_of(site: str) -> str:
     """The package that a line, ``file:line:function``, is installed with; "Python": the standard library; "": it is in
     neither."""
     file = site.rsplit(":", 2)[0]
-    folder = _FOLDER.match(file)
+    folder = FOLDER_OF_LIBRARIES.match(file)
     if folder is None:
         return ""
     return file[folder.end() :].partition("/")[0].removesuffix(".py") if folder[1] else "Python"
@@ -140,6 +140,6 @@ def module_of(file: str) -> str:
     """The module of a source file as it is imported; of a file in no folder of libraries, its name."""
     if file.startswith("<frozen "):
         return file.removeprefix("<frozen ").removesuffix(">")
-    folder = _FOLDER.match(file)
+    folder = FOLDER_OF_LIBRARIES.match(file)
     path = file[folder.end() :] if folder else file.rpartition("/")[2]
     return path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from pyio_trace import events
 from pyio_trace.join.base import parallel
+from pyio_trace.join.base.identities import Identities
 from pyio_trace.join.base.samples import Samples
 from pyio_trace.join.processes.kernel_io import kernel_io_of
 from pyio_trace.join.processes.known_losses import BYPASSES, read_losses, unsampled
@@ -164,6 +165,12 @@ class LiveSource:
     @cached_property
     def _samples(self) -> Samples:
         return samples_of(self._tables)
+
+    def identities(self) -> Identities:
+        return self._tables.files.identities
+
+    def release(self) -> None:
+        """Nothing: all of it would have to be worked out again."""
 
     def attachment(self, name: str) -> str | None:
         return None

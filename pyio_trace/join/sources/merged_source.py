@@ -1,58 +1,85 @@
 """Several logs as one: a run on several hosts, or a folder of runs.
 
 Ids, process indexes and file numbers are shifted by a different amount for each
-log, so that they stay distinct.
+log, so that they stay distinct.  Then files that logs of one job share get one
+number (unified_files.py), and the clocks of hosts are aligned (host_clocks.py).
+Of many logs only one is open at a time.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pyio_trace import events
-from pyio_trace.join.base.dictionaries import UnifiedDictionary
+from pyio_trace.join.base.arrow_arrays import codes, of_numbers
+from pyio_trace.join.base.identities import NOTHING, Identities
 from pyio_trace.join.base.samples import Samples, collected
 from pyio_trace.join.parents import ambiguous_parents
 from pyio_trace.join.processes.mounts import agreed
+from pyio_trace.join.sources.host_clocks import Clocks, aligned, shared_moment
 from pyio_trace.join.sources.source import Source
+from pyio_trace.join.sources.unified_files import FilesOfLog, Unified, jobs_of, on_shared, unified
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+Ints = NDArray[np.int64]
+
 #: Shift of the ids from one log to the next: no log has as many.
 _SHIFT = 1 << 40
+#: So many logs may be open at once; of more, each is closed after it was used.
+MOST_OPEN = 64
+_IDS = ("id", "parent", "request_id", "task_id")
+_MOUNTS = ("file_systems", "lock_options")
+_FILES = ("file", "to_file")
 
 
 def log_of(file: int) -> int:
-    """Which of the merged logs a file number is of, from 0 on."""
+    """Which of the merged logs a file number is of, from 0 on; of a file that several have, the first."""
     return abs(file) // _SHIFT
 
 
 class MergedSource:
     """See pyio_trace.join.sources.source.Source; the rows of one log follow those of another."""
 
-    def __init__(self, sources: Sequence[Source], unreadable: Sequence[str] = ()) -> None:
-        """unreadable: for each further log of the folder, why it could not be read."""
+    def __init__(self, sources: Sequence[Source], unreadable: Sequence[str] = (), one_job: bool = False) -> None:
+        """unreadable: for each further log of the folder, why it could not be read; one_job: whether all logs are of
+        one job, whatever they say."""
         self._sources = list(sources)
         self._unreadable = list(unreadable)
-        self._unified: dict[str, UnifiedDictionary] = {}
-        self._details: list[pa.Array] = []  # of each log, with the ids in them shifted
+        self._one_job = one_job
+        self._values: dict[str, pa.Array] = {}
+        #: By column and log: where the strings of its dictionary are among the values.
+        self._places: dict[str, list[pa.Array]] = {}
         counts = [len(source.processes()) for source in self._sources]
         self._first_process = [sum(counts[:position]) for position in range(len(counts))]
+        self._infos = [source.info() for source in self._sources]
+        self._hosts = _numbers([(info["host"], info.get("boot")) for info in self._infos])
+        for source in self._sources:
+            self._used(source)
+
+    def _used(self, source: Source) -> None:
+        if len(self._sources) > MOST_OPEN:
+            source.release()
 
     def rows(self) -> int:
         return sum(source.rows() for source in self._sources)
 
     def values(self, column: str) -> pa.Array:
-        return self._unify(column).values
+        self._unify([column])
+        return self._values[column]
 
     def batches(
         self, columns: Sequence[str], rows: int, within: tuple[int, int] | None = None
     ) -> Iterator[pa.RecordBatch]:
         import pyarrow as pa
 
+        self._unify([column.name for column in events.columns_of(columns) if column.type == "dictionary"])
         schema = events.arrow_schema(columns)
         numbers = within or (0, sum(self.divisions()))
         end = 0
@@ -64,6 +91,7 @@ class MergedSource:
                     self._shifted(name, array, position) for name, array in zip(columns, batch.columns, strict=True)
                 ]
                 yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+            self._used(source)
 
     def divisions(self) -> list[int]:
         return [number for source in self._sources for number in source.divisions()]
@@ -76,7 +104,10 @@ class MergedSource:
                 "parent": None if row["parent"] is None else row["parent"] + first,
                 "started_by": None if row["started_by"] is None else row["started_by"] + position * _SHIFT,
             }
-            for position, (source, first) in enumerate(zip(self._sources, self._first_process, strict=True))
+            | {name: _moved(row[name], offset) for name in ("begin", "end", "script_begin")}
+            for position, (source, first, offset) in enumerate(
+                zip(self._sources, self._first_process, self._clocks.offsets, strict=True)
+            )
             for row in source.processes()
         ]
 
@@ -84,11 +115,8 @@ class MergedSource:
         return self._of_processes([source.mappings() for source in self._sources])
 
     def renames(self) -> list[dict[str, Any]]:
-        return [
-            row | {"file": row["file"] + position * _SHIFT}
-            for position, source in enumerate(self._sources)
-            for row in source.renames()
-        ]
+        found = [(position, row) for position, source in enumerate(self._sources) for row in source.renames()]
+        return [row | {"file": int(self._file(np.array([row["file"]]), position)[0])} for position, row in found]
 
     def counters(self) -> list[dict[str, Any]]:
         return self._of_processes([source.counters() for source in self._sources])
@@ -101,11 +129,24 @@ class MergedSource:
         ]
 
     def samples(self) -> Samples:
-        each = [source.samples() for source in self._sources]
-        return collected([
-            Samples(part.columns | {"process": np.where(part["process"] < 0, -1, part["process"] + first)}, part.stacks)
-            for part, first in zip(each, self._first_process, strict=True) if len(part)
-        ])  # fmt: skip
+        parts = []
+        for source, first, offset in zip(self._sources, self._first_process, self._clocks.offsets, strict=True):
+            part = source.samples()
+            self._used(source)
+            if len(part):
+                moved = {
+                    "process": np.where(part["process"] < 0, -1, part["process"] + first),
+                    "time": part["time"] + offset,
+                }
+                parts.append(Samples(part.columns | moved, part.stacks))
+        return collected(parts)
+
+    def identities(self) -> Identities:
+        return NOTHING  # of several hosts
+
+    def release(self) -> None:
+        for source in self._sources:
+            source.release()
 
     def attachment(self, name: str) -> str | None:
         return None
@@ -120,54 +161,163 @@ class MergedSource:
         return result
 
     def info(self) -> dict[str, Any]:
-        """The first log's, with sums over all of them, and each log's own under "logs"."""
-        logs = [source.info() for source in self._sources]
+        """The first log's, with sums over all of them, and each log's own under "logs".
+
+        Of one job also files_by_path: how many files are one because of their
+        path alone.  Of several hosts also clock_error: ns by which times of different hosts may be
+        wrong; None: not known.
+        """
+        logs: list[dict[str, Any]] = [
+            info | {"start": _moved(info["start"], offset), "end": _moved(info["end"], offset)}
+            for info, offset in zip(self._infos, self._clocks.offsets, strict=True)
+        ]
         rows, size = self.rows(), sum(info["bytes"] for info in logs)
         ends = [info["end"] for info in logs]
         rings = [info["ring_since"] for info in logs if info.get("ring_since")]  # older packed logs do not have it
-        return logs[0] | {
-            "host": ", ".join(dict.fromkeys(info["host"] for info in logs)),
-            "start": min(info["start"] for info in logs),
-            "end": None if None in ends else max(ends),
-            "format": "folder",
-            "cores": logs[0].get("cores") if len({info["host"] for info in logs}) == 1 else None,
-            "records": rows,
-            "bytes": size,
-            "bytes_per_operation": size / rows if rows else None,
-            "file_systems": agreed([info.get("file_systems") for info in logs]),
-            "lock_options": agreed([info.get("lock_options") for info in logs]),
-            "ring_since": max(rings, default=None),
-            "logs": logs,
-        }
+        alone = len({info["host"] for info in logs}) == 1
+        return (
+            logs[0]
+            | {
+                "host": ", ".join(dict.fromkeys(info["host"] for info in logs)),
+                "start": min(info["start"] for info in logs),
+                "end": None if None in ends else max(ends),
+                "format": "folder",
+                "cores": logs[0].get("cores") if alone else None,
+                "records": rows,
+                "bytes": size,
+                "bytes_per_operation": size / rows if rows else None,
+                "file_systems": agreed([info.get("file_systems") for info in logs]),
+                "lock_options": agreed([info.get("lock_options") for info in logs]),
+                "ring_since": max(rings, default=None),
+                "logs": [{name: value for name, value in info.items() if name not in _MOUNTS} for info in logs],
+            }
+            | ({} if alone else {"clock_error": self._clocks.error})
+            | ({"files_by_path": self._unified.inferred} if self._one_job else {})
+        )
 
-    def _unify(self, column: str) -> UnifiedDictionary:
-        if column not in self._unified:
-            values = [source.values(column) for source in self._sources]
-            if column == "detail":  # details may contain ids
-                values = [_with_shifted_ids(value, position * _SHIFT) for position, value in enumerate(values)]
-                self._details = values
-            self._unified[column] = UnifiedDictionary(values)
-        return self._unified[column]
+    # ---- what the logs have in common
+
+    def _unify(self, columns: Sequence[str]) -> None:
+        """Merges the dictionaries of these columns, in one pass over the logs."""
+        import pyarrow as pa
+
+        missing = [column for column in columns if column not in self._values]
+        if not missing:
+            return
+        parts: dict[str, list[pa.Array]] = {column: [] for column in missing}
+        for position, source in enumerate(self._sources):
+            for column in missing:
+                values = source.values(column)
+                if column == "detail":  # details may contain ids
+                    values = _with_shifted_ids(values, position * _SHIFT)
+                parts[column].append(values)
+            self._used(source)
+        for column in missing:
+            encoded = pa.concat_arrays(parts[column]).dictionary_encode()
+            self._values[column] = encoded.dictionary
+            ends = np.cumsum([len(part) for part in parts[column]]).tolist()
+            self._places[column] = [
+                encoded.indices.slice(end - len(part), len(part)) for part, end in zip(parts[column], ends, strict=True)
+            ]
+
+    @cached_property
+    def _unified(self) -> Unified:
+        jobs = np.zeros(len(self._infos), np.int64) if self._one_job else jobs_of(self._infos, self._job_names())
+        alone = len(np.unique(jobs)) == len(jobs)
+        if alone:
+            return unified([], [], [], [])
+        self._unify(["path"])
+        pairs = zip(jobs.tolist(), self._hosts, strict=True)
+        hosts_of_job: dict[int, set[int]] = {}
+        for job, host in pairs:
+            hosts_of_job.setdefault(job, set()).add(host)
+        logs = [self._files_of(position, len(hosts_of_job[job]) > 1) for position, job in enumerate(jobs.tolist())]
+        return unified(logs, self._hosts, jobs.tolist(), [position * _SHIFT for position in range(len(logs))])
+
+    def _job_names(self) -> list[str]:
+        found = []
+        for source in self._sources:
+            rows = source.processes()
+            found.append(next((f"{row['job']}.{row['step']}" for row in rows if row["job"]), ""))
+        return found
+
+    def _files_of(self, position: int, on_several_hosts: bool) -> FilesOfLog:
+        source = self._sources[position]
+        found: dict[int, int] = {}
+        for batch in source.batches(("file", "path"), 1 << 20):
+            file, path = (column.fill_null(0) for column in batch.columns[:1]), batch.column("path")
+            files, first = np.unique(next(file).to_numpy(zero_copy_only=False), return_index=True)
+            found |= dict(zip(files.tolist(), codes(path)[first].tolist(), strict=True))
+        found.pop(0, None)
+        own = np.array(list(found.values()), np.int64)
+        values, mounts = source.values("path"), self._infos[position].get("file_systems")
+        shared = np.zeros(len(own), np.bool_)
+        if on_several_hosts:
+            shared = on_shared([None if at < 0 else values[at].as_py() for at in own.tolist()], mounts)
+        places = self._places["path"][position].to_numpy(zero_copy_only=False)
+        path = np.append(places, -1)[own].astype(np.int64)
+        log = FilesOfLog(np.array(list(found), np.int64), path, shared, source.identities())
+        self._used(source)
+        return log
+
+    @cached_property
+    def _clocks(self) -> Clocks:
+        """How far the clock of each log is to be moved."""
+        names = [info["host"] for info in self._infos]
+        if len(set(names)) == 1:
+            return Clocks([0] * len(names), 0)
+        moments = []
+        for source in self._sources:
+            moments.append(shared_moment(source))
+            self._used(source)
+            if moments[-1] is None:
+                return Clocks([0] * len(names), None)
+        return aligned(names, moments)
+
+    # ---- columns
 
     def _shifted(self, name: str, array: pa.Array, position: int) -> pa.Array:
         import pyarrow as pa
         import pyarrow.compute as pc
 
-        shift = position * _SHIFT
         if events.columns_of([name])[0].type == "dictionary":
-            if name == "detail" and position:
-                unified = self._unify(name)
-                return unified.adopt(pa.DictionaryArray.from_arrays(array.indices, self._details[position]))
-            return self._unify(name).adopt(array)
+            places = self._places[name][position]
+            return pa.DictionaryArray.from_arrays(pc.take(places, array.indices), self._values[name])
+        shift = position * _SHIFT
+        if name in _FILES:
+            missing = None if not array.null_count else array.is_null().to_numpy(zero_copy_only=False)
+            numbers = self._file(array.fill_null(0).to_numpy(zero_copy_only=False), position)
+            return of_numbers(numbers, missing)
+        if name == "time" and (offset := self._clocks.offsets[position]):
+            return pc.add(array, offset)
         if position == 0:
             return array
-        if name in ("id", "parent", "request_id", "task_id"):
+        if name in _IDS:
             return pc.add(array, shift)
-        if name in ("file", "to_file"):
-            return pc.add(array, pc.if_else(pc.greater(array, 0), shift, -shift))
         if name == "process":
             return pc.add(array, self._first_process[position]).cast(array.type)
         return array
+
+    def _file(self, file: Ints, position: int) -> Ints:
+        """The numbers of files of one log, among those of all."""
+        shift = position * _SHIFT
+        numbers: Ints = np.where(file > 0, file + shift, np.where(file < 0, file - shift, 0))
+        if self._unified.numbers:
+            changed, new = self._unified.numbers[position]
+            if len(changed):
+                at = np.minimum(np.searchsorted(changed, file), len(changed) - 1)
+                numbers = np.where(changed[at] == file, new[at], numbers)
+        return numbers
+
+
+def _numbers(keys: Sequence[Any]) -> list[int]:
+    """A number for each distinct key."""
+    known: dict[Any, int] = {}
+    return [known.setdefault(key, len(known)) for key in keys]
+
+
+def _moved(time: int | None, offset: int) -> int | None:
+    return None if time is None else min(max(time + offset, -(1 << 63)), (1 << 63) - 1)  # forged logs have any time
 
 
 def _with_shifted_ids(values: pa.Array, shift: int) -> pa.Array:

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from pyio_trace.errors import LogError
 from pyio_trace.join.sources.facade import Log
 from pyio_trace.join.sources.foreign_source import ForeignSource, format_of, formats
 from pyio_trace.join.sources.live_source import LiveSource
-from pyio_trace.join.sources.merged_source import MergedSource
+from pyio_trace.join.sources.merged_source import MOST_OPEN, MergedSource
 from pyio_trace.join.sources.parquet_source import ParquetSource
 from pyio_trace.join.sources.source import Source
 from pyio_trace.log.live import is_live_log
 from pyio_trace.log.parquet_log import is_parquet
-from pyio_trace.output import is_temporary
+from pyio_trace.output import LIVE_SUFFIX, PACKED_SUFFIX, is_temporary
 
 
 def open_log(path: str | os.PathLike[str]) -> Log:
@@ -49,8 +50,47 @@ def open_source(path: str | os.PathLike[str]) -> Source:
 
 
 def _folder(folder: Path) -> Source:
+    found, refused = _sources([path for path in sorted(folder.iterdir()) if path.is_file()])
+    if not found and refused:
+        raise refused[0]
+    if not found:
+        raise LogError("not-a-log", f"{folder}: a folder without a log in it; name a log or a folder of logs")
+    if len(found) == 1 and not refused:
+        return found[0]
+    return MergedSource(found, [str(error) for error in refused])
+
+
+def open_job(paths: Sequence[str | os.PathLike[str]]) -> MergedSource:
+    """The logs of one job as one: those at these paths, and in folders also those further below.
+
+    Raises LogError: no-such-log, not-a-log, and the first error of a log if none can be read.
+    """
+    files: dict[str, Path] = {}
+    for name in map(os.fsdecode, paths):
+        if not os.path.lexists(name):
+            raise LogError("no-such-log", f"{name}: there is no such file or folder")
+        for path in logs_below(name) if os.path.isdir(name) else [Path(name)]:
+            files.setdefault(os.path.realpath(path), path)
+    found, refused = _sources(list(files.values()))
+    if not found:
+        raise refused[0] if refused else LogError("not-a-log", f"{os.fsdecode(paths[0])}: there is no log")
+    return MergedSource(found, [str(error) for error in refused], one_job=True)
+
+
+def logs_below(folder: str | os.PathLike[str]) -> Iterator[Path]:
+    """The files that may be logs in a folder and in those below it, by name; links to folders are not followed."""
+    for at, folders, names in os.walk(folder):
+        folders.sort()
+        for name in sorted(names):
+            path = Path(at, name)
+            if name.endswith((PACKED_SUFFIX, LIVE_SUFFIX)) and not is_temporary(name) and path.is_file():
+                yield path
+
+
+def _sources(paths: Sequence[Path]) -> tuple[list[Source], list[LogError]]:
+    """The logs among these files, and why others that look like logs cannot be read."""
     # Parquet logs first: a live log is left out if a Parquet log of the same run was found.
-    files = [path for path in sorted(folder.iterdir()) if path.is_file() and not is_temporary(path.name)]
+    files = [path for path in paths if not is_temporary(path.name)]
     found: dict[tuple[str, str, int], Source] = {}
     refused: list[LogError] = []
     for kind, source in ((is_parquet, ParquetSource), (is_live_log, LiveSource)):
@@ -64,13 +104,7 @@ def _folder(folder: Path) -> Source:
             except OSError as error:
                 refused.append(LogError("log-unreadable", f"{path}: cannot be read: {error.strerror}"))
     _add_foreign(found, files, refused)
-    if not found and refused:
-        raise refused[0]
-    if not found:
-        raise LogError("not-a-log", f"{folder}: a folder without a log in it; name a log or a folder of logs")
-    if len(found) == 1 and not refused:
-        return next(iter(found.values()))
-    return MergedSource(list(found.values()), [str(error) for error in refused])
+    return list(found.values()), refused
 
 
 def _add_foreign(found: dict[tuple[str, str, int], Source], files: list[Path], refused: list[LogError]) -> None:
@@ -95,3 +129,5 @@ def _add(found: dict[tuple[str, str, int], Source], source: Source) -> None:
     host differ in the moment they were begun."""
     info = source.info()
     found.setdefault((info["run"], info["host"], info["start"]), source)
+    if len(found) > MOST_OPEN:
+        source.release()

@@ -24,7 +24,8 @@ _INFO: dict[str, Any] = {
     "boot": str, "owner_pid": int, "version": int, "records": int, "logs": list,
     "format": str, "bytes": int, "bytes_per_operation": int | float | None,
     "ring_since": int | None, "cores": int | None, "file_systems": dict | None,
-    "lock_options": dict | None, "sampling_hz": int, "sampler_refused": int, "sampler_cpu": int, "tool": str,
+    "lock_options": dict | None, "clock_error": int | None, "files_by_path": int, "tool": str,
+    "sampling_hz": int, "sampler_refused": int, "sampler_cpu": int,
 }  # fmt: skip
 #: Tables of mount points.
 _MOUNTS = ("file_systems", "lock_options")
@@ -36,7 +37,7 @@ _PROCESS = [field.name for field in fields(Process)]
 _ADDED = {
     "end_by", "process_kind", "process_name", "global_rank", "local_rank", "world_size", "cpu_user", "cpu_system",
     "imports", "import_time", "early_import_time", "script_begin", "import_packages", "import_package_times",
-    "watch_time", "program_packages",
+    "watch_time", "program_packages", "node", "job", "step",
 }  # fmt: skip
 #: Lists that belong together.
 _PACKAGES = ("import_packages", "import_package_times")

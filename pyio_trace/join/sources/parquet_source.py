@@ -15,13 +15,14 @@ from typing import TYPE_CHECKING, Any
 
 from pyio_trace import enums, events
 from pyio_trace.errors import LogError
-from pyio_trace.join.base import samples_text
+from pyio_trace.join.base import identities, samples_text
 from pyio_trace.join.base.dictionaries import UnifiedDictionary
+from pyio_trace.join.base.identities import Identities
 from pyio_trace.join.base.samples import NOTHING, Samples
 from pyio_trace.join.sources import earlier_imports, parquet_description
 from pyio_trace.join.sources.earlier_imports import EarlierImports
 from pyio_trace.join.sources.earlier_roles import EarlierRoles
-from pyio_trace.log.parquet_log import open_parquet
+from pyio_trace.log.parquet_log import ParquetLog, open_parquet
 from pyio_trace.log.parquet_pages import too_large
 
 if TYPE_CHECKING:
@@ -33,6 +34,8 @@ _BATCH_ROWS = 1 << 18
 _ROWS_PER_ENTRY = 4
 #: Most bytes of one text: stacks may have thousands of frames.
 _LONGEST = 16 << 20
+#: Bytes of dictionaries that a log keeps while it is closed.
+_SMALL = 1 << 16
 _WORDS = {"layer": enums.LAYERS, "op_class": enums.CLASSES, "link": enums.LINKS, "op_role": enums.ROLES}
 #: The least value of a column.
 _LEAST = {
@@ -55,8 +58,10 @@ class ParquetSource:
     """See pyio_trace.join.sources.source.Source; raises what open_parquet raises, and LogError log-damaged."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        self._log = open_parquet(path)
-        if not parquet_description.is_sound(self._log.description):
+        self._opened: ParquetLog | None = open_parquet(path)
+        self._path = self._opened.path
+        self._description = self._opened.description
+        if not parquet_description.is_sound(self._description):
             raise self._damaged("description")
         metadata = self._log.file.metadata
         self._group_rows = [metadata.row_group(group).num_rows for group in range(metadata.num_row_groups)]
@@ -67,6 +72,23 @@ class ParquetSource:
         self._imports = None if earlier_imports.COLUMN in self._present else EarlierImports(self)
         self._unified: dict[str, UnifiedDictionary] = {}
         self._reading = threading.Lock()  # several readers may use one log at once
+
+    @property
+    def _log(self) -> ParquetLog:
+        if self._opened is None:
+            log = open_parquet(self._path)
+            metadata = log.file.metadata
+            rows = [metadata.row_group(group).num_rows for group in range(metadata.num_row_groups)]
+            if rows != self._group_rows or log.description != self._description:
+                raise LogError("log-changed", f"{self._path}: it has changed while it was read; start again")
+            self._opened = log
+        return self._opened
+
+    def release(self) -> None:
+        if self._roles is None and self._imports is None:
+            self._opened = None
+            if sum(one.values.nbytes for one in self._unified.values()) > _SMALL:
+                self._unified = {}
 
     def rows(self) -> int:
         return sum(self._group_rows)
@@ -130,20 +152,20 @@ class ParquetSource:
         if field.name not in _LEAST or array.null_count == len(array):
             return True
         ends = pc.min_max(array).as_py()
-        most = len(self._log.description["processes"]) - 1 if field.name == "process" else ends["max"]
+        most = len(self._description["processes"]) - 1 if field.name == "process" else ends["max"]
         return bool(ends["min"] >= _LEAST[field.name] and ends["max"] <= most)
 
     def processes(self) -> list[dict[str, Any]]:
-        return parquet_description.processes_of(self._log.description)
+        return parquet_description.processes_of(self._description)
 
     def mappings(self) -> list[dict[str, Any]]:
-        return list(self._log.description["mappings"])
+        return list(self._description["mappings"])
 
     def renames(self) -> list[dict[str, Any]]:
-        return parquet_description.renames_of(self._log.description)
+        return parquet_description.renames_of(self._description)
 
     def counters(self) -> list[dict[str, Any]]:
-        return list(self._log.description["counters"])
+        return list(self._description["counters"])
 
     def samples(self) -> Samples:
         return self._samples
@@ -152,21 +174,28 @@ class ParquetSource:
     def _samples(self) -> Samples:
         text = self._log.attachment(samples_text.NAME)
         try:
-            return NOTHING if text is None else samples_text.decoded(text, len(self._log.description["processes"]))
+            return NOTHING if text is None else samples_text.decoded(text, len(self._description["processes"]))
         except ValueError:
             raise self._damaged("samples") from None
+
+    def identities(self) -> Identities:
+        text = self._log.attachment(identities.NAME)
+        try:
+            return identities.NOTHING if text is None else identities.decoded(text)
+        except ValueError:
+            raise self._damaged("files") from None
 
     def attachment(self, name: str) -> str | None:
         return self._log.attachment(name)
 
     def losses(self) -> dict[str, Any]:
-        return dict(self._log.description["losses"])
+        return dict(self._description["losses"])
 
     def info(self) -> dict[str, Any]:
-        size = self._log.path.stat().st_size
+        size = self._path.stat().st_size
         rows = self.rows()
         more = {"format": "parquet", "bytes": size, "bytes_per_operation": size / rows if rows else None}
-        return parquet_description.info_of(self._log.description["info"]) | more
+        return parquet_description.info_of(self._description["info"]) | more
 
     def _unify(self, *columns: str) -> None:
         """Merges the dictionaries of these columns, in one pass over the row groups."""
@@ -192,7 +221,7 @@ class ParquetSource:
             except pa.ArrowException:
                 raise self._damaged() from None
             if (pc.max(pc.binary_length(unified.values)).as_py() or 0) > _LONGEST:
-                raise too_large(self._log.path)
+                raise too_large(self._path)
             if name in _WORDS and not set(unified.values.unique().to_pylist()) <= set(_WORDS[name]):
                 raise self._damaged()
             self._unified[name] = unified
@@ -241,5 +270,5 @@ class ParquetSource:
     def _damaged(self, what: str = "rows") -> LogError:
         return LogError(
             "log-damaged",
-            f"{self._log.path}: its {what} {'is' if what == 'description' else 'are'} damaged; copy or pack it again",
+            f"{self._path}: its {what} {'is' if what == 'description' else 'are'} damaged; copy or pack it again",
         )

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from pyio_trace.join.base.identities import Identities
     from pyio_trace.join.base.samples import Samples
 
 
@@ -49,6 +50,12 @@ class Source(Protocol):
 
     def samples(self) -> Samples:
         """What the threads were found doing; nothing where there was no sampler."""
+
+    def identities(self) -> Identities:
+        """Device and inode of files, as far as they are known; only of a log of one host."""
+
+    def release(self) -> None:
+        """Gives back files and memory that it can get again when it is asked for more."""
 
     def attachment(self, name: str) -> str | None:
         """A text that was attached to the log when it was packed, None: there is none."""

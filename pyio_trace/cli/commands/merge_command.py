@@ -1,0 +1,69 @@
+"""Make one log of the logs of a job: those of its ranks, on all its hosts.
+
+LOG is a log, or a folder: then all logs in it and in the folders below it. In
+the merged log, a file that several ranks use is one file: on one host by
+device and inode, on file systems that hosts share (NFS, Lustre, GPFS, BeeGFS,
+...) by its path, which is inferred. Clocks of several hosts are aligned on the
+end of MPI_Init, if all logs have one; else they stay as they are, and their
+error is not known. Logs that cannot be read are losses of the merged one.
+
+One log is open at a time, so thousands of packed logs need little memory; live
+logs need more: pack them first.
+
+  pyio-trace merge logs/4711 -o job-4711.parquet
+"""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from pyio_trace.cli.parser import Parser, progress, up_to
+from pyio_trace.cli.standard_output import standard_output
+from pyio_trace.errors import ConfigError, printable
+from pyio_trace.existing_files import check_output, check_replaceable
+
+
+def arguments(parser: Parser) -> None:
+    parser.add_argument("log", metavar="LOG", nargs="+", help="a log, or a folder of logs and folders")
+    parser.add_argument("-o", "--output", metavar="OUTPUT", required=True, help="the merged log, *.parquet")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    from pyio_trace.cli.command_process import do_without_pandas
+    from pyio_trace.cli.commands.pack_command import attachments
+    from pyio_trace.join.pack.packer import pack_source
+    from pyio_trace.join.sources.opening import logs_below, open_job
+
+    if not arguments.output:
+        raise ConfigError("missing-value", "merge: the name of the OUTPUT is empty")
+    do_without_pandas()
+    check_replaceable(arguments.output)
+    for path in arguments.log:
+        for log in logs_below(path):
+            check_output(str(log), arguments.output)
+    source = open_job(arguments.log)
+    with progress("merge", source.rows()) as bar:
+        result = pack_source(source, arguments.output, arguments.output, up_to(bar), attachments)
+    with standard_output() as out:
+        for line in _told(arguments.output, result, source.info(), source.losses()):
+            out.write(printable(line) + "\n")
+    return 0
+
+
+def _told(output: str, result: dict[str, Any], info: dict[str, Any], losses: dict[str, Any]) -> list[str]:
+    from pyio_trace.units import counted, seconds, size
+
+    hosts = len({one["host"] for one in info["logs"]})
+    logs = f"{counted(len(info['logs']), 'log')} of {counted(hosts, 'host')}"
+    lines = [f"{output}: {logs}, {counted(result['rows'], 'operation')}, {size(result['bytes'])}"]
+    if info["files_by_path"]:
+        lines.append(f"{counted(info['files_by_path'], 'file')} of several logs: the same by path (inferred).")
+    if hosts > 1 and info["clock_error"] is None:
+        lines.append("Clocks: how far those of the hosts differ is not known: no MPI_Init in all logs.")
+    elif hosts > 1:
+        lines.append(f"Clocks: aligned on MPI_Init, to within {seconds(info['clock_error'])}.")
+    unreadable = losses.get("unreadable_logs", [])
+    if unreadable:
+        lines.append(f"{counted(len(unreadable), 'log')} could not be read, the first: {unreadable[0]}")
+    return lines

@@ -1,0 +1,79 @@
+"""The clocks of several hosts, aligned on a moment that the ranks of a job share.
+
+All ranks leave MPI_Init at nearly the same time: where each log has its end, the
+clock of a host is moved so that its ranks left it when those of the first host
+did.  No rank leaves before all have entered: that bounds the error.  Without such a
+moment clocks stay as they are, and the error is not known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from statistics import median_low
+from typing import NamedTuple
+
+import numpy as np
+
+from pyio_trace.join.base.arrow_arrays import codes
+from pyio_trace.join.sources.source import Source
+
+#: Operations that no rank leaves before all have entered it.
+_INITS = ("MPI_Init", "MPI_Init_thread")
+#: A clock that is farther off (36 years, in ns) is none.
+_FARTHEST = 1 << 60
+_COLUMNS = ("op", "time", "duration")
+
+
+class Moment(NamedTuple):
+    """When a rank entered MPI_Init, and when it left, ns since the epoch."""
+
+    begin: int
+    end: int
+
+
+class Clocks(NamedTuple):
+    """By log: offsets to add to its times, ns; error: how far aligned times of hosts may differ, ns; None: unknown."""
+
+    offsets: list[int]
+    error: int | None
+
+
+def shared_moment(source: Source) -> Moment | None:
+    """The first MPI_Init of a log; None: it has none that ended."""
+    names = source.values("op").to_pylist()
+    wanted = np.array([name in _INITS for name in names], np.bool_)
+    if not wanted.any():
+        return None
+    found: list[Moment] = []
+    for batch in source.batches(_COLUMNS, 1 << 20):
+        at = np.flatnonzero(wanted.take(codes(batch.column("op"))))
+        duration = batch.column("duration").fill_null(-1).to_numpy(zero_copy_only=False)[at]
+        time = batch.column("time").to_numpy(zero_copy_only=False)[at]
+        ended = np.flatnonzero(duration >= 0)
+        found += map(Moment, time[ended].tolist(), (time + duration)[ended].tolist())
+    return min(found, default=None)
+
+
+def aligned(hosts: Sequence[str], moments: Sequence[Moment | None]) -> Clocks:
+    """hosts, moments: of each log."""
+    by_host: dict[str, list[Moment]] = {}
+    for host, moment in zip(hosts, moments, strict=True):
+        if moment is None:
+            return Clocks([0] * len(hosts), None)
+        by_host.setdefault(host, []).append(moment)
+    first = by_host[hosts[0]]
+    offsets: dict[str, int] = {}
+    errors: list[int | None] = []
+    for host, own in by_host.items():
+        offset = median_low(one.end for one in first) - median_low(one.end for one in own)
+        least = max(one.begin for one in first) - min(one.end for one in own)
+        most = min(one.end for one in first) - max(one.begin for one in own)
+        if host == hosts[0]:
+            continue
+        offsets[host] = min(max(offset, least), most) if least <= most else offset
+        errors.append(max(offsets[host] - least, most - offsets[host]) if least <= most else None)
+    if any(abs(offset) > _FARTHEST for offset in offsets.values()):
+        return Clocks([0] * len(hosts), None)
+    known = sorted(error for error in errors if error is not None)
+    # two hosts that are each aligned to a third may be wrong in opposite directions
+    return Clocks([offsets.get(host, 0) for host in hosts], sum(known[-2:]) if len(known) == len(errors) else None)
