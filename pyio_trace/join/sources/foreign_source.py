@@ -20,7 +20,9 @@ from numpy.typing import NDArray
 from pyio_trace import enums, events
 from pyio_trace.enums import Link
 from pyio_trace.errors import LogError
+from pyio_trace.join.base import identities
 from pyio_trace.join.base.arrow_arrays import of_codes, of_numbers, of_texts
+from pyio_trace.join.base.identities import Identities
 from pyio_trace.join.base.samples import NOTHING, Samples
 from pyio_trace.join.parents.nesting import parents_of
 from pyio_trace.join.processes.process_names import add_names
@@ -185,6 +187,12 @@ class ForeignSource:
 
     def samples(self) -> Samples:
         return NOTHING
+
+    def identities(self) -> Identities:
+        return identities.NOTHING
+
+    def release(self) -> None:
+        """Nothing: all of it would have to be read again."""
 
     def attachment(self, name: str) -> str | None:
         return None
