@@ -108,9 +108,8 @@ while MPI.Request.Testsome(requests) is not None: pass
 requests = start(5)
 for _ in requests:
     while not MPI.Request.Testany(requests)[1]: pass
-requests = start(5)
-while not all(one.Get_status() for one in requests): pass
-assert MPI.Request.Testall(requests)  # MPICH 5.0 fails if some are not complete, traced or not
+requests = start(1)  # of several MPICH 5.0 asks for the results twice, which is an error, traced or not
+while not MPI.Request.Testall(requests): pass
 MPI.Request.Waitall(start(100, 5))
 settle(file)
 half = room[:500]  # Open MPI 5.0 never completes a nonblocking read beyond the end
