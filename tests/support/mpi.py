@@ -78,7 +78,7 @@ def data_rows(outcome: Outcome, path: str | Path | None = None) -> list[Row]:
 
 def beneath(outcome: Outcome, row: Row) -> list[Row]:
     """The system calls of which a row is the parent."""
-    return outcome.select(parent=lambda parent: parent == row["id"], layer="posix")
+    return [one for one in outcome.rows if one["parent"] == row["id"] and one["layer"] == "posix"]
 
 
 def detail(row: Row) -> dict[str, object]:

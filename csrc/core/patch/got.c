@@ -24,37 +24,8 @@ static PT_TABLE uintptr_t done_objects[MAX_DONE];
 static unsigned done_count;
 static unsigned long long unloads_seen;
 
-static unsigned long long loads_done; /* the loader's count of loads at the latest pass */
-#define MOST_LIBRARIES 4
-static const struct pt_patched_library *libraries[MOST_LIBRARIES];
-static unsigned library_count;
-static const struct pt_patched_library *by_initial[128];     /* by the first letter of a name */
+static unsigned long long loads_done;                        /* the loader's count of loads at the latest pass */
 static pthread_mutex_t patching = PTHREAD_MUTEX_INITIALIZER; /* control path only, never a hook's usual path */
-
-void pt_library_register(const struct pt_patched_library *l)
-{
-    libraries[library_count++] = l;
-    for (const char *initial = l->initials; *initial; initial++)
-        by_initial[(unsigned char)*initial] = l;
-}
-
-static inline const struct pt_patched_library *library_of(const char *name)
-{
-    unsigned initial = (unsigned char)name[0];
-    return initial < sizeof by_initial / sizeof *by_initial ? by_initial[initial] : NULL;
-}
-
-bool pt_library_has_name(const char *name)
-{
-    const struct pt_patched_library *library = library_of(name);
-    return library && library->has_name(name);
-}
-
-/* May be called without the lock. */
-void *pt_library_for_symbol(const char *name, const void *found)
-{
-    return library_of(name)->for_symbol(name, found);
-}
 
 /* ---- one object --------------------------------------------------------------- */
 
@@ -92,7 +63,7 @@ static bool patch_relocations(const struct pt_object *o, const ElfW(Rela) * r, s
         const char *name = o->strings + symbol->st_name;
         void **slot = (void **)(o->base + r[i].r_offset);
         void *value = *slot;
-        const struct pt_patched_library *library = library_of(name);
+        const struct pt_patched_library *library = pt_library_of(name);
         void *ours = library ? library->for_slot(o, name, value, type == R_SLOT, &undecided)
                              : for_libc_slot(o, &r[i], name, value);
         if (ours)
@@ -139,8 +110,8 @@ static int note_object(struct dl_phdr_info *info, size_t size, void *data)
     if (info->dlpi_subs != unloads_seen) {
         unloads_seen = info->dlpi_subs;
         done_count = 0;
-        for (unsigned i = 0; i < library_count; i++)
-            libraries[i]->objects_unloaded();
+        for (unsigned i = 0; i < pt_library_count; i++)
+            pt_libraries[i]->objects_unloaded();
     }
     if (p->count < NOTED && !is_among(object, done_objects, done_count))
         p->objects[p->count++] = object;
@@ -166,8 +137,8 @@ static int look_for_libraries(struct dl_phdr_info *info, size_t size, void *data
     if (is_stale(info, data))
         return 1;
     if (is_to_do((uintptr_t)info->dlpi_phdr, data) && pt_object_read(info, &o) && !pt_object_is_left_alone(info, &o))
-        for (unsigned i = 0; i < library_count; i++)
-            libraries[i]->object_found(&o);
+        for (unsigned i = 0; i < pt_library_count; i++)
+            pt_libraries[i]->object_found(&o);
     return 0;
 }
 
@@ -399,11 +370,5 @@ unsigned pt_got_point(const void *within, const char *name, void *ours)
 
 const char *pt_hook_name(unsigned i)
 {
-    if (i < pt_hook_count)
-        return pt_hooks[i].name;
-    i -= pt_hook_count;
-    for (unsigned l = 0; l < library_count; i -= libraries[l++]->count)
-        if (i < libraries[l]->count)
-            return libraries[l]->name(i);
-    return NULL;
+    return i < pt_hook_count ? pt_hooks[i].name : pt_library_name(i - pt_hook_count);
 }

@@ -31,7 +31,17 @@ struct pt_patched_library {
     void *(*for_slot)(const struct pt_object *o, const char *name, const void *value, bool lazy, bool *undecided);
     void *(*for_symbol)(const char *name, const void *found);
 };
+#define PT_MOST_LIBRARIES 4
+extern PT_INNER const struct pt_patched_library *pt_libraries[PT_MOST_LIBRARIES];
+extern PT_INNER unsigned pt_library_count;
+extern PT_INNER const struct pt_patched_library *pt_library_by_initial[128];
+static inline const struct pt_patched_library *pt_library_of(const char *name)
+{
+    unsigned initial = (unsigned char)name[0];
+    return initial < 128 ? pt_library_by_initial[initial] : NULL;
+}
 void pt_library_register(const struct pt_patched_library *library); /* by a constructor */
+const char *pt_library_name(unsigned i);                            /* of all of theirs; NULL: there are no more */
 bool pt_library_has_name(const char *name);
 void *pt_library_for_symbol(const char *name, const void *found);
 
