@@ -179,7 +179,7 @@ def _remedy(run: Observed, reads: CallTable, lines: list[str], by_epoch: bool, d
     names = libraries.readers(run, reads, lines)
     if names[:1] in (("text",), ("buffered",)) and not stepped:
         module = parser_of(run, [site for line in lines for site in run.site_list(line)])
-        names = (module, *names) if (m.READ_AGAIN, module) in words.table() else names
+        names = (module, *names) if module and (m.READ_AGAIN, module) in words.table() else names
     if stepped and not divided and names[:1] == ("buffered",) and _fetches_more(run, reads):
         return words.remedy(m.FETCHED_MORE, names)
     return words.remedy(m.READ_BY_EACH if divided else m.STEPPED_BACK if stepped else m.READ_AGAIN, names)
