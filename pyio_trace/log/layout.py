@@ -366,6 +366,8 @@ PROCESS_ENTRY = np.dtype(
         ("node", "<u4"),
         ("job", "<u4"),
         ("step", "<u4"),
+        ("init_begun", "<u8"),
+        ("init_ended", "<u8"),
     ],
     align=True,
 )

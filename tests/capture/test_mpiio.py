@@ -284,6 +284,14 @@ def test_ranks_are_those_of_mpi(forms: Job) -> None:
         assert (entry["global_rank"], entry["world_size"]) == (rank, RANKS)
 
 
+def test_moments_that_all_ranks_share(forms: Job) -> None:
+    # GIVEN the ranks of a job on one host THEN each knows when it called MPI_Init and when that returned; none left it
+    # before all had entered, which is what clocks of several hosts are aligned on
+    entries = [one for outcome in forms.ranks for one in outcome.processes if one["parent"] is None]
+    assert all(one["begin"] < one["mpi_init_begin"] < one["mpi_init_end"] < one["end"] for one in entries)
+    assert max(one["mpi_init_begin"] for one in entries) < min(one["mpi_init_end"] for one in entries)
+
+
 @pytest.mark.slow
 def test_results_are_as_without_tracing(program: Runner) -> None:
     # GIVEN the same program WHEN run untraced THEN it makes the same files

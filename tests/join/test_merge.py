@@ -41,10 +41,9 @@ def rank_log(folder: Path, rank: int, host: str, *, clock: int = 0, init: int | 
     process = writer.process(
         1000 + rank, argv=["python", "solve.py"], version="3.11.7", begin=begin, end=begin + 50_000,
         end_kind=layout.END_EXIT, global_rank=rank + 1, world_size=4, job=writer.string(job) if job else 0,
+        init_begun=init - 500 if init is not None else 0, init_ended=init or 0,
     )  # fmt: skip
     thread = writer.thread(process, 1000 + rank)
-    if init is not None:
-        thread.record("SPAN_APP", begin=init - 500, duration=500, aux=writer.string("MPI_Init"))
     device = {"node0": 70, "node1": 90}.get(host, 50)
     shared = writer.desc(3, INPUT, dev=device, ino=7)
     own = writer.desc(4, OWN, dev=64, ino=500 + rank)

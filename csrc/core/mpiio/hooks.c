@@ -236,13 +236,13 @@ int pt_mpi_hook_File_seek_shared(mpi_handle file, int64_t offset, int whence)
 /* ---- the start of MPI ------------------------------------------------------------------------------ */
 
 /* Open MPI has loaded its components by now. */
-static int started(int result)
+static int started(int result, uint64_t begun)
 {
     int saved = errno;
     pt_mpi_depth--;
     if (!result) {
         pt_mpi_prepare();
-        pt_mpi_rank_found();
+        pt_mpi_rank_found(begun);
         pt_got_patch_new();
     }
     errno = saved;
@@ -251,12 +251,14 @@ static int started(int result)
 
 int pt_mpi_hook_Init(int *argc, char ***argv)
 {
+    uint64_t begun = pt_ticks();
     pt_mpi_depth++;
-    return started(pt_mpi.real.Init(argc, argv));
+    return started(pt_mpi.real.Init(argc, argv), begun);
 }
 
 int pt_mpi_hook_Init_thread(int *argc, char ***argv, int required, int *provided)
 {
+    uint64_t begun = pt_ticks();
     pt_mpi_depth++;
-    return started(pt_mpi.real.Init_thread(argc, argv, required, provided));
+    return started(pt_mpi.real.Init_thread(argc, argv, required, provided), begun);
 }

@@ -159,7 +159,7 @@ static inline bool pt_mpi_ignores(const void *status)
     return status == pt_mpi.ignored;
 }
 
-/* job.c: the rank that the library gives this process. */
-void pt_mpi_rank_found(void);
+/* job.c: the rank that the library gives this process.  begun: ticks when it called MPI_Init. */
+void pt_mpi_rank_found(uint64_t begun);
 
 #endif

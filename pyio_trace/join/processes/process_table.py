@@ -35,6 +35,8 @@ _MOST_REUSES = 1000
 
 #: Fields of an entry, and of a process, that say which job it is in.
 _JOB = ("node", "job", "step")
+#: Moments of a process -> the fields of its entry.
+_INIT = {"mpi_init_begin": "init_begun", "mpi_init_end": "init_ended"}
 
 #: A pid namespace, and a process number in it.
 _Number = tuple[int, int]
@@ -55,7 +57,9 @@ class Process:
     process_name: what a person calls it (process_names.py).  global_rank,
     local_rank, world_size: of a parallel job; None: it is in none, or its
     launcher does not say.  node, job, step: as the batch system calls them, or a
-    launcher without one (values.job_in); None: neither does.
+    launcher without one (values.job_in); None: neither does.  mpi_init_begin,
+    mpi_init_end: when MPI_Init was called and when it returned, ns since the epoch;
+    None: not seen.
     """
 
     index: int
@@ -108,6 +112,8 @@ class Process:
     node: str | None = None
     job: str | None = None
     step: str | None = None
+    mpi_init_begin: int | None = None
+    mpi_init_end: int | None = None
 
 
 def arrow_schema() -> pa.Schema:
@@ -130,6 +136,7 @@ def arrow_schema() -> pa.Schema:
             "started_by": big, "site": text, "call_stack": text, "end_by": text,
             "process_kind": text, "process_name": text, "global_rank": integer, "local_rank": integer,
             "world_size": integer, "node": text, "job": text, "step": text,
+            "mpi_init_begin": big, "mpi_init_end": big,
         }
     )  # fmt: skip
 
@@ -172,6 +179,7 @@ def read_processes(log: LiveLog, heap: Heap) -> list[Process]:
         log.clock.epoch(np.array([getattr(entry, name) for entry in entries], np.uint64)).tolist()
         for name in ("begin", "end")
     )
+    inits = {name: log.clock.epoch(log.processes()[raw]).tolist() for name, raw in _INIT.items()}
     processes = [
         Process(
             index=position,
@@ -180,6 +188,7 @@ def read_processes(log: LiveLog, heap: Heap) -> list[Process]:
             started_by=_started_by(entry, entries),
             followed=_is_followed(entry, position in continued),
             **_identity(entry, heap),
+            **{name: inits[name][position] if entry.raw[raw] else None for name, raw in _INIT.items()},
             **_end(entry, begins[position], ends[position] if entry.end else None, liveness),
             note=_note(entry, heap, this_boot and not _is_followed(entry, position in continued)),
         )

@@ -12,16 +12,10 @@ from collections.abc import Sequence
 from statistics import median_low
 from typing import NamedTuple
 
-import numpy as np
-
-from pyio_trace.join.base.arrow_arrays import codes
 from pyio_trace.join.sources.source import Source
 
-#: Operations that no rank leaves before all have entered it.
-_INITS = ("MPI_Init", "MPI_Init_thread")
 #: A clock that is farther off (36 years, in ns) is none.
 _FARTHEST = 1 << 60
-_COLUMNS = ("op", "time", "duration")
 
 
 class Moment(NamedTuple):
@@ -40,18 +34,8 @@ class Clocks(NamedTuple):
 
 def shared_moment(source: Source) -> Moment | None:
     """The first MPI_Init of a log; None: it has none that ended."""
-    names = source.values("op").to_pylist()
-    wanted = np.array([name in _INITS for name in names], np.bool_)
-    if not wanted.any():
-        return None
-    found: list[Moment] = []
-    for batch in source.batches(_COLUMNS, 1 << 20):
-        at = np.flatnonzero(wanted.take(codes(batch.column("op"))))
-        duration = batch.column("duration").fill_null(-1).to_numpy(zero_copy_only=False)[at]
-        time = batch.column("time").to_numpy(zero_copy_only=False)[at]
-        ended = np.flatnonzero(duration >= 0)
-        found += map(Moment, time[ended].tolist(), (time + duration)[ended].tolist())
-    return min(found, default=None)
+    known = [(row["mpi_init_begin"], row["mpi_init_end"]) for row in source.processes()]
+    return min((Moment(begin, end) for begin, end in known if begin is not None and end is not None), default=None)
 
 
 def aligned(hosts: Sequence[str], moments: Sequence[Moment | None]) -> Clocks:

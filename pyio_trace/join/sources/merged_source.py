@@ -37,6 +37,8 @@ MOST_OPEN = 64
 _IDS = ("id", "parent", "request_id", "task_id")
 _MOUNTS = ("file_systems", "lock_options")
 _FILES = ("file", "to_file")
+#: Moments in the process table.
+_MOMENTS = ("begin", "end", "script_begin", "mpi_init_begin", "mpi_init_end")
 
 
 def log_of(file: int) -> int:
@@ -104,7 +106,7 @@ class MergedSource:
                 "parent": None if row["parent"] is None else row["parent"] + first,
                 "started_by": None if row["started_by"] is None else row["started_by"] + position * _SHIFT,
             }
-            | {name: _moved(row[name], offset) for name in ("begin", "end", "script_begin")}
+            | {name: _moved(row[name], offset) for name in _MOMENTS}
             for position, (source, first, offset) in enumerate(
                 zip(self._sources, self._first_process, self._clocks.offsets, strict=True)
             )
