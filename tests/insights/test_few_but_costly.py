@@ -107,3 +107,22 @@ def test_first_writes_of_more_bytes(program: Runner) -> None:
     settings = without_times({"slow-first-operations": {"share": 0.0, "ratio": 2.0}})
     # THEN what the bytes take is no reason: later ones would take longer for as many
     assert none(findings_of(program.traced(FIRST), settings), "slow-first-operations")
+
+
+UPLOADS = """
+import asyncio
+async def keep(n):
+    with open(f"upload-{n}", "wb") as f: f.write(bytes(1 << 20))
+async def main():
+    for n in range(5): await asyncio.gather(keep(2 * n), keep(2 * n + 1))
+asyncio.run(main())
+"""
+
+
+@pytest.mark.parametrize(("share", "count"), [(0.0, 1), (2.0, 0)])
+def test_few_calls_in_an_event_loop(program: Runner, share: float, count: int) -> None:
+    # GIVEN a loop that stands still for ten calls WHEN their share of the run counts, or none does
+    settings = without_times({"severity": {"few_share": share}})
+    found = [one for one in findings_of(program.traced(UPLOADS), settings) if one.slug == "blocking-call-in-event-loop"]
+    # THEN few calls are enough where they cost much
+    assert len(found) == count and all([site.line for site in one.sites] == [4] for one in found)

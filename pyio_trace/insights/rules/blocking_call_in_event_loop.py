@@ -146,7 +146,7 @@ RULE = Rule(
     find,
     limits={
         "ms": Limit(10, "that a loop stood still for the calls of one line, at least"),
-        "calls": Limit(100, "of that line, at least, unless one of them takes long"),
+        "calls": Limit(100, "of that line, at least, unless one of them takes long", few=3),
         "longest_ms": Limit(5, "of one call, at least, if there are fewer calls"),
     },
     needs=(LOOPS,),
