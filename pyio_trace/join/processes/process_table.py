@@ -35,8 +35,6 @@ _MOST_REUSES = 1000
 
 #: Fields of an entry, and of a process, that say which job it is in.
 _JOB = ("node", "job", "step")
-#: Moments of a process -> the fields of its entry.
-_INIT = {"mpi_init_begin": "init_begun", "mpi_init_end": "init_ended"}
 
 #: A pid namespace, and a process number in it.
 _Number = tuple[int, int]
@@ -179,7 +177,7 @@ def read_processes(log: LiveLog, heap: Heap) -> list[Process]:
         log.clock.epoch(np.array([getattr(entry, name) for entry in entries], np.uint64)).tolist()
         for name in ("begin", "end")
     )
-    inits = {name: log.clock.epoch(log.processes()[raw]).tolist() for name, raw in _INIT.items()}
+    init_begins, init_ends = (_moments(log, name) for name in ("init_begun", "init_ended"))
     processes = [
         Process(
             index=position,
@@ -188,7 +186,8 @@ def read_processes(log: LiveLog, heap: Heap) -> list[Process]:
             started_by=_started_by(entry, entries),
             followed=_is_followed(entry, position in continued),
             **_identity(entry, heap),
-            **{name: inits[name][position] if entry.raw[raw] else None for name, raw in _INIT.items()},
+            mpi_init_begin=init_begins[position],
+            mpi_init_end=init_ends[position],
             **_end(entry, begins[position], ends[position] if entry.end else None, liveness),
             note=_note(entry, heap, this_boot and not _is_followed(entry, position in continued)),
         )
@@ -196,6 +195,13 @@ def read_processes(log: LiveLog, heap: Heap) -> list[Process]:
     ]
     _inherit_ranks(processes)
     return processes
+
+
+def _moments(log: LiveLog, name: str) -> list[int | None]:
+    """A field in ticks of all entries as ns since the epoch; None: 0."""
+    ticks = log.processes()[name]
+    times = log.clock.epoch(ticks).tolist()
+    return [time if known else None for time, known in zip(times, ticks > 0, strict=True)]
 
 
 def _entry(identity: int, raw: np.void) -> _Entry:
