@@ -85,7 +85,7 @@ file.Read_ordered_begin(room); file.Read_ordered_end(room)
 tell("MPI_File_read_ordered_begin", "split", None, SIZE, SIZE)
 file.Close()
 
-# nonblocking: 20 at once, in all ways to complete them
+# 20 nonblocking calls at once, completed by each of the calls that can
 file = opened("nonblocking")
 def start(n, each=10):
     places = [rank * SIZE + i * each for i in range(n)]
@@ -355,7 +355,7 @@ file.Close()
 
 @pytest.mark.parametrize("how", ["world.Abort(3)", "os.kill(os.getpid(), 9)", "os._exit(3)"])
 def test_sudden_ends(program: Runner, how: str) -> None:
-    # GIVEN a job of which one rank ends all WHEN traced THEN the logs of all have what was done until then
+    # GIVEN a job that one rank brings down WHEN traced THEN every log has what its rank had done before
     text = f"""
 file = opened("data")
 file.Write_at_all(rank * 100, bytes(100)); tell("MPI_File_write_at_all", "data", rank * 100, 100, 100)

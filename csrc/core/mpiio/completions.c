@@ -71,8 +71,8 @@ static void set_parent(struct waiting *w, unsigned found)
     t->link = PT_LINK_CONTEXT;
 }
 
-/* statuses: how many the call fills in; NULL: it takes none.  Returns whether a request of ours is among them; if not,
- * the call goes its way. */
+/* Prepares a call that may complete some of these requests.  statuses: as the program gave them; many: how many of them
+ * the call may fill in.  Returns false if no request is ours: then the call is made as it is. */
 static bool begin(struct waiting *w, const char *name, bool has_row, int count, const void *requests, void *statuses,
                   int many)
 {
@@ -104,8 +104,8 @@ static bool begin(struct waiting *w, const char *name, bool has_row, int count, 
     return true;
 }
 
-/* The request at this index may be complete; k: which status it has; error: of the call.  Whether it was cancelled is
- * not asked: neither library cancels file requests, and Open MPI leaves that part of their status as it was. */
+/* Stores the result of the request at this index if it is complete.  k: the index of its status; error: of the call.
+ * Cancellation is not checked: neither library cancels file requests, and Open MPI never sets that field for them. */
 static void completed(struct waiting *w, int i, int k, int error)
 {
     struct pt_mpi_request r;
@@ -236,7 +236,7 @@ int pt_mpi_hook_Testall(int count, void *requests, int *flag, void *statuses)
 
 /* ---- letting go ------------------------------------------------------------------------------ */
 
-/* Nobody will be told its result. */
+/* A freed request has no result that anybody will see. */
 int pt_mpi_hook_Request_free(void *request)
 {
     struct pt_mpi_request r;

@@ -194,7 +194,7 @@ static void fill_in(struct pt_mpi *m)
     }
 }
 
-/* At the first call, because libraries may be asked only when they are loaded for good. */
+/* Runs at the first hooked call, and not when the library is found: a library must be fully loaded to answer. */
 void pt_mpi_prepare_slow(void)
 {
     uint32_t none = 0;

@@ -110,7 +110,7 @@ struct pt_mpi_file {
     struct pt_late_result split; /* the split collective under way */
     uint32_t details[PT_MPI_FUNCTIONS]; /* strings; 0: not made yet */
 };
-/* NULL: it was opened before tracing began, or there are too many. */
+/* NULL: the file was opened before tracing began, or too many are open. */
 struct pt_mpi_file *pt_mpi_file(mpi_handle file);
 void pt_mpi_file_opened(mpi_handle file, struct pt_named path, int ranks);
 void pt_mpi_file_closed(mpi_handle file);
@@ -152,7 +152,7 @@ void pt_mpi_open(struct pt_mpi_span *s, struct pt_thread *t, struct pt_named pat
                  uint64_t size);
 /* result: that of the call, which is returned. */
 int pt_mpi_end(struct pt_mpi_span *s, int result, int64_t moved);
-/* The bytes that a completed call has moved; status: not ignored; -1: not known. */
+/* Bytes that a completed call has moved; -1: not known.  The status must be a real one, not MPI_STATUS_IGNORE. */
 int64_t pt_mpi_moved(const void *status);
 static inline bool pt_mpi_ignores(const void *status)
 {

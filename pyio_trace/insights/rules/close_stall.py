@@ -1,6 +1,6 @@
 """Closing files takes long.
 
-Most closes take no time. A network file system writes at the close what is
+Most closes are quick. A network file system writes at the close what is
 not yet with the server; closing the last descriptor of a deleted file frees its
 space; a C stream writes what is in its buffer. The program waits for this.
 """

@@ -1,6 +1,6 @@
 """A line starts a Python interpreter for each item.
 
-Each starts anew, and imports anew. Do the work in this process, or in a pool of
+Each has to start Python and import its modules again. Do the work in this process, or in a pool of
 processes that lives as long as the run.
 """
 

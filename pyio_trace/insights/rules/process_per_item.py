@@ -1,8 +1,8 @@
 """A line starts a short program for each item, such as `wc` for each file.
 
-Starting a program takes its time, with a shell around it twice, and the caller
-waits. Only starting is counted, because the program's own work takes its
-time in any process. Hand all items to one process, or do the work in Python.
+Each start costs time, twice as much if a shell starts the program, and the caller
+waits. Only the starts are counted, because the program's own work has to be done in
+any case. Hand all items to one process, or do the work in Python.
 """
 
 from __future__ import annotations

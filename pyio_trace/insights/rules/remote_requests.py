@@ -1,7 +1,7 @@
 """Many requests to an object store or a web server, each for little.
 
-A request takes its time there, whatever its size. Read large ranges,
-many files at once in threads, or one file that holds them all.
+Every request waits for the network, however little it asks for. Read large
+ranges, many files at once in threads, or one file that holds them all.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Many tasks that read or write little and end soon: the scheduler has more work than they.
 
-Dask takes its time to schedule a task, more on a cluster than in threads.
-Partitions of a hundred megabytes keep that cost small.
+Scheduling a task costs Dask about the same whatever the task does, and more on a
+cluster than in threads. Partitions of a hundred megabytes make that cost small.
 """
 
 from __future__ import annotations

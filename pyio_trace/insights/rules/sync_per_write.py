@@ -1,7 +1,7 @@
 """A program waits for a sync after each small write.
 
-`os.fsync` returns when the data are on the device, which takes long on most,
-whatever the size. Where a crash may cost the last records, one sync at
+`os.fsync` returns when the data are on the device. On most devices that is slow,
+however few the bytes. Where a crash may cost the last records, one sync at
 the end or every few seconds is enough; a database or a log that is written in
 batches does this by itself. Flushing a map (`mmap.flush`, `numpy.memmap.flush`) is a
 sync as well, and some libraries sync each file that they write: a distributed

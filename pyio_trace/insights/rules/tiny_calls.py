@@ -1,8 +1,8 @@
 """A line calls a file object for a few bytes at a time.
 
-The buffer saves system calls, but not the calls in Python, of which each costs
-as much as one for many bytes. Read a block and take it
-apart with `struct.iter_unpack`, `memoryview` or numpy; write joined parts.
+The buffer saves system calls, but not calls in Python, and a call for few bytes
+costs as much as one for many. Read a block and take it apart with
+`struct.iter_unpack`, `memoryview` or numpy; write joined parts.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A line gives a pool of threads many small tasks, and handing them over takes longer than running them.
 
 Each task goes through a queue and wakes a thread, and its result wakes the event loop
-or the waiting thread again. That takes as long for a task that does little.
+or the waiting thread again. That costs the same however little the task does.
 aiofiles makes a task of every call, even for a single line. Make the tasks larger.
 """
 
