@@ -6,16 +6,15 @@
 
 #include <sys/uio.h>
 
-#define MOST_PARTS 3u
 #define LONGEST_NAME 4096u /* bytes of UTF-8, as csrc/ext/frames has it */
 
 int sampler_read_error;
 
 bool sampler_read_parts(const struct process *p, const struct part *parts, unsigned count)
 {
-    struct iovec to[MOST_PARTS], from[MOST_PARTS];
+    struct iovec to[PARTS_MOST], from[PARTS_MOST];
     long whole = 0;
-    for (unsigned i = 0; i < count && i < MOST_PARTS; i++) {
+    for (unsigned i = 0; i < count && i < PARTS_MOST; i++) {
         to[i] = (struct iovec){parts[i].to, parts[i].size};
         from[i] = (struct iovec){(void *)(uintptr_t)parts[i].from, parts[i].size};
         whole += (long)parts[i].size;

@@ -192,8 +192,8 @@ static bool is_usable(const struct pt_layout *l)
     return l->version >= 0x30b && l->version < 0x400 && l->runtime &&
            LIE_WITHIN(8, STATE_ROOM, l->ts_next, l->ts_tid, l->ts_chunk, l->ts_top, l->ts_frame) &&
            l->fr_size <= FRAME_ROOM && LIE_WITHIN(8, l->fr_size, l->fr_code, l->fr_instruction, l->fr_previous) &&
-           LIE_WITHIN(1, l->fr_size, l->fr_owner) && l->co_bytes <= CODE_ROOM &&
-           LIE_WITHIN(8, l->co_bytes, l->co_file, l->co_name, l->co_table) &&
+           LIE_WITHIN(8, l->fr_size, l->fr_top) && LIE_WITHIN(1, l->fr_size, l->fr_owner, l->fr_entry) &&
+           l->co_bytes <= CODE_ROOM && LIE_WITHIN(8, l->co_bytes, l->co_file, l->co_name, l->co_table) &&
            LIE_WITHIN(4, l->co_bytes, l->co_first, l->co_flags) && l->str_ascii_data <= OBJECT_ROOM &&
            LIE_WITHIN(4, l->str_ascii_data, l->str_state) && LIE_WITHIN(8, l->str_ascii_data, l->str_length) &&
            l->bytes_data <= OBJECT_ROOM && LIE_WITHIN(8, l->bytes_data, l->bytes_size);

@@ -14,6 +14,7 @@
 #define CODE_ROOM 512u            /* of a code object, without its instructions */
 #define OBJECT_ROOM 128u          /* of a str or bytes object, without its content */
 #define DATA_ROOM (64u << 10)     /* of the newest part of a thread's data stack, which has most of its frames */
+#define PARTS_MOST 4u             /* of a process's memory, that one call reads */
 #define DEEPEST 128u              /* as csrc/ext/frames has it */
 #define THREADS_MOST 1024u        /* of a process */
 #define PROCESSES_MOST 1024u      /* at a time */
@@ -116,7 +117,8 @@ int64_t sampler_line(const struct code *c, int64_t instruction);               /
 struct view { /* a thread state and its frames, read at one moment */
     uint64_t at;
     char state[STATE_ROOM];
-    uint64_t frame_at, frame; /* has_cframe: where the innermost frame's address was read, and what it was */
+    uint64_t frame_at, frame; /* the innermost; before 3.13: where its address was read */
+    uint64_t frame_after;     /* the innermost after data was read; 0: not read */
     uint64_t data_at;
     size_t data_size; /* 0: not read */
     char data[DATA_ROOM];

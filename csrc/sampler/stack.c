@@ -1,9 +1,15 @@
 /* The stack of a thread that may be running.
  *
  * One call reads its thread state, its innermost frame and the newest part of its data stack, at the addresses of the
- * last look.  A few calls before it warm the caches, so that the parts are read within a short time.  The thread may
- * still move on in between.  A frame then leads to no code object, to a line that its code does not have, or to a
- * generator that nobody calls, and the stack is read again. */
+ * last look, and then the innermost frame once more.  A few calls before it warm the caches, so that the parts are read
+ * within a short time.  The thread still calls and returns in between, and so the frame that was innermost a moment
+ * before may have returned since.  What counts is the data stack, which is copied in one go: there a frame keeps the top
+ * of its stack while it does not run, because it has called another frame, or has returned.  The first that keeps none is
+ * the one that ran; those above it have returned.
+ *
+ * Where that leads nowhere, or a frame leads to no code object, to a line that its code does not have, or to a generator
+ * that nobody calls, the stack is read again.  The last attempt takes the frames as they are: one that is traced keeps
+ * its top while it runs. */
 #include "sampler.h"
 
 #include "base/hash.h"
@@ -14,10 +20,15 @@
 #include <string.h>
 
 #define WARMING 3u /* calls that only warm the caches */
-#define ATTEMPTS 4u
+#define ATTEMPTS 8u
 #define AHEAD 1024u       /* bytes that the data stack may have grown by since */
 #define FRAMES_MOST 1000u /* that are followed, with those that have no code */
 #define GENERATOR 1       /* owner of a frame: a generator, whose frame is not on the data stack */
+
+static bool has_cframe(const struct pt_layout *l)
+{
+    return l->version < 0x30d;
+}
 
 static uint64_t innermost_of(const struct process *p, const struct view *v)
 {
@@ -35,14 +46,17 @@ static size_t data_of(const struct process *p, const struct view *v, uint64_t *a
 static bool take_at_once(const struct process *p, const struct thread *t, uint64_t at, struct view *v)
 {
     const struct pt_layout *l = &p->layout;
-    struct part parts[3] = {{at, v->state, STATE_ROOM}, {t->data_at, v->data, t->data_size}};
-    unsigned count = 2;
-    if (l->has_cframe)
-        parts[count++] = (struct part){t->frame_at + l->cframe, &v->frame, sizeof v->frame};
+    uint64_t innermost_at = has_cframe(l) ? t->frame_at + l->cframe : at + l->ts_frame;
+    const struct part parts[PARTS_MOST] = {
+        {at, v->state, STATE_ROOM},
+        {innermost_at, &v->frame, sizeof v->frame},
+        {t->data_at, v->data, t->data_size},
+        {innermost_at, &v->frame_after, sizeof v->frame_after},
+    };
     if (!t->data_size || t->state_at != at)
         return false;
     for (unsigned i = 0; i <= WARMING; i++)
-        if (!sampler_read_parts(p, parts, count))
+        if (!sampler_read_parts(p, parts, PARTS_MOST))
             return false;
     v->frame_at = t->frame_at;
     v->data_at = t->data_at;
@@ -56,7 +70,7 @@ static bool complete(const struct process *p, struct view *v)
     const struct pt_layout *l = &p->layout;
     uint64_t frame = innermost_of(p, v), data_at;
     size_t used = data_of(p, v, &data_at), size = used + AHEAD < DATA_ROOM ? used + AHEAD : DATA_ROOM;
-    if (!l->has_cframe) {
+    if (!has_cframe(l)) {
         v->frame = frame;
     } else if (frame != v->frame_at) {
         v->frame_at = frame;
@@ -80,6 +94,7 @@ bool sampler_take_view(const struct process *p, const struct thread *t, uint64_t
     v->at = at;
     v->frame_at = v->data_at = v->frame = 0;
     v->data_size = 0;
+    v->frame_after = 0;
     return (t && take_at_once(p, t, at, v)) || sampler_read(p, at, v->state, STATE_ROOM);
 }
 
@@ -91,11 +106,53 @@ struct found {
     struct pt_frame frames[DEEPEST];
 };
 
-/* False: the stack was torn, at the frame after those that were found. */
-static bool walk(const struct process *p, const struct view *v, uint64_t now, struct found *found)
+/* Before 3.14 the top is an index, negative while the frame runs.  Since then it is a pointer, and NULL while the frame
+ * runs and is not in a function of C. */
+static bool keeps_top(const struct pt_layout *l, const char *frame)
+{
+    return l->version < 0x30e ? (int32_t)half_in(frame, l->fr_top) >= 0 : word_in(frame, l->fr_top) != 0;
+}
+
+/* Whether C called it.  From 3.12 on the frame before it says so: that of C, which has no code. */
+static bool is_entry(const struct pt_layout *l, const char *frame)
+{
+    return l->fr_entry && frame[l->fr_entry];
+}
+
+enum walked { TORN, DOUBTFUL, WHOLE };
+
+struct walk {
+    enum walked walked;
+    bool running; /* the frame that runs was found, or cannot be told */
+    bool called;  /* by the frame that comes next, without C in between */
+};
+
+/* Drops the frames above the one that runs. */
+static void follow_tops(struct walk *w, const struct pt_layout *l, const char *frame, struct found *found)
+{
+    bool keeps = keeps_top(l, frame);
+    if (!w->running && !keeps) {
+        found->count = 0;
+        w->running = true;
+    } else if (w->running && w->called && !keeps) {
+        w->walked = DOUBTFUL;
+    }
+}
+
+/* Where C called the last frame, and no frame has run since: before 3.14 they have all returned. */
+static void reach_entry(struct walk *w, const struct pt_layout *l, const struct view *v)
+{
+    if (!w->running && (l->version < 0x30e || v->frame != v->frame_after))
+        w->walked = DOUBTFUL;
+    w->running = true;
+    w->called = false;
+}
+
+/* From the frame f.  TORN: at the frame after those that were found. */
+static enum walked walk(const struct process *p, const struct view *v, uint64_t f, uint64_t now, struct found *found)
 {
     const struct pt_layout *l = &p->layout;
-    uint64_t f = v->frame;
+    struct walk w = {.walked = WHOLE};
     found->count = 0;
     for (unsigned i = 0; f && i < FRAMES_MOST && found->count < p->depth; i++) {
         char own[FRAME_ROOM];
@@ -103,24 +160,38 @@ static bool walk(const struct process *p, const struct view *v, uint64_t now, st
         if (f >= v->data_at && l->fr_size <= v->data_size && f - v->data_at <= v->data_size - l->fr_size)
             frame = v->data + (f - v->data_at);
         else if (!sampler_read(p, f, own, l->fr_size))
-            return false;
+            return TORN;
         uint64_t code = word_in(frame, l->fr_code) & ~7ull, previous = word_in(frame, l->fr_previous);
         unsigned char owner = (unsigned char)frame[l->fr_owner];
         if (owner <= l->owner_most) {
             struct code *c = code ? sampler_code(p, code, now) : NULL;
             if (!c || (owner == GENERATOR && !previous))
-                return false;
+                return TORN;
             int64_t line =
                 c->id ? sampler_line(c, (int64_t)(word_in(frame, l->fr_instruction) - code - l->co_bytes) / 2) : 0;
             if (line < 0)
-                return false;
+                return TORN;
+            follow_tops(&w, l, frame, found);
+            w.called = true;
             if (c->id)
                 found->frames[found->count++] = (struct pt_frame){c->id, (uint32_t)line};
         }
+        if (owner > l->owner_most || is_entry(l, frame))
+            reach_entry(&w, l, v);
         f = previous;
     }
+    reach_entry(&w, l, v);
     found->more = f != 0;
-    return true;
+    return w.walked;
+}
+
+/* From the innermost frame before the data stack was read, or, where that leads nowhere, after it. */
+static enum walked walk_either(const struct process *p, const struct view *v, uint64_t now, struct found *found)
+{
+    enum walked walked = walk(p, v, v->frame, now, found);
+    if (walked == WHOLE || !v->frame_after || v->frame_after == v->frame)
+        return walked;
+    return walk(p, v, v->frame_after, now, found);
 }
 
 static uint32_t id_of(const struct found *found)
@@ -149,7 +220,7 @@ uint32_t sampler_stack(const struct process *p, struct thread *t, struct view *v
 {
     struct found found = {0};
     for (unsigned i = 0; i < ATTEMPTS; i++) {
-        if (i && !sampler_take_view(p, NULL, v->at, v))
+        if (i && !sampler_take_view(p, t, v->at, v))
             break;
         if (!complete(p, v))
             continue;
@@ -159,7 +230,8 @@ uint32_t sampler_stack(const struct process *p, struct thread *t, struct view *v
         uint64_t at;
         size_t used = data_of(p, v, &at);
         t->data_size = used ? (uint32_t)(used + AHEAD / 2 < DATA_ROOM ? used + AHEAD / 2 : DATA_ROOM) : 0;
-        if (walk(p, v, now, &found))
+        enum walked walked = i + 1 < ATTEMPTS ? walk_either(p, v, now, &found) : walk(p, v, v->frame, now, &found);
+        if (walked == WHOLE || (walked == DOUBTFUL && i + 1 == ATTEMPTS))
             return id_of(&found);
     }
     found.more = true;

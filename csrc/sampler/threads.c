@@ -190,7 +190,7 @@ static void look_at_interpreters(struct process *p, uint64_t interpreter, const 
 {
     const struct pt_layout *l = &p->layout;
     for (unsigned i = 0; interpreter && i < INTERPRETERS_MOST; i++) {
-        p->gil = l->gil_is_pointer ? sampler_read_word(p, interpreter + l->gil) : l->runtime + l->gil;
+        p->gil = l->version >= 0x30c ? sampler_read_word(p, interpreter + l->gil) : l->runtime + l->gil;
         uint64_t at = sampler_read_word(p, interpreter + l->is_threads);
         for (unsigned k = 0; at && k < THREADS_MOST; k++) {
             if (!sampler_take_view(p, thread_at(p, at), at, &view))

@@ -62,6 +62,12 @@ def _in(samples: list[Sample], function: str) -> list[Sample]:
     return [sample for sample in samples if function in sample.functions]
 
 
+def _down_to(sample: Sample, function: str) -> tuple[tuple[str, int, str], ...]:
+    """Its frames from the innermost to that function's; none without it."""
+    functions = [name for _file, _line, name in sample.frames]
+    return sample.frames[: functions.index(function) + 1] if function in functions else ()
+
+
 def _line(text: str, part: str) -> int:
     return next(number for number, line in enumerate(text.splitlines(), 1) if part in line)
 
@@ -91,6 +97,39 @@ def test_where_the_time_goes(program: Runner, mode: str) -> None:
         for sample in samples
         if sample.frames and sample.frames[-1][0] in ("program.py", "threading.py") and not sample.flags
     )
+
+
+SHORT_CALLS = """\
+import time
+
+def called(word):
+    return inner(word)
+
+def inner(word):
+    return len(word.split())
+
+def loop(words):
+    for word in words:
+        n = called(word)
+        n += 1
+        n -= 1
+        n *= 2
+
+words = ["a b c d"] * 20000
+end = time.thread_time() + 1.5
+while time.thread_time() < end:
+    loop(words)
+"""
+
+
+def test_a_call_is_at_the_line_that_made_it(program: Runner) -> None:
+    # GIVEN a loop whose calls return after some hundred nanoseconds, less than it takes to read the stack
+    # WHEN it is sampled
+    samples = Live(succeeded(program.traced(SHORT_CALLS, env={"PYIO_TRACE_SAMPLE": "1000"})).path).samples()
+    # THEN hardly a sample has the function beneath a line that does not call it
+    loops = [(sample.cpu, frames[-1]) for sample in samples for frames in [_down_to(sample, "loop")] if len(frames) > 1]
+    elsewhere = sum(cpu for cpu, (_file, line, _function) in loops if line != _line(SHORT_CALLS, "n = called"))
+    assert elsewhere < 0.02 * sum(cpu for cpu, _ in loops) > 0
 
 
 def test_runs_of_a_thread_do_not_overlap(program: Runner) -> None:

@@ -272,15 +272,17 @@ struct pt_account {
 /* Where a Python's frames are found from outside: offsets in the interpreter's own structures, which csrc/ext/frames
  * fills in for the version that it is built for, and csrc/sampler checks before it uses them. */
 struct pt_layout {
-    uint64_t runtime;                              /* address of _PyRuntime in the process */
-    uint32_t co_shim;                              /* bits of co_flags: a frame of no code that anybody wrote */
-    uint32_t str_kind, str_ascii, str_compact;     /* bits of the word at str_state */
-    uint16_t rt_head, is_next, is_threads;         /* _PyRuntime, interpreters */
-    uint16_t gil, gil_size, gil_is_pointer;        /* in the interpreter a pointer to it; else in _PyRuntime itself */
-    uint16_t ts_next, ts_tid, ts_chunk, ts_top;    /* thread states */
-    uint16_t ts_frame, cframe, has_cframe;         /* the innermost frame, in 3.11 and 3.12 by way of a _PyCFrame */
+    uint64_t runtime;                           /* address of _PyRuntime in the process */
+    uint32_t co_shim;                           /* bits of co_flags: a frame of no code that anybody wrote */
+    uint32_t str_kind, str_ascii, str_compact;  /* bits of the word at str_state */
+    uint16_t rt_head, is_next, is_threads;      /* _PyRuntime, interpreters */
+    uint16_t gil, gil_size;                     /* in 3.11 in _PyRuntime; later in the interpreter, a pointer to it */
+    uint16_t ts_next, ts_tid, ts_chunk, ts_top; /* thread states */
+    uint16_t ts_frame, cframe;                  /* the innermost frame, in 3.11 and 3.12 by way of a _PyCFrame */
     uint16_t fr_code, fr_instruction, fr_previous; /* frames */
-    uint16_t fr_owner, fr_size, owner_most;        /* owners beyond it stand for the C stack, and have no code */
+    uint16_t fr_top;                        /* of its stack, kept while the frame does not run (csrc/sampler/stack.c) */
+    uint16_t fr_entry;                      /* 3.11: whether C called it */
+    uint16_t fr_owner, fr_size, owner_most; /* owners beyond it stand for the C stack, and have no code */
     uint16_t co_file, co_name, co_first, co_flags; /* code objects */
     uint16_t co_table, co_bytes;
     uint16_t str_state, str_length, str_ascii_data, str_wide_data, bytes_size, bytes_data;

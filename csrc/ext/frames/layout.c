@@ -30,7 +30,6 @@ static void fill_interpreter(struct pt_layout *l)
     l->gil_size = sizeof(struct _gil_runtime_state);
 #if PY_VERSION_HEX >= 0x030C0000
     l->gil = offsetof(PyInterpreterState, ceval.gil);
-    l->gil_is_pointer = 1;
 #else
     l->gil = offsetof(_PyRuntimeState, ceval.gil);
 #endif
@@ -43,7 +42,6 @@ static void fill_interpreter(struct pt_layout *l)
 #else
     l->ts_frame = offsetof(PyThreadState, cframe);
     l->cframe = offsetof(_PyCFrame, current_frame);
-    l->has_cframe = 1;
 #endif
 }
 
@@ -55,6 +53,14 @@ static void fill_frames(struct pt_layout *l)
 #else
     l->fr_code = offsetof(struct _PyInterpreterFrame, f_code);
     l->fr_instruction = offsetof(struct _PyInterpreterFrame, prev_instr);
+#endif
+#if PY_VERSION_HEX >= 0x030E0000
+    l->fr_top = offsetof(struct _PyInterpreterFrame, stackpointer);
+#else
+    l->fr_top = offsetof(struct _PyInterpreterFrame, stacktop);
+#endif
+#if PY_VERSION_HEX < 0x030C0000
+    l->fr_entry = offsetof(struct _PyInterpreterFrame, is_entry);
 #endif
     l->fr_previous = offsetof(struct _PyInterpreterFrame, previous);
     l->fr_owner = offsetof(struct _PyInterpreterFrame, owner);
