@@ -191,7 +191,23 @@ def places(observed: Observed, group: Group) -> list[Site]:
         if site is not None and observed.is_own(line):
             first, last = merge(part.column("time"), part.column("time") + part.column("duration"))
             found[site] = int((np.searchsorted(begins, last) - np.searchsorted(begins, first)).sum())
+    if not found:  # a scheduler of threads: the line that submitted the work to its pool
+        for (code,), part in Group(calls, calls.of("thread.task")).by("site"):
+            site = site_of(calls.sites[code] if code >= 0 else "")
+            if site is not None and observed.is_own(calls.sites[code]):
+                found[site] = len(part)
     return [site for site, count in found.most_common() if count][:1] + sites
+
+
+def reads_parts(observed: Observed, tasks: int) -> bool:
+    """Whether each of so many tasks of Dask, which read one file, has a part of its own.  The parts overlap then, as a
+    task reads on to the end of its last line: nothing that could be kept is read, or opened, again."""
+    group = calls_of(observed, "task")
+    calls = group.calls
+    moving = np.concatenate([calls["task"], calls.lines["task"][calls.lines["io_ns"] > 0]])
+    keys = [str(detail.get("key")) for detail in group.where(np.isin(group.column("id"), moving)).details]
+    passes = Counter(key.partition(",")[0] for key in keys)
+    return len(set(keys)) == len(keys) and 1 < tasks <= max(passes.values(), default=0)
 
 
 def calls_of(observed: Observed, *ops: str) -> Group:

@@ -10,6 +10,7 @@ from pyio_trace.insights.finding import Finding, Site
 from pyio_trace.insights.line_walls import held_ns
 from pyio_trace.insights.observed import Observed, site_of
 from pyio_trace.light_dataclass import dataclass
+from pyio_trace.units import number
 
 #: Lines that take this share of the wall time get a verdict, at most so many of them.
 _SHARE, _MOST = 0.05, 10
@@ -17,6 +18,9 @@ _SHARE, _MOST = 0.05, 10
 _EXPLAINED = 0.3
 #: A part of a line's time is named from this share on; with less I/O than that, there is nothing to gain from I/O.
 _MOST_OF, _SOME = 0.5, 0.1
+_NOTHING = ": nothing to gain from I/O"
+#: ns that a call on a pipe or a socket takes, about.
+_CALL = 500
 _IMPORT = "import "
 _WAITS = {"sleep_ns": "sleeps", "lock_ns": "waits for a lock", "poll_ns": "waits for input",
           "wait_ns": "waits for a child process", "system_call_ns": "waits in a system call",
@@ -39,13 +43,17 @@ def verdicts(run: Observed, findings: Iterable[Finding]) -> list[Verdict]:
         for place in one.sites:
             told[place.file, place.line] += run.wall_ns if not one.recoverable.is_time else one.recoverable_ns
     found = []
+    pipes = sum(row["calls"] or 0 for row in run.counters if row["kind"] in ("pipe", "socket"))
     for line, row in run.wall.items():
         site, held = site_of(line), held_ns(row)
         if site is None or not run.is_own(line) or held < _SHARE * run.wall_ns:
             continue
         if told[site.file, site.line] >= _EXPLAINED * held:
             continue
-        found.append(Verdict(site, held, _text(row)))
+        text = _text(row)
+        if text.endswith(_NOTHING) and pipes * _CALL > _SOME * held:
+            text = f"{text.removesuffix(_NOTHING)}, or calls on pipes ({number(pipes)} were counted)"
+        found.append(Verdict(site, held, text))
     return sorted(found, key=lambda one: -one.held_ns)[:_MOST]
 
 
@@ -62,4 +70,4 @@ def _text(row: LineTime) -> str:
     if called is not None and called.function.startswith(_IMPORT):
         return f"imports {called.function.removeprefix(_IMPORT)}"
     where = called.function if called is not None else "its own code"
-    return f"computes in {where}" + ("" if files > _SOME * row.here_ns else ": nothing to gain from I/O")
+    return f"computes in {where}" + ("" if files > _SOME * row.here_ns else _NOTHING)

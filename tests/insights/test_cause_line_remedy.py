@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from tests.support.findings import findings_of, without_times, worst_of
+from tests.support.findings import findings_of, none, without_times, worst_of
 from tests.support.programs import Runner, succeeded
 
 pytestmark = pytest.mark.once
@@ -167,6 +167,70 @@ ILLS = {
             for n in range(12):
                 f.write(data)  # here
         """),
+    "a log that is read from its start to see what is new": Ill("read-again", "python", r"f\.seek\(place\)", """
+        with open("app.log", "w") as f: f.write("something happened\\n" * 20_000)
+        seen = 0
+        for tick in range(6):
+            with open("app.log", "a") as f: f.write("something new\\n")
+            with open("app.log") as f:
+                lines = f.readlines()  # here
+            new, seen = lines[seen:], len(lines)
+        """),
+    "files that are searched by a pattern again": Ill("list-again", "python", r"paths\.setdefault", """
+        import glob, os
+        for n in range(30):
+            os.makedirs(f"data/{n}")
+            for k in range(20): open(f"data/{n}/{k}.txt", "w").close()
+        for n in range(120):
+            glob.glob(f"data/**/{n % 20}.txt", recursive=True)  # here
+        """),
+    "a frame for each row": Ill("format-bound", "pandas", r"pd\.DataFrame\(rows\)", """
+        import pandas as pd
+        for n in range(60):
+            pd.DataFrame({"a": [n]}).to_csv("o.csv", mode="a", header=False)  # here
+        """, ("pandas",)),
+    "row groups of a few rows": Ill("parquet-small-groups", "pyarrow", "row_group_size", """
+        import pyarrow as pa, pyarrow.parquet as pq
+        with pq.ParquetWriter("o.parquet", pa.schema([("x", pa.int64())])) as writer:
+            for n in range(80):
+                writer.write_table(pa.table({"x": list(range(n, n + 5))}))  # here
+        """),
+    "files that are synced one by one": Ill("sync-per-write", "python", r"os\.sync\(\)", """
+        import os
+        for n in range(30):
+            with open(f"{n}.new", "w") as f:
+                f.write("data"); f.flush()
+                os.fsync(f.fileno())  # here
+            os.replace(f"{n}.new", f"{n}.json")
+        """),
+    "columns of an array in chunks of a row": Ill("read-again", "zarr", r"data = array\[:\]", """
+        import numpy, zarr
+        z = zarr.create_array("z", shape=(60, 300), chunks=(1, 300), dtype="f8")
+        z[:] = numpy.random.default_rng(1).random((60, 300))
+        for n in range(4):
+            z[:, n].sum()  # here
+        """, ("zarr",)),
+    "text that numpy parses again": Ill("read-again", "numpy", r"numpy\.genfromtxt\(", """
+        import numpy
+        numpy.savetxt("a.txt", numpy.ones((2000, 8)))
+        for n in range(3):
+            numpy.genfromtxt("a.txt")[n]  # here
+        """, ("numpy",)),
+    "arrays that go through a pool's pipes": Ill("data-through-pipes", "python", "initializer=begin", """
+        import multiprocessing
+        def work(data): return len(data)
+        if __name__ == "__main__":
+            parts = [bytes(1 << 23) for _ in range(12)]
+            with multiprocessing.get_context("fork").Pool(2) as pool:
+                pool.map(work, parts, chunksize=1)  # here
+        """),
+    "results that come back through pipes": Ill("data-through-pipes", "python", "load_sum", """
+        import concurrent.futures, multiprocessing
+        def load(n): return bytes(1 << 23)
+        if __name__ == "__main__":
+            with concurrent.futures.ProcessPoolExecutor(2, multiprocessing.get_context("fork")) as pool:
+                sum(map(len, pool.map(load, range(12))))  # here
+        """),
 }  # fmt: skip
 
 CLEAN = {
@@ -213,6 +277,65 @@ CLEAN = {
         """,
     ),
 }
+
+
+#: What would be said of it does not help: slug, modules it needs, program.
+SILENT = {
+    "a state that another process writes each time it is read": ("read-again", (), """
+        import multiprocessing
+        def write(n):
+            with open("state.json", "w") as f: f.write(str(n) * 20_000)
+        if __name__ == "__main__":
+            for n in range(8):
+                p = multiprocessing.get_context("fork").Process(target=write, args=(n,))
+                p.start(); p.join()
+                with open("state.json") as f: f.read()
+        """),
+    "parts of a text, one for each task": ("read-again", ("dask.dataframe", "pandas"), """
+        import dask.dataframe as dd
+        with open("t.csv", "w") as f: f.write("a,b\\n" + "".join(f"{n},{n * 2}\\n" for n in range(60_000)))
+        dd.read_csv("t.csv", blocksize=8_000).a.sum().compute(scheduler="threads")
+        """),
+    "opened once for each part": ("reopen-per-item", ("dask.dataframe", "pandas"), """
+        import dask.dataframe as dd
+        with open("t.csv", "w") as f: f.write("a,b\\n" + "".join(f"{n},{n * 2}\\n" for n in range(60_000)))
+        dd.read_csv("t.csv", blocksize=4_000).a.sum().compute(scheduler="threads")
+        """),
+    "one value of each file": ("hdf5-item-per-call", ("h5py",), """
+        import h5py
+        for n in range(120):
+            with h5py.File(f"{n}.h5", "w") as f: f["x"] = list(range(10))
+        for n in range(120):
+            with h5py.File(f"{n}.h5") as f: f["x"][3]
+        """),
+    "names that a rotation asks for": ("stat-storm", (), """
+        import logging.handlers
+        log = logging.Logger("x")
+        log.addHandler(logging.handlers.RotatingFileHandler("a.log", maxBytes=300, backupCount=8))
+        for n in range(2000): log.error("record %d", n)
+        """),
+    "a file that is waited for": ("missing-paths", (), """
+        import os, threading, time
+        threading.Timer(0.8, lambda: open("done", "w").close()).start()
+        while not os.path.exists("done"): time.sleep(0.002)
+        """),
+    "small things that a pool is given": ("data-through-pipes", (), """
+        import multiprocessing, time
+        def work(n): time.sleep(0.02)
+        if __name__ == "__main__":
+            with multiprocessing.get_context("fork").Pool(2) as pool: pool.map(work, range(20))
+        """),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SILENT)
+def test_what_would_not_help_is_not_said(program: Runner, name: str) -> None:
+    # GIVEN a program that looks like one with an ill WHEN findings are made THEN that one is not among them
+    slug, needs, text = SILENT[name]
+    for module in needs:
+        pytest.importorskip(module)
+    outcome = succeeded(program.traced(textwrap.dedent(text), env={"PYIO_TRACE_SAMPLE": "400"}))
+    assert none(findings_of(outcome, without_times(ANY)), slug)
 
 
 @pytest.mark.parametrize("name", ILLS)

@@ -7,7 +7,7 @@ import pytest
 from pyio_trace.analysis.summary.summarize import summarize
 from pyio_trace.insights.settings import Settings
 from tests.support.findings import evidence_of, findings_of, none, only
-from tests.support.programs import Runner
+from tests.support.programs import Outcome, Runner
 
 pytestmark = pytest.mark.once
 
@@ -230,7 +230,7 @@ TURNS = """
 import os, threading
 def read():
     with open("data.bin", "rb", buffering=0) as f:
-        for n in range(64): f.read(1 << 16)
+        for n in range(64): f.read(SIZE)
 def work():
     sum(range(300_000))
 READS
@@ -238,23 +238,34 @@ READS
 _ANY = Settings(limits={"io-not-hidden": {"share": 0, "spread": 0}})
 
 
+def _turns(program: Runner, size: int, reads: str) -> Outcome:
+    with open(program.folder / "data.bin", "wb") as f:
+        f.truncate(64 * size)
+    return program.traced(TURNS.replace("READS", reads).replace("SIZE", str(size)))
+
+
 def test_reading_and_computing_by_turns(program: Runner) -> None:
-    (program.folder / "data.bin").write_bytes(bytes(1 << 22))
-    outcome = program.traced(TURNS.replace("READS", "for _ in range(4): read(); work()"))
+    outcome = _turns(program, 1 << 21, "for _ in range(4): read(); work()")
     finding = only(findings_of(outcome, _ANY), "io-not-hidden")
     assert finding.evidence[0].values["reads"] == 256 and [site.line for site in finding.sites] == [5]
     assert [int(row["calls"]) for row in evidence_of(finding, outcome.log)] == [256]
 
 
+def test_a_thread_does_not_help_with_tiny_reads(program: Runner) -> None:
+    # GIVEN reads that take less than it takes to give what they read to another thread
+    outcome = _turns(program, 16, "for _ in range(40): read(); work()")
+    # THEN nobody is told to do that
+    assert none(findings_of(outcome, _ANY), "io-not-hidden")
+
+
 def test_reading_in_another_thread(program: Runner) -> None:
     # GIVEN threads that read while the main thread computes
-    (program.folder / "data.bin").write_bytes(bytes(1 << 22))
     reads = """
 t = [threading.Thread(target=read) for _ in range(4)]
 for one in t: one.start()
 while any(one.is_alive() for one in t): work()
 """
-    outcome = program.traced(TURNS.replace("READS", reads))
+    outcome = _turns(program, 1 << 16, reads)
     # WHEN findings are made THEN the reads count as hidden
     assert none(findings_of(outcome, _ANY), "io-not-hidden")
 

@@ -123,6 +123,7 @@ def _add_samples(
         sums.add(own or [Line(_KINDS[kind - count], "")], amounts, 0, amounts["samples"])
     innermost, names = _innermost(on_stack, tasks, cut, stack)
     sums.longest = _longest(samples, parts, innermost, names)
+    sums.directly = _directly(samples, parts, on_stack, stack)
     _add_meanwhile(sums, samples, parts, innermost, names, in_calls, _main(table, samples))
     importing = np.array([*(any(one.called.startswith("import") for one in own) for own in on_stack), False])
     return _main_threads(table, samples, parts, importing[stack])
@@ -154,6 +155,22 @@ def _longest(samples: Samples, parts: Split, line: Ints, names: list[str]) -> di
     np.add.at(whole, of_line, of_thread)
     np.maximum.at(most, of_line, of_thread)
     return {names[one]: most[one] / whole[one] for one in np.flatnonzero(whole > 0).tolist()}
+
+
+def _directly(samples: Samples, parts: Split, on_stack: list[list[Line]], stack: Ints) -> dict[str, float]:
+    """For each line, ns for which it was the innermost one on the stack of one thread, the one with the most.  Threads
+    of pools that work for it are no part of that."""
+    number, names = numbered([*(own[-1].line if own else None for own in on_stack), None])
+    line = number[stack]
+    at = np.flatnonzero(line >= 0)
+    time = (parts.cpu + parts.delay + parts.blocked)[at]
+    order = np.lexsort((samples["thread"][at], samples["process"][at], line[at]))
+    first = runs.starts(*(one[at][order] for one in (line, samples["process"], samples["thread"])))
+    if not len(first):
+        return {}
+    most = np.zeros(len(names))
+    np.maximum.at(most, line[at][order][first], np.add.reduceat(time[order], first))
+    return {names[one]: most[one] for one in np.flatnonzero(most > 0).tolist()}
 
 
 def _by_place(
@@ -247,6 +264,7 @@ class _Sums:
         self._lines: dict[str, dict[str, float]] = {}
         self.meanwhile: dict[str, list[OtherLine]] = {}
         self.longest: dict[str, float] = {}
+        self.directly: dict[str, float] = {}
         self._called: dict[str, dict[str, list[float]]] = {}
 
     def add(self, own: Iterable[Line], amounts: dict[str, float], calls: int, samples: float) -> None:
@@ -271,6 +289,10 @@ class _Sums:
             else:
                 found["own"] += sampled
 
+    def _longest_ns(self, line: str, here: float) -> int:
+        direct = min(self.directly.get(line, 0.0), here)
+        return round(max(here * self.longest.get(line, 1), direct))
+
     def rows(self) -> list[LineTime]:
         rows = []
         for line, found in self._lines.items():
@@ -282,7 +304,7 @@ class _Sums:
                     line=line, time_ns=sum(parts.values()), here_ns=round(found["here"]),
                     aside_ns=round(found["aside"]), own_ns=round(found["own"]),
                     calls=int(found["calls"]), samples=round(found["samples"]), called=called[:_CALLED],
-                    meanwhile=self.meanwhile.get(line, []), longest_ns=round(found["here"] * self.longest.get(line, 1)),
+                    meanwhile=self.meanwhile.get(line, []), longest_ns=self._longest_ns(line, found["here"]),
                     **parts,
                 )
             )  # fmt: skip

@@ -31,6 +31,24 @@ _REMEDIES = {
     "json.dump": ("json", "json.dump(data, f)", "f.write(json.dumps(data))    # the C encoder, in one call"),
 }
 
+#: Calls for so many bytes, on average, at most, and so many of them, cost what a call costs, not what the text does:
+#: (before, after) by library.
+_LITTLE, _MANY = 4096, 10
+_ROWS = {
+    "pandas": (
+        "for row in rows:\n    pd.DataFrame([row]).to_csv(path, mode='a', header=False)",
+        "pd.DataFrame(rows).to_csv(path, mode='a', header=False)",
+    ),
+    "polars": (
+        "with open(path, 'wb') as f:\n    for row in rows:\n        pl.DataFrame([row]).write_ndjson(f)",
+        "pl.DataFrame(rows).write_ndjson(path)",
+    ),
+    "numpy": (
+        "with open(path, 'w') as f:\n    for row in rows:\n        np.savetxt(f, [row])",
+        "np.savetxt(path, rows)",
+    ),
+}
+
 
 def find(observed: Observed, limits: Mapping[str, float]) -> Iterator[Finding]:
     """Lines that write text."""
@@ -50,6 +68,13 @@ def _finding(observed: Observed, group: Group) -> Finding:
     )
     library, before, after = _REMEDIES[op]
     title = f"Formatting text takes {share:.0%} of {op}"
+    rows = _ROWS.get(library)
+    if rows is not None and len(group) >= _MANY and written <= _LITTLE * len(group):
+        title = f"{len(group):,} {op} write {size(written // len(group))} each"
+        remedy = Remedy("Collect the rows, and write them in one call: most of a call does not depend on how many "
+                        "there are.", *rows, library)  # fmt: skip
+        confidence = Confidence(0.7, "calls and bytes are in the log; whether rows can wait for each other is not")
+        return library_use.finding(observed, group, title, gain, [evidence], remedy, confidence)
     confidence = Confidence(0.7, "formatting is the call's time without the system calls beneath")
     text = "Write a binary format."
     if library == "json":

@@ -63,7 +63,8 @@ def find(observed: Observed, limits: Mapping[str, float]) -> Iterator[Finding]:
 
 
 def _datasets(group: Group) -> int:
-    return len({str(detail.get("dataset")) for detail in group.details})
+    names = (str(detail.get("dataset")) for detail in group.details)
+    return len(set(zip(group.column("path").tolist(), names, strict=True)))
 
 
 def _finding(observed: Observed, group: Group, direction: str) -> Finding:

@@ -1,7 +1,9 @@
 """A process reads, computes, reads, computes: nothing is read while it computes.
 
 A thread that reads the next item while this one is in work hides one behind the
-other: the run takes as long as the longer of the two, not their sum.
+other: the run takes as long as the longer of the two, not their sum.  Giving an item
+from one thread to another takes time, too: where there are very many small reads,
+more than it saves.
 """
 
 from __future__ import annotations
@@ -19,6 +21,21 @@ if TYPE_CHECKING:
     from pyio_trace.insights.observed import Observed
 
 
+#: ns to give an item from one thread to another, and to switch to that one.
+_HAND_OVER = 30_000
+_FILES = Remedy(
+    "Read the next item in a thread. From Python 3.14 on, map(..., buffersize=2) limits how many wait.",
+    "for path in paths:\n    work(read(path))",
+    "with ThreadPoolExecutor(1) as pool:\n    for item in pool.map(read, paths):\n        work(item)",
+)
+_BLOCKS = Remedy(
+    "Read the next block in a thread, while this one is in work.",
+    "while block := f.read(size):\n    work(block)",
+    "with ThreadPoolExecutor(1) as pool:\n    block = f.read(size)\n    while block:\n"
+    "        later = pool.submit(f.read, size)\n        work(block)\n        block = later.result()",
+)
+
+
 def find(run: Observed, limits: Mapping[str, float]) -> Iterator[Finding]:
     # Of a DataLoader without workers, loader-in-trainer says whether some would hide its fetches.
     fetching = {epoch.process for epoch in run.overview.loaders if epoch.workers == 0}
@@ -34,7 +51,10 @@ def find(run: Observed, limits: Mapping[str, float]) -> Iterator[Finding]:
         spread = run.persistence(int(reading.columns["first"].min()), int(reading.columns["last"].max())) or 0.0
         if time < limits["share"] * split.wall_ns or spread < limits["spread"]:
             continue
-        gain = run.gain({process.index: min(time, computing)}, "the smaller of reading and computing")
+        gained = min(time, computing) - _HAND_OVER * reading.total("calls")
+        if gained <= 0:
+            continue
+        gain = run.gain({process.index: gained}, "the smaller of reading and computing, less 30 us for each read")
         yield Finding(
             title=f"{process.name} reads and computes by turns, {percent(time / max(split.wall_ns, 1))} in reads",
             evidence=[
@@ -49,11 +69,7 @@ def find(run: Observed, limits: Mapping[str, float]) -> Iterator[Finding]:
                     },
                 )
             ],
-            remedy=Remedy(
-                "Read the next item in a thread. From Python 3.14 on, map(..., buffersize=2) limits how many wait.",
-                "for path in paths:\n    work(read(path))",
-                "with ThreadPoolExecutor(1) as pool:\n    for item in pool.map(read, paths):\n        work(item)",
-            ),
+            remedy=_FILES if reading.distinct("path") > 1 else _BLOCKS,
             severity="info",
             confidence=Confidence(0.5, "whether the next item was known in time is not in the log"),
             query=sql.rows({"process": process.index, "op_class": "read", "op_role": "io", "site": reading.lines()}),

@@ -12,6 +12,9 @@ from typing import TYPE_CHECKING
 from pyio_trace.enums import Layer
 from pyio_trace.insights import sql
 from pyio_trace.insights.finding import Evidence, Finding, Remedy
+from pyio_trace.insights.library_frames import FramesOfLines
+from pyio_trace.insights.line_walls import with_libraries
+from pyio_trace.insights.observed import MOST_NAMED
 from pyio_trace.insights.rule import Limit, Rule, Trial
 from pyio_trace.units import counted, number, seconds
 
@@ -20,6 +23,18 @@ if TYPE_CHECKING:
 
 
 LISTING = ("opendir", "fdopendir", "readdir", "readdir_r", "closedir", "scandir", "getdents64")
+_NAMES = Remedy(
+    "List once, and keep the names.",
+    "for item in items:\n    if item in os.listdir(folder):\n        ...",
+    "names = set(os.listdir(folder))\nfor item in items:\n    if item in names:\n        ...",
+)
+_PATTERNS = Remedy(
+    "List once, and keep the names.",
+    "for item in items:\n    for path in glob.glob(f'data/**/{item}.txt', recursive=True):\n        ...",
+    "paths = {}\nfor path in glob.glob('data/**/*.txt', recursive=True):    # once\n"
+    "    paths.setdefault(Path(path).stem, []).append(path)\nfor item in items:\n"
+    "    for path in paths.get(item, ()):\n        ...",
+)
 _OPENING = ("opendir", "fdopendir", "scandir")
 
 
@@ -32,7 +47,10 @@ def find(run: Observed, limits: Mapping[str, float]) -> Iterator[Finding]:
     count, folders = opened.total("calls"), opened.distinct("path")
     if not count:
         return
-    gain = run.gain(run.times(listing, (count - folders) / count), "all listings but the first of each", "estimate")
+    share, times = (count - folders) / count, run.times(listing, (count - folders) / count)
+    gain = run.gain(times, "all listings but the first of each", "estimate")
+    gain = with_libraries(run, gain, run.sites(listing), share, times)
+    patterns = "glob" in run.of(FramesOfLines()).between(listing.lines()[:MOST_NAMED])
     yield Finding(
         title=f"{counted(folders, 'folder')} listed {number(count)} times",
         evidence=[
@@ -41,11 +59,7 @@ def find(run: Observed, limits: Mapping[str, float]) -> Iterator[Finding]:
                 {"listings": count, "folders": folders, "time_ns": listing.total("time")},
             )
         ],
-        remedy=Remedy(
-            "List once, and keep the names.",
-            "for item in items:\n    if item in os.listdir(folder):\n        ...",
-            "names = set(os.listdir(folder))\nfor item in items:\n    if item in names:\n        ...",
-        ),
+        remedy=_PATTERNS if patterns else _NAMES,
         query=sql.rows({"op": LISTING, "site": listing.lines()}),
         **run.about(listing, gain),
     )

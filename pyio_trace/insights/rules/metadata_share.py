@@ -55,6 +55,7 @@ RULE = Rule(
     "metadata",
     find,
     general=True,
+    yields_to=("stat-storm", "list-again", "missing-paths", "polling"),
     limits={
         "calls": Limit(3000, "metadata calls, at least"),
         "share": Limit(0.5, "of the time in calls on files, at least"),

@@ -77,4 +77,5 @@ RULE = Rule(
         "share": Limit(0.5, "of the line's calls by name, at least"),
     },
     topic="metadata",
+    yields_to=("polling",),
 )

@@ -11,6 +11,13 @@ from pyio_trace.insights.observed import Observed
 from pyio_trace.insights.rule import Limit, Rule
 from pyio_trace.units import seconds
 
+_WRITES = ("ParquetWriter.write_table", "ParquetWriter.write_batch")
+_MORE = Remedy(
+    "Write more rows together: 100,000 to 1,000,000 in a row group.",
+    "for part in parts:\n    writer.write_table(part)",
+    "pq.write_table(pa.concat_tables(parts), path, row_group_size=1 << 20)",
+    "pyarrow",
+)
 _READS = ("pyarrow.parquet.read_table", "ParquetFile.", "Dataset.to_table", "pandas.read_parquet")
 
 
@@ -28,6 +35,10 @@ def find(observed: Observed, limits: Mapping[str, float]) -> Iterator[Finding]:
     group = reads.where(code in codes for code in reads.column("path").tolist())
     if len(files) and len(group):
         yield _finding(observed, files, group)
+    for _, written in calls_of(observed, *_WRITES).by("site", "path"):
+        rows = sum(number(detail, "rows") for detail in written.details)
+        if len(written) >= max(limits["groups"], 1) and 0 < rows <= limits["rows"] * len(written):
+            yield _written(observed, written, rows, max(-(-rows // int(limits["rows"])), 1))
 
 
 def _finding(observed: Observed, files: Group, group: Group) -> Finding:
@@ -40,15 +51,25 @@ def _finding(observed: Observed, files: Group, group: Group) -> Finding:
         f"{seconds(group.total('duration'))}, {group.total('reads'):,} system calls beneath.",
         {"files": len(files), "row_groups": groups, "rows": rows, "reads": group.total("reads")},
     )
-    remedy = Remedy(
-        "Write more rows together: 100,000 to 1,000,000 in a row group.",
-        "for part in parts:\n    writer.write_table(part)",
-        "pq.write_table(pa.concat_tables(parts), path, row_group_size=1 << 20)",
-        "pyarrow",
-    )
     confidence = Confidence(0.6, "the footers' row groups are in the log")
     title = f"Row groups of {rows // groups:,} rows"
-    return library_use.finding(observed, group, title, gain, [evidence], remedy, confidence)
+    return library_use.finding(observed, group, title, gain, [evidence], _MORE, confidence)
+
+
+def _written(observed: Observed, group: Group, rows: int, needed: int) -> Finding:
+    """rows: of all calls; needed: row groups that would do."""
+    count, time = len(group), group.total("duration")
+    gain = observed.gain(
+        group.scaled(time * (count - needed) // count), "the share of these calls that fewer row groups do without"
+    )
+    evidence = Evidence(
+        f"{count:,} {group.ops()[0]} of {rows // count:,} rows each took {seconds(time)}, {seconds(group.leaf_ns)} of "
+        f"it in {group.total('writes'):,} writes.",
+        {"calls": count, "rows": rows, "duration_ns": time, "writes": group.total("writes")},
+    )
+    confidence = Confidence(0.8, "the rows of each call are in the log; each call makes a row group")
+    title = f"{count:,} row groups of {rows // count:,} rows are written"
+    return library_use.finding(observed, group, title, gain, [evidence], _MORE, confidence)
 
 
 RULE = Rule(

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -18,7 +19,7 @@ from pyio_trace.analysis.calls.name_patterns import last_names, role_of
 from pyio_trace.analysis.reducers.library_calls import CallList, LibraryCalls
 from pyio_trace.analysis.reducers.reuse import FileReuse, ReuseOfBytes
 from pyio_trace.enums import Layer, OpClass, Role
-from pyio_trace.insights import libraries, sql, words
+from pyio_trace.insights import libraries, library_use, sql, words
 from pyio_trace.insights.finding import Confidence, Evidence, Finding, Remedy
 from pyio_trace.insights.library_use import Group, Ints
 from pyio_trace.insights.line_walls import parser_of, with_libraries, with_own_code, with_parsers
@@ -94,7 +95,11 @@ def find(run: Observed, limits: Mapping[str, float]) -> Iterator[Finding]:
         often = one.times is not None and one.times >= limits["times"]
         if not (often and one.again_bytes and role_of(one.path) == "data") or run.is_database(one.path):
             continue
-        if not _is_added_to(run, one):
+        if (
+            not _is_added_to(run, one)
+            and not library_use.reads_parts(run, one.tasks or 0)
+            and not _is_made_by_others(run, one)
+        ):
             files.setdefault(_own_line(run, one) or run.pattern_of(one.path), []).append(one)
     for same in files.values():
         if sum(one.again_bytes for one in same) >= limits["bytes"]:
@@ -108,6 +113,22 @@ def _is_added_to(run: Observed, one: FileReuse) -> bool:
     return bool(
         there.where(kind=OpClass.WRITE).total("calls") > 1 and there.where(kind=OpClass.OPEN).total("calls") > 1
     )
+
+
+def _is_made_by_others(run: Observed, one: FileReuse) -> bool:
+    """Whether other processes write a file about as often as it is read: what was read is old then."""
+    calls = run.calls.where_paths([one.path])
+    reads, writes = calls.transfers("read"), calls.transfers("write")
+    readers, writers = (distinct(some.columns["process"]).tolist() for some in (reads, writes))
+    others = [process for process in writers if process not in readers]
+    if not others or not len(reads):
+        return False
+    written = writes.where(process=others)
+    began, ended = reads.columns["first"].min(), reads.columns["last"].max()
+    opens = calls.where(kind=OpClass.OPEN, errno=0)
+    made = opens.where(process=others).total("calls")
+    during = (written.columns["last"] > began) & (written.columns["first"] < ended)
+    return bool(during.any()) and 2 * made > opens.where(process=readers).total("calls")
 
 
 def _own_line(run: Observed, one: FileReuse) -> str | None:
@@ -180,9 +201,35 @@ def _remedy(run: Observed, reads: CallTable, lines: list[str], by_epoch: bool, d
     if names[:1] in (("text",), ("buffered",)) and not stepped:
         module = parser_of(run, [site for line in lines for site in run.site_list(line)])
         names = (module, *names) if module and (m.READ_AGAIN, module) in words.table() else names
+    if not stepped and names[:1] in (("text",), ("buffered",)) and _grows(run, reads):
+        return words.remedy(m.GROWN, names)
     if stepped and not divided and names[:1] == ("buffered",) and _fetches_more(run, reads):
         return words.remedy(m.FETCHED_MORE, names)
-    return words.remedy(m.READ_BY_EACH if divided else m.STEPPED_BACK if stepped else m.READ_AGAIN, names)
+    remedy = words.remedy(m.READ_BY_EACH if divided else m.STEPPED_BACK if stepped else m.READ_AGAIN, names)
+    return _with_function(remedy, run, lines) if names[:1] == ("numpy",) else remedy
+
+
+def _with_function(remedy: Remedy, run: Observed, lines: list[str]) -> Remedy:
+    """numpy.load in the words is what these lines called: another function may read text."""
+    around = run.calls.where_lines(lines)
+    called = {around.op(code) for code in around.codes("op")} & {"numpy.loadtxt", "numpy.genfromtxt", "numpy.fromfile"}
+    if len(called) != 1 or "mmap_mode" in remedy.after:
+        return remedy
+    name = f"{called.pop()}("
+    return replace(
+        remedy, before=remedy.before.replace("numpy.load(", name), after=remedy.after.replace("numpy.load(", name)
+    )
+
+
+def _grows(run: Observed, reads: CallTable) -> bool:
+    """Whether something is added to these files, at another line, between the first read and the last."""
+    calls = run.calls.where(layer=(Layer.POSIX, Layer.STDIO), path=reads.codes("path"), errno=0)
+    writes = calls.where(kind=OpClass.WRITE)
+    began, ended = reads.columns["first"].min(), reads.columns["last"].max()
+    during = (writes.columns["last"] > began) & (writes.columns["first"] < ended)
+    added = writes.rows(during & ~np.isin(writes.columns["site"], reads.codes("site")))
+    emptied = calls.where(op=("truncate", "ftruncate")).total("calls")
+    return len(added) > 0 and not emptied and 2 * added.total("moved") < reads.total("moved")
 
 
 def _fetches_more(run: Observed, reads: CallTable) -> bool:

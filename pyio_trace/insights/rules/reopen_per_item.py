@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pyio_trace.enums import OpClass, Role
-from pyio_trace.insights import sql, words
+from pyio_trace.insights import library_use, sql, words
 from pyio_trace.insights.file_events import FILE_EVENTS, Event
 from pyio_trace.insights.finding import Evidence, Finding
 from pyio_trace.insights.libraries import library_of, readers
@@ -52,6 +52,8 @@ def find(run: Observed, limits: Mapping[str, float]) -> Iterator[Finding]:
     )
     processes = {group["process"] for group in opened.by("process")}
     names = _readers(run, opened)
+    if any(name.partition("/")[0] == "dask" for name in names) and library_use.reads_parts(run, count // paths):
+        return
     if "logging" not in names:  # whose work is for each record, and not for each opening
         gain = with_libraries(run, gain, run.sites(opened), (count - paths) / count, processes)
     yield Finding(
@@ -106,7 +108,7 @@ RULE = Rule(
     "metadata",
     find,
     limits={"opens": Limit(100, "of one file in a process, at least", few=10)},
-    needs=(FILE_EVENTS,),
+    needs=(FILE_EVENTS, *library_use.NEEDS),
     topic="metadata",
     yields_to=("shelve-sync", "whole-file-again", "written-again", "read-again"),
     trial=Trial("pyio_trace.insights.trials.files:opened_once", rows="files"),

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 #: Calls that ask for what is known of a path.
 ASKING = ("stat", "lstat", "fstatat", "statx", "access", "faccessat")
+RENAMING = ("rename", "renameat", "renameat2")
 #: A line with less than this share of the calls is left out, such as one that looks for translations of messages.
 _FEW = 0.01
 #: Calls for each path, from which on a line that finds it in the end has waited for it.
@@ -38,6 +39,8 @@ def find(run: Observed, limits: Mapping[str, float]) -> Iterator[Finding]:
     logs = run.calls.where(op=FLUSHES, own=True)  # handlers of logging ask for their file before each record
     of_logs = np.isin(asking.columns["site"], logs.codes("site")) & np.isin(asking.columns["path"], logs.codes("path"))
     asking = asking.rows(~of_logs)
+    renaming = run.calls.where(op=RENAMING, own=True)  # a line that rotates files asks for those that it renames
+    asking = asking.rows(~np.isin(asking.columns["site"], renaming.codes("site")) | (asking.columns["site"] < 0))
     by_path = asking.sums("process", "path")
     often = by_path["path"][(by_path["calls"] >= limits["per_path"]) & (by_path["path"] >= 0)]
     asking = asking.where(path=often.tolist())
@@ -86,5 +89,6 @@ RULE = Rule(
         "per_path": Limit(3, "of them for a path in a process, at least"),
     },
     topic="metadata",
+    yields_to=("polling",),
     trial=Trial("pyio_trace.insights.trials.files:asked_once"),
 )

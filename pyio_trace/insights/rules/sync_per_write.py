@@ -32,6 +32,14 @@ _PYTHON = Remedy(
     "for record in records:\n    f.write(record)\n    f.flush(); os.fsync(f.fileno())",
     "for record in records:\n    f.write(record)\nf.flush(); os.fsync(f.fileno())",
 )
+_FILES = Remedy(
+    "Keep the records in one file, and sync it once; or, if many files may be lost together, write all of them, have "
+    "the system write what it holds once, and rename them then.",
+    "for name, data in items:\n    with open(f'{name}.new', 'wb') as f:\n        f.write(data); f.flush(); "
+    "os.fsync(f.fileno())\n    os.replace(f'{name}.new', name)",
+    "for name, data in items:\n    Path(f'{name}.new').write_bytes(data)\nos.sync()\n"
+    "for name, _ in items:\n    os.replace(f'{name}.new', name)",
+)
 #: How the names of a library's calls at the line begin -> what to write instead.
 _REMEDIES = {
     "memmap.": Remedy(
@@ -109,7 +117,9 @@ def _remedy(run: Observed, place: Group) -> Remedy | None:
         return _REMEDIES[found[0]]
     if readers(run, place.rows)[:1] == ("lmdb",):
         return _LMDB
-    return _LIBRARY if 2 * place.rows.where(inside=1).total("calls") > place.calls else _PYTHON
+    if 2 * place.rows.where(inside=1).total("calls") > place.calls:
+        return _LIBRARY
+    return _FILES if 2 * place.rows.distinct("path") > place.calls else _PYTHON
 
 
 RULE = Rule(

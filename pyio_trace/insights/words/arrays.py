@@ -174,10 +174,10 @@ _XARRAY: Words = {
 }
 _ZARR: Words = {
     (m.READ_AGAIN, "zarr"): Remedy(
-        "Read along the chunks, or keep what was read.",
-        "for row in range(rows):\n    use(array[row])",
-        "for start in range(0, rows, array.chunks[0]):\n    for row in array[start : start + array.chunks[0]]:\n"
-        "        use(row)",
+        "Each call reads and unpacks all of the chunks that it touches: read the array once, if it fits into memory; "
+        "or take as much as a chunk has in each call.",
+        "for n in range(count):\n    use(array[:, n])",
+        "data = array[:]    # once\nfor n in range(count):\n    use(data[:, n])",
         "zarr",
     ),
     (m.OPENED_TO_READ, "zarr"): Remedy(

@@ -11,6 +11,8 @@ Words: TypeAlias = dict[tuple[str, str], Remedy]
 
 #: A file is opened, and read, again; within one opening, its bytes are read again.
 READ_AGAIN, STEPPED_BACK = "read again", "stepped back"
+#: A file that grows is read from its start each time.
+GROWN = "grown"
 #: A buffer is filled with far more than is taken from it.
 FETCHED_MORE = "more fetched than used"
 #: Most of what a process reads, another one has read.
@@ -39,6 +41,7 @@ LIKE: Mapping[str, tuple[str, ...]] = {
 #: What is true for every library.
 WORDS: Words = {
     (READ_AGAIN, ""): Remedy("Read it once, and keep what is used."),
+    (GROWN, ""): Remedy("Keep the place up to which it was read, and go on from there."),
     (STEPPED_BACK, ""): Remedy("Go through the file once, in its own order; or keep what is used again."),
     (FETCHED_MORE, ""): Remedy("Read less at a time: more is fetched than used."),
     (READ_BY_EACH, ""): Remedy(

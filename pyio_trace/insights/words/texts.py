@@ -21,7 +21,20 @@ def _kept(load: str, use: str, library: str) -> Remedy:
 
 _ROWS = "with open(path, newline='') as f:"
 
+
+def _followed(mode: str) -> Remedy:
+    return Remedy(
+        "The file grows: keep the place up to which it was read, and go on from there.",
+        f"def new_lines():\n    global seen\n    with open(path{mode}) as f:\n        lines = f.readlines()\n"
+        "    new, seen = lines[seen:], len(lines)\n    return new",
+        f"def new_lines():\n    global place\n    with open(path{mode}) as f:\n        f.seek(place)\n"
+        "        new, place = f.readlines(), f.tell()\n    return new",
+    )
+
+
 WORDS: Words = {
+    (m.GROWN, "text"): _followed(""),
+    (m.GROWN, "buffered"): _followed(", 'rb'"),
     (m.READ_AGAIN, "xml"): _kept("ElementTree.parse(path)", "{}.findtext(key)", "xml"),
     (m.READ_AGAIN, "yaml"): _kept("yaml.safe_load(open(path))", "{}[key]", "yaml"),
     (m.READ_AGAIN, "tomllib"): _kept("tomllib.load(open(path, 'rb'))", "{}[key]", "tomllib"),

@@ -27,13 +27,14 @@ LESS = {
     m.READ_AGAIN: "read", m.STEPPED_BACK: "read", m.READ_BY_EACH: "read", m.OPENED_TO_READ: "opens",
     m.OPENED_TO_ADD: "opens", m.FILES_READ: "opens", m.FILES_WRITTEN: "opens", m.SMALL_READS: "reads",
     m.SMALL_WRITES: "writes", m.SMALL_PIECES: "writes", m.TINY_READS: "calls", m.TINY_WRITES: "calls",
-    m.CHANGED_IN_PLACE: "reads", m.SHARED: "writes", m.RANDOM_READS: "back",
+    m.GROWN: "read", m.CHANGED_IN_PLACE: "reads", m.SHARED: "writes", m.RANDOM_READS: "back",
 }  # fmt: skip
 
 LINES = "path = 'x.txt'\nwith open(path, 'w') as f: f.writelines(f'line {n}\\n' for n in range(5000))\n"
 ITEMS = "import json, pickle, zipfile\nfrom pathlib import Path\n"
 PATHS = ITEMS + "paths = [f'{n}.bin' for n in range(30)]\n"
 FUNCTION = "for _ in range(4): use(read(path))"
+GROWING = "for n in range(5):\n    with open(path, '{}') as f: f.write({})\n    use(new_lines())"
 KEYS = "keys = ['1', '22', '333']\n"
 PLACES = "path = 'x'\nopen(path, 'wb').write(bytes(range(250)) * 2000)\n"
 _ITEM = "import collections\nItem = collections.namedtuple('Item', 'at size')\n"
@@ -48,6 +49,8 @@ def plain() -> dict[tuple[str, str], Setup]:
             "import functools, pickle\npath = 'x'\nopen(path, 'wb').write(pickle.dumps([1]))", FUNCTION
         ),
         (m.STEPPED_BACK, "text"): Setup(LINES + KEYS),
+        (m.GROWN, "text"): Setup(LINES + "seen = place = 0", GROWING.format("a", "'x\\n'")),
+        (m.GROWN, "buffered"): Setup(LINES + "seen = place = 0", GROWING.format("ab", "b'x\\n'")),
         (m.FETCHED_MORE, "buffered"): Setup(PLACES + "places = [400_000, 5, 300_000, 900]", less="read"),
         (m.STEPPED_BACK, "buffered"): Setup(LINES + "keys = [b'1', b'22']"),
         (m.OPENED_TO_READ, "text"): Setup(LINES + "numbers = range(20)"),
@@ -283,7 +286,7 @@ def arrays() -> dict[tuple[str, str], Setup]:
             "import numpy, xarray\npath = 'w.nc'\ndata = xarray.Dataset({'x': ('time', numpy.arange(20000.0))})",
             result="use(xarray.open_dataset(path).x.values)",
         ),
-        (m.READ_AGAIN, "zarr"): Setup(zr + "array[:] = data"),
+        (m.READ_AGAIN, "zarr"): Setup(zr + "array[:] = data\ncount = 80"),
         (m.OPENED_TO_READ, "zarr"): Setup(zr + "array[:] = data"),
         (m.OPENED_TO_ADD, "zarr"): Setup(zr + "rows = data", result="use(array[:])"),
         (m.FILES_WRITTEN, "zarr"): Setup(zr + "rows = data", result="use(array[:])"),

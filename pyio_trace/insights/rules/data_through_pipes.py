@@ -1,0 +1,119 @@
+"""Workers get their data, or give their results, through a pipe.
+
+What is passed to another process is pickled, written into a pipe, read out of it, and unpickled: each byte is copied
+several times, and the process that hands out the work does its part alone. Hand over where the data are instead:
+a path, a range of rows, the name of a block of shared memory.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
+
+from pyio_trace.insights import sql
+from pyio_trace.insights.finding import Confidence, Evidence, Finding, Query, Remedy, Site
+from pyio_trace.insights.line_walls import held_ns
+from pyio_trace.insights.observed import site_of
+from pyio_trace.insights.rule import Limit, Rule
+from pyio_trace.units import counted, number, seconds, size
+
+if TYPE_CHECKING:
+    from pyio_trace.insights.observed import Gain, Observed
+
+#: How the functions begin in which a program waits for its workers.
+_WAITS = ("multiprocessing.", "concurrent.futures.", "joblib.", "loky.", "multiprocess.")
+#: ns that pickling, copying and unpickling a byte takes at most.
+_SLOWEST = 10
+#: Loaders of PyTorch have shared memory of their own, and rules of their own.
+_KINDS = ("pool worker", "multiprocessing process")
+_SENT = Remedy(
+    "Hand over where the data are, not the data: each worker reads its part, or maps what all of them share.",
+    "data = np.load(path)\nwith Pool() as pool:\n    results = pool.map(work, [data[n] for n in range(count)])",
+    "def begin(path):\n    global data\n    data = np.load(path, mmap_mode='r')\n\n"
+    "def work_at(n):\n    return work(data[n])\n\n"
+    "with Pool(initializer=begin, initargs=(path,)) as pool:\n    results = pool.map(work_at, range(count))",
+)
+_RECEIVED = Remedy(
+    "Let each worker write its result where it is needed, or keep what becomes of it small, and return that.",
+    "with Pool() as pool:\n    parts = pool.map(load, paths)    # arrays come through a pipe\n"
+    "total = sum(part.sum() for part in parts)",
+    "def load_sum(path):\n    return load(path).sum()\n\n"
+    "with Pool() as pool:\n    total = sum(pool.map(load_sum, paths))",
+)
+
+
+def find(run: Observed, limits: Mapping[str, float]) -> Iterator[Finding]:
+    waits = _waits(run)
+    if not waits:
+        return
+    pipes: dict[int, list[int]] = defaultdict(list)  # by the process that started them: workers
+    bytes_of = {row["process"]: row["bytes"] or 0 for row in run.counters if row["kind"] == "pipe"}
+    for row in run.processes:
+        if row["process_kind"] in _KINDS and bytes_of.get(row["index"]):
+            pipes[run.starter(row)].append(row["index"])
+    for parent, workers in pipes.items():
+        moved = sum(bytes_of[worker] for worker in workers)
+        if parent not in bytes_of or moved < limits["bytes"]:
+            continue
+        waited, work = sum(waits.values()), max(_work(run, worker) for worker in workers)
+        gain = run.gain(
+            {parent: min(waited - work, moved * _SLOWEST)},
+            "the wait for the workers less the work of the busiest one; at most 10 ns for each byte",
+        )
+        if gain.ns >= limits["share"] * run.wall_ns:
+            yield _finding(run, parent, workers, moved, waits, gain)
+
+
+def _waits(run: Observed) -> dict[Site, int]:
+    """ns for which each line of the program waited for workers."""
+    found = {}
+    for line, row in run.wall.items():
+        time = min(sum(one.time_ns for one in row.called if one.function.startswith(_WAITS)), held_ns(row))
+        site = site_of(line)
+        if time and site is not None and run.is_own(line):
+            found[site] = time
+    return found
+
+
+def _work(run: Observed, worker: int) -> int:
+    split = next((one.split for one in run.overview.processes if one.index == worker), None)
+    return 0 if split is None else split.task_ns + split.io_ns + (split.other_ns if split.idle_ns is None else 0)
+
+
+def _finding(
+    run: Observed, parent: int, workers: list[int], moved: int, waits: Mapping[Site, int], gain: Gain
+) -> Finding:
+    sites = sorted(waits, key=lambda site: -waits[site])
+    sent = 2 * (run.processes[parent]["kernel_written"] or 0) >= moved
+    return Finding(
+        title=f"{size(moved)} go through pipes {'to' if sent else 'from'} {counted(len(workers), 'worker')}",
+        recoverable_ns=gain.ns,
+        recoverable=gain.recoverable,
+        evidence=[
+            Evidence(
+                f"The program waited {seconds(sum(waits.values()))} for {number(len(workers))} workers; the busiest "
+                f"of them worked for {seconds(max(_work(run, worker) for worker in workers))}.",
+                {"bytes": moved, "workers": len(workers), "wait_ns": sum(waits.values())},
+            )
+        ],
+        remedy=_SENT if sent else _RECEIVED,
+        sites=sites[:3],
+        processes=[parent, *workers[:9]],
+        persistence=None,
+        confidence=Confidence(0.7, "bytes are counted; where the wait went is from samples"),
+        query=Query(
+            "SELECT pid, process_name, kernel_read, kernel_written\nFROM processes\n"
+            f"WHERE {sql.condition('process_kind', list(_KINDS))}"
+        ),
+    )
+
+
+RULE = Rule(
+    "overlap",
+    find,
+    limits={
+        "bytes": Limit(1 << 20, "through pipes between a program and its workers, at least"),
+        "share": Limit(0.05, "of the wall time to gain, at least"),
+    },
+)
