@@ -6,6 +6,7 @@ Each entry matches the dotted names of functions that a program's lines call, as
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from typing import NamedTuple
 
 from pyio_trace.insights.finding import Remedy
@@ -13,19 +14,23 @@ from pyio_trace.insights.finding import Remedy
 
 class Costly(NamedTuple):
     """names: a pattern for the functions' dotted names; does: what takes the time, to begin a title with; remedy: what
-    costs less; given: what a program's source has that does so already; then: what else costs less."""
+    costs less; given: what a program's source has that does so already; then: what else costs less; only: what names
+    of files it helps with, where others need what `then` says."""
 
     names: re.Pattern[str]
     does: str
     remedy: Remedy
     given: re.Pattern[bytes] | None = None
     then: str = ""
+    only: re.Pattern[str] | None = None
 
-    def remedy_for(self, source: bytes) -> Remedy:
-        """What costs less, and is not done yet.  source: of the file with the line."""
-        if self.given is None or self.given.search(source) is None:
-            return self.remedy
-        return Remedy(self.then, library=self.remedy.library)
+    def remedy_for(self, source: bytes, paths: Collection[str]) -> Remedy:
+        """What costs less, and is not done yet.  source: of the file with the line; paths: that the line reads or
+        writes."""
+        given = self.given is not None and self.given.search(source) is not None
+        if given or (self.only is not None and paths and not any(map(self.only.search, paths))):
+            return Remedy(self.then, library=self.remedy.library)
+        return self.remedy
 
 
 _LEVEL = "Use a lower level, unless it is low already: by default it is the slowest; or zstd, or another thread."
@@ -80,6 +85,30 @@ COSTLY = (
         "The level is low already: store what is compressed already (ZIP_STORED), or pack in another thread.",
     ),
     Costly(
+        re.compile(r"numpy\..*savez_compressed"),
+        "Compressing (npz)",
+        Remedy(
+            "Leave out the compression where it saves little, as with noise and most measured data; or pack in another "
+            "thread.",
+            "np.savez_compressed(path, x=x)",
+            "np.savez(path, x=x)",
+            "numpy",
+        ),
+    ),
+    Costly(
+        re.compile(r"xarray\.backends\.api\.open_mfdataset"),
+        "Opening many files (xarray)",
+        Remedy(
+            "Say how the files fit together, so that their coordinates are not compared; or join them once.",
+            "xr.open_mfdataset(paths)",
+            "xr.open_mfdataset(paths, combine='nested', concat_dim='time',\n                  data_vars='minimal', "
+            "coords='minimal',\n                  compat='override')",
+            "xarray",
+        ),
+        re.compile(rb"compat\s*=\s*['\"]override"),
+        "Join the files once, into one or a few: each costs its opening, and its coordinates are not compared already.",
+    ),
+    Costly(
         re.compile(r"(gzip|bz2|lzma|_compression|compression\..*)\..*(read|readinto|decompress|__next__|seek)\w*"),
         "Unpacking",
         Remedy(_ONCE),
@@ -110,7 +139,8 @@ COSTLY = (
             "PIL",
         ),
         re.compile(rb"\.draft\s*\("),
-        "Keep smaller copies, or decode in several processes: draft() is used already.",
+        "Keep smaller copies, decoded once, or decode in several processes; draft() helps with JPEG alone, and once.",
+        re.compile(r"\.jpe?g$", re.IGNORECASE),
     ),
     Costly(
         re.compile(r"json\.(loads|load|decoder\..*)"),

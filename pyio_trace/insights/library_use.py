@@ -199,15 +199,15 @@ def places(observed: Observed, group: Group) -> list[Site]:
     return [site for site, count in found.most_common() if count][:1] + sites
 
 
-def reads_parts(observed: Observed, tasks: int) -> bool:
-    """Whether each of so many tasks of Dask, which read one file, has a part of its own.  The parts overlap then, as a
-    task reads on to the end of its last line: nothing that could be kept is read, or opened, again."""
+def reads_parts(observed: Observed, tasks: int, files: int) -> bool:
+    """Whether each of so many tasks of Dask, which read one of so many files, has a part of its own.  The parts overlap
+    then, as a task reads on to the end of its last line: nothing that could be kept is read, or opened, again."""
     group = calls_of(observed, "task")
     calls = group.calls
     moving = np.concatenate([calls["task"], calls.lines["task"][calls.lines["io_ns"] > 0]])
     keys = [str(detail.get("key")) for detail in group.where(np.isin(group.column("id"), moving)).details]
     passes = Counter(key.partition(",")[0] for key in keys)
-    return len(set(keys)) == len(keys) and 1 < tasks <= max(passes.values(), default=0)
+    return len(set(keys)) == len(keys) and 1 < tasks <= max(passes.values(), default=0) // max(files, 1)
 
 
 def calls_of(observed: Observed, *ops: str) -> Group:

@@ -184,6 +184,35 @@ ILLS = {
         for n in range(120):
             glob.glob(f"data/**/{n % 20}.txt", recursive=True)  # here
         """),
+    "a folder that is watched": Ill("list-again", "python", r"watchfiles\.watch", """
+        import os, time
+        for n in range(300): open(f"{n}.txt", "w").close()
+        def newest():
+            for _ in range(120):
+                max(os.listdir("."), key=os.path.getmtime)  # here
+                time.sleep(0.005)
+        newest()
+        """),
+    "noise that is packed": Ill("costly-function", "numpy", r"np\.savez\(", """
+        import numpy
+        x = numpy.random.default_rng(1).random(400_000)
+        for n in range(2):
+            numpy.savez_compressed("x.npz", x=x)  # here
+        """, ("numpy",)),
+    "pictures that are no JPEG": Ill("costly-function", "PIL", "Keep smaller copies", """
+        from PIL import Image
+        for n in range(4): Image.effect_noise((1500, 1500), 60).convert("RGB").save(f"{n}.png", compress_level=1)
+        for n in range(4):
+            Image.open(f"{n}.png").convert("L").resize((20, 20))  # here
+        """, ("PIL",)),
+    "results of a table that are computed one by one": Ill("read-again", "dask", r"dask\.compute", """
+        import dask.dataframe as dd
+        for n in range(3):
+            with open(f"t{n}.csv", "w") as f: f.write("a,b\\n" + "".join(f"{n},{n * 2}\\n" for n in range(20_000)))
+        frame = dd.read_csv("t*.csv")
+        for name in "ab":
+            frame[name].mean().compute(scheduler="threads")  # here
+        """, ("dask.dataframe",)),
     "a frame for each row": Ill("format-bound", "pandas", r"pd\.DataFrame\(rows\)", """
         import pandas as pd
         for n in range(60):

@@ -57,7 +57,7 @@ def _finding(run: Observed, line: str, what: Costly, time: int, row: LineTime) -
                                 run.wall_ns),
         evidence=[Evidence(text, {"time_ns": time, "line_ns": row.time_ns, "io_ns": row.io_ns})],
         query=sql.samples_of(line),
-        remedy=what.remedy_for(content(site.file) if site is not None else b""),
+        remedy=what.remedy_for(content(site.file) if site is not None else b"", run.calls.where_line(line).paths()),
         sites=[] if site is None else [site],
         confidence=Confidence(0.7, "samples say where the time is; how much a cheaper way takes is not known"),
         severity="warning",

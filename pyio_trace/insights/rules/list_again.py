@@ -16,6 +16,7 @@ from pyio_trace.insights.library_frames import FramesOfLines
 from pyio_trace.insights.line_walls import with_libraries
 from pyio_trace.insights.observed import MOST_NAMED
 from pyio_trace.insights.rule import Limit, Rule, Trial
+from pyio_trace.insights.rules.polling import WATCH, is_watching
 from pyio_trace.units import counted, number, seconds
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ def find(run: Observed, limits: Mapping[str, float]) -> Iterator[Finding]:
                 {"listings": count, "folders": folders, "time_ns": listing.total("time")},
             )
         ],
-        remedy=_PATTERNS if patterns else _NAMES,
+        remedy=WATCH if is_watching(run, run.sites(listing)) else _PATTERNS if patterns else _NAMES,
         query=sql.rows({"op": LISTING, "site": listing.lines()}),
         **run.about(listing, gain),
     )

@@ -8,13 +8,13 @@ pipe, a queue, a future; or have the kernel say when a file changes (inotify, as
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from pyio_trace.analysis.reducers.metadata import MetadataByPath
 from pyio_trace.insights import sql
-from pyio_trace.insights.finding import Confidence, Evidence, Finding, Remedy
-from pyio_trace.insights.observed import MOST_NAMED
+from pyio_trace.insights.finding import Confidence, Evidence, Finding, Remedy, Site
+from pyio_trace.insights.observed import MOST_NAMED, site_of
 from pyio_trace.insights.rule import Limit, Rule
 from pyio_trace.units import number, seconds
 
@@ -30,6 +30,14 @@ WAIT = Remedy(
     "while not os.path.exists('done'):\n    time.sleep(0.1)",
     "process.wait()    # or queue.get(), future.result(),\n                  # watchfiles.watch(folder)",
 )
+#: For lines that list a folder, or ask for its files, until something changes there.
+WATCH = Remedy(
+    "Have the kernel say what changes (inotify), instead of asking for all of it; or ask less often.",
+    "while True:\n    newest = max(Path(folder).iterdir(), key=os.path.getmtime)\n    time.sleep(0.1)",
+    "for changes in watchfiles.watch(folder):\n    ...    # only what has changed",
+)
+#: Share of the run that a program sleeps that watches something.
+_ASLEEP = 0.1
 _KINDS = ("ask", "open", "list")
 #: Bytes that are read of a file to see its state, at most.
 _STATE = 4096
@@ -45,6 +53,17 @@ def find(run: Observed, limits: Mapping[str, float]) -> Iterator[Finding]:
             asked.setdefault((one.line, one.op), []).append(one)
     for (line, _), same in asked.items():
         yield _finding(run, line, same)
+
+
+def is_watching(run: Observed, sites: Collection[Site]) -> bool:
+    """Whether the functions of these lines also sleep, for a good part of the run: they do it at intervals."""
+    functions = {(site.file, site.function) for site in sites}
+    asleep = 0
+    for line, row in run.wall.items():
+        site = site_of(line)
+        if site is not None and (site.file, site.function) in functions:
+            asleep += row.sleep_ns
+    return asleep > _ASLEEP * run.wall_ns
 
 
 def _asks(run: Observed, one: MetadataCalls) -> bool:
@@ -103,5 +122,6 @@ RULE = Rule(
     },
     needs=(METADATA,),
     topic="metadata",
+    yields_to=("list-again",),
     each_call=True,
 )

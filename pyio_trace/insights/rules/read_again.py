@@ -38,6 +38,7 @@ REUSE = ReuseOfBytes()
 REQUESTS = LibraryCalls()
 #: More paths than this are not listed in a query.
 _LISTED = 20
+_LOADERS = {"numpy.load", "numpy.loadtxt", "numpy.genfromtxt", "numpy.fromfile"}
 _EPOCHS = Remedy(
     "Keep the items in memory from the first epoch on, if they fit: each worker keeps its own.",
     "def __getitem__(self, n):\n    return self.read(n)",
@@ -95,11 +96,7 @@ def find(run: Observed, limits: Mapping[str, float]) -> Iterator[Finding]:
         often = one.times is not None and one.times >= limits["times"]
         if not (often and one.again_bytes and role_of(one.path) == "data") or run.is_database(one.path):
             continue
-        if (
-            not _is_added_to(run, one)
-            and not library_use.reads_parts(run, one.tasks or 0)
-            and not _is_made_by_others(run, one)
-        ):
+        if not _is_added_to(run, one) and not _is_of_parts(run, one) and not _is_made_by_others(run, one):
             files.setdefault(_own_line(run, one) or run.pattern_of(one.path), []).append(one)
     for same in files.values():
         if sum(one.again_bytes for one in same) >= limits["bytes"]:
@@ -113,6 +110,12 @@ def _is_added_to(run: Observed, one: FileReuse) -> bool:
     return bool(
         there.where(kind=OpClass.WRITE).total("calls") > 1 and there.where(kind=OpClass.OPEN).total("calls") > 1
     )
+
+
+def _is_of_parts(run: Observed, one: FileReuse) -> bool:
+    """Whether each task of Dask that reads a file has a part of its own."""
+    of_tasks = sum(1 for other in run.of(REUSE).rows if other.tasks and role_of(other.path) == "data")
+    return library_use.reads_parts(run, one.tasks or 0, of_tasks)
 
 
 def _is_made_by_others(run: Observed, one: FileReuse) -> bool:
@@ -142,7 +145,9 @@ def _finding(run: Observed, same: list[FileReuse], requests: _Requests) -> Findi
     once, others = sum(one.distinct_bytes for one in same), sum(one.other_process_bytes or 0 for one in same)
     epochs = max(one.epochs or 0 for one in same)
     reads = run.calls.where_paths(paths).transfers("read")
-    by_epoch, divided = 2 * read <= 3 * epochs * once, others > again // 2
+    opened = run.calls.where_paths(paths).where(kind=OpClass.OPEN, errno=0, layer=(Layer.POSIX, Layer.STDIO))
+    by_epoch = 2 * read <= 3 * epochs * once or 2 * opened.total("calls") <= 3 * epochs * len(same)
+    divided = others > again // 2
     gain = run.gain(run.times(reads, again / max(read, 1)), "the share of the reads that read bytes again", "estimate")
     lines = [line] if line else _lines(reads, requests)
     sites = [site for one in lines for site in run.site_list(one)] or run.sites(reads)
@@ -212,7 +217,7 @@ def _remedy(run: Observed, reads: CallTable, lines: list[str], by_epoch: bool, d
 def _with_function(remedy: Remedy, run: Observed, lines: list[str]) -> Remedy:
     """numpy.load in the words is what these lines called: another function may read text."""
     around = run.calls.where_lines(lines)
-    called = {around.op(code) for code in around.codes("op")} & {"numpy.loadtxt", "numpy.genfromtxt", "numpy.fromfile"}
+    called = {around.op(code) for code in around.codes("op")} & _LOADERS
     if len(called) != 1 or "mmap_mode" in remedy.after:
         return remedy
     name = f"{called.pop()}("

@@ -52,7 +52,7 @@ def find(run: Observed, limits: Mapping[str, float]) -> Iterator[Finding]:
     )
     processes = {group["process"] for group in opened.by("process")}
     names = _readers(run, opened)
-    if any(name.partition("/")[0] == "dask" for name in names) and library_use.reads_parts(run, count // paths):
+    if any(name.partition("/")[0] == "dask" for name in names) and library_use.reads_parts(run, count // paths, paths):
         return
     if "logging" not in names:  # whose work is for each record, and not for each opening
         gain = with_libraries(run, gain, run.sites(opened), (count - paths) / count, processes)

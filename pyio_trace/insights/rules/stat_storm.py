@@ -18,7 +18,7 @@ from pyio_trace.insights import sql
 from pyio_trace.insights.finding import Evidence, Finding, Remedy
 from pyio_trace.insights.rule import Limit, Rule, Trial
 from pyio_trace.insights.rules.flush_per_record import FLUSHES
-from pyio_trace.insights.rules.polling import WAIT
+from pyio_trace.insights.rules.polling import WAIT, WATCH, is_watching
 from pyio_trace.units import counted, number, seconds
 
 if TYPE_CHECKING:
@@ -63,6 +63,8 @@ def find(run: Observed, limits: Mapping[str, float]) -> Iterator[Finding]:
         ],
         remedy=WAIT
         if _come_later(asking)
+        else WATCH
+        if is_watching(run, run.sites(asking))
         else Remedy(
             "Ask once, and keep the answer.",
             "if os.path.exists(p) and os.path.isfile(p):\n    size = os.path.getsize(p)",
@@ -89,6 +91,6 @@ RULE = Rule(
         "per_path": Limit(3, "of them for a path in a process, at least"),
     },
     topic="metadata",
-    yields_to=("polling",),
+    yields_to=("polling", "list-again"),
     trial=Trial("pyio_trace.insights.trials.files:asked_once"),
 )

@@ -29,6 +29,15 @@ _AIOFILES = Remedy(
     "        use(line)",
     "aiofiles",
 )
+#: Where a file has no more tasks than these, it is read whole: opened, read, closed.
+_OF_A_FILE = 3
+_WHOLE = Remedy(
+    "Read each file in one task, and several at once: every call of aiofiles is a task of a thread.",
+    "async def load(path):\n    async with aiofiles.open(path) as f:\n        return await f.read()",
+    "async def load(path):\n    return await asyncio.to_thread(Path(path).read_text)\n"
+    "# all of them: await asyncio.gather(*map(load, paths))",
+    "aiofiles",
+)
 #: Libraries whose callers choose how much each task does.
 _HAND_OVER = frozenset(("aiofiles", "anyio"))
 _LARGER = Remedy(
@@ -56,6 +65,7 @@ def find(run: Observed, limits: Mapping[str, float]) -> Iterator[Finding]:
 def _finding(run: Observed, line: str, group: Group, over: int, work: int) -> Finding:
     site, count = site_of(line), len(group)
     of_aiofiles = any(one.function.startswith("aiofiles.") for one in run.wall[line].called)
+    whole = count <= _OF_A_FILE * run.calls.where_line(line).distinct("path")
     text = (
         f"{number(count)} tasks of threads took {seconds(work)}, {seconds(work // max(count, 1))} each; the line took "
     )
@@ -65,7 +75,7 @@ def _finding(run: Observed, line: str, group: Group, over: int, work: int) -> Fi
         recoverable_ns=over,
         recoverable=Recoverable("the line's time without its tasks", "upper", run.wall_ns),
         evidence=[Evidence(text, {"tasks": count, "work_ns": work, "line_ns": over + work})],
-        remedy=_AIOFILES if of_aiofiles else _LARGER,
+        remedy=(_WHOLE if whole else _AIOFILES) if of_aiofiles else _LARGER,
         confidence=Confidence(0.7, "what else the event loop does at this line is not known"),
         query=sql.rows({"op": THREAD_TASK, "site": line}),
         sites=[] if site is None else [site],
