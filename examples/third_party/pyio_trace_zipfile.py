@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pyio_trace.capture.instrumentation.instrument import Instrument, Target
+from pyio_trace.instruments import Instrument, Target
 
 
 def _archive(zipfile, *args, **kwargs):

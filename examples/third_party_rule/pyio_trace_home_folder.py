@@ -4,14 +4,11 @@ On our cluster home folders are on a slow file system with backups. Data belong
 on /scratch.
 """
 
-from pyio_trace.enums import Role
-from pyio_trace.insights import sql
-from pyio_trace.insights.finding import Confidence, Evidence, Finding, Remedy
-from pyio_trace.insights.rule import Limit, Rule
-from pyio_trace.units import seconds, size
+from pyio_trace.rules import Confidence, Evidence, Finding, Limit, Remedy, Role, rule, seconds, size, sql
 
 
-def find(run, limits):
+@rule("our cluster", limits={"bytes": Limit(1 << 20, "moved by one line, at least")})
+def home_folder(run, limits):
     """Yield a finding for each line that moved much data to or from a home folder."""
     at_home = run.calls.where(role=Role.IO, own=True).matching(".*/(home|users)/")
     for line in at_home.by("site"):
@@ -29,6 +26,3 @@ def find(run, limits):
             query=sql.rows({"site": run.calls.site(line["site"]), "op_role": "io"}),
             **run.about(line.rows, gain),
         )
-
-
-RULE = Rule("our cluster", find, limits={"bytes": Limit(1 << 20, "moved by one line, at least")})

@@ -12,14 +12,38 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from pyio_trace import plug_ins
 from pyio_trace.analysis.reducer import Reducer, found
+from pyio_trace.errors import ConfigError, printable
 
 _JSON_TYPES = {int: "integer", float: "number", str: "string", bool: "boolean", NoneType: "null"}
 
 
-def views() -> dict[str, type[Reducer[Any, Any]]]:
-    """The reducers whose result is typed, by name."""
-    return {name: reducer for name, reducer in found().items() if is_dataclass(result_of(reducer))}
+#: Views of other distributions are entry points of this group: the view's name, and its class.
+GROUP = "pyio_trace.views"
+_NAME = re.compile(r"[a-z][a-z0-9_]*")
+
+
+def views(third_party: bool = True) -> dict[str, type[Reducer[Any, Any]]]:
+    """The reducers whose result is typed, by name; ours win.  Raises ConfigError for a third party's that is none."""
+    ours = {name: reducer for name, reducer in found().items() if is_dataclass(result_of(reducer))}
+    return dict(sorted((_third_party() | ours).items())) if third_party else ours
+
+
+def _third_party() -> dict[str, type[Reducer[Any, Any]]]:
+    views = {}
+    for name, where in plug_ins.of_group(GROUP).items():
+        blame = f"the view {printable(name)!r} of {printable(where)}"
+        try:
+            view: Any = plug_ins.loaded(where)
+            sound = bool(_NAME.fullmatch(name)) and is_dataclass(result_of(view)) and bool(view.columns)
+        except Exception as error:  # whatever its module does when it is imported
+            what = f"{type(error).__name__}: {error}"
+            raise ConfigError("bad-view", f"{blame} cannot be loaded ({what}); repair or uninstall it") from None
+        if not sound:
+            raise ConfigError("bad-view", f"{blame} is no reducer with a typed result; repair or uninstall it")
+        views[name] = view
+    return views
 
 
 def described(reducer: type[Reducer[Any, Any]]) -> str:

@@ -9,15 +9,13 @@ docstring.  A rule of another distribution is an entry point of the group
 from __future__ import annotations
 
 import importlib
-import os
 import pkgutil
 import re
-import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from types import ModuleType
 
-from pyio_trace import entry_points
+from pyio_trace import plug_ins
 from pyio_trace.errors import ConfigError, printable
 from pyio_trace.insights import rules as found_here
 from pyio_trace.insights.rule import Rule
@@ -49,36 +47,15 @@ def _named(rule: Rule, slug: str, module: ModuleType | None) -> Rule:
 
 
 def _third_party() -> Iterator[tuple[str, Rule]]:
-    for name, where in _entry_points().items():
+    for name, where in plug_ins.of_group(GROUP).items():
         blame = f"the rule {printable(name)!r} of {printable(where)}"
         if not _SLUG.fullmatch(name):
             raise ConfigError("bad-insight", f"{blame}: its name is no slug; write lower-case words with hyphens")
         try:
-            rule = _loaded(where)
+            rule = plug_ins.loaded(where)
         except Exception as error:  # whatever its module does when it is imported
             what = f"{type(error).__name__}: {error}"
             raise ConfigError("bad-insight", f"{blame} cannot be loaded ({what}); repair or uninstall it") from None
         if not isinstance(rule, Rule):
-            raise ConfigError("bad-insight", f"{blame} is no pyio_trace.insights.rule.Rule; repair or uninstall it")
-        yield name, _named(rule, name, sys.modules.get(where.partition(":")[0]))
-
-
-def _loaded(where: str) -> object:
-    """What ``module:attribute`` names."""
-    if not entry_points.is_dotted(where):
-        raise ValueError(f"{where!r} names no module")
-    module, _, attribute = where.partition(":")
-    found: object = importlib.import_module(module)
-    for part in attribute.split(".") if attribute else ():
-        found = getattr(found, part)
-    return found
-
-
-def _entry_points() -> dict[str, str]:
-    """Entry points of our group, but none of the current folder: it may be a stranger's."""
-    try:
-        here = os.path.realpath(os.getcwd())
-    except OSError:
-        here = ""
-    path = [folder for folder in sys.path if folder and os.path.realpath(folder) != here]
-    return entry_points.of_group(GROUP, path)
+            raise ConfigError("bad-insight", f"{blame} is no pyio_trace.rules.Rule; repair or uninstall it")
+        yield name, _named(rule, name, plug_ins.module_of(where))

@@ -67,3 +67,12 @@ class Rule:
     #: Set by the registry: the rule's name, and the docstring of its module.
     slug: str = ""
     doc: str = ""
+
+
+def rule(group: str, **options: Any) -> Callable[[Callable[[Observed, Mapping[str, float]], Iterable[Finding]]], Rule]:
+    """Makes a Rule of the function that finds; group, options: as for Rule."""
+
+    def make(find: Callable[[Observed, Mapping[str, float]], Iterable[Finding]]) -> Rule:
+        return Rule(group, find, **options)
+
+    return make

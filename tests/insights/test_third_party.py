@@ -147,7 +147,7 @@ RULE = Rule("theirs", find)
     [
         ("mine = theirs:RULE", FAILING, 0, "The rule mine failed: RuntimeError: \\x1b[31mno"),
         ("mine = theirs:RULE", "raise SyntaxError('no')", 2, "cannot be loaded (SyntaxError: no)"),
-        ("mine = theirs:RULE", "RULE = 3", 2, "is no pyio_trace.insights.rule.Rule"),
+        ("mine = theirs:RULE", "RULE = 3", 2, "is no pyio_trace.rules.Rule"),
         ("My_Rule = theirs:RULE", FAILING, 2, "its name is no slug"),
         ("stat-storm = theirs:RULE", FAILING, 0, "No findings."),
     ],
