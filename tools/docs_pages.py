@@ -1,6 +1,7 @@
 """All pages of the documentation: those of docs/, and those that are written by the code.
 
-    python -m tools.docs_pages FOLDER
+    python -m tools.docs_pages FOLDER    all of them, in a folder of their own
+    python -m tools.docs_pages           in docs/, those by the code that people read in the repository
 
 The latter are command line, configuration, columns, findings, views and API.
 Each is made from the table that the program itself uses, so it cannot drift: the
@@ -262,7 +263,7 @@ def _limits(limits: Mapping[str, Limit]) -> list[str]:
 
 def views_page() -> str:
     """Every view with the types of its result."""
-    found = typed_results.views()
+    found = typed_results.views(third_party=False)
     rows = [
         (f"`{name}`", _cell(typed_results.described(view)), _type_link(typed_results.result_of(view)))
         for name, view in found.items()
@@ -389,5 +390,20 @@ PAGES: dict[str, Callable[[], str]] = {
     "reference/summary.schema.json": partial(schema_page, "summary"),
 }
 
+#: Pages that are in the repository, too: links to them have to work there.  A test compares them with the code.
+COMMITTED = ("cli.md", "columns.md", "configuration.md", "findings.md", "views.md")
+
+
+def commit(folder: Path) -> None:
+    """Writes the pages of the repository anew."""
+    for page in COMMITTED:
+        (folder / "reference" / page).write_text(committed(page), "utf-8")
+
+
+def committed(page: str) -> str:
+    """A page of reference/ as the repository has it."""
+    return f"<!-- Written by the code: python -m tools.docs_pages -->\n\n{PAGES[f'reference/{page}']()}"
+
+
 if __name__ == "__main__":
-    write(Path(sys.argv[1]))
+    write(Path(sys.argv[1])) if sys.argv[1:] else commit(ROOT / "docs")

@@ -75,6 +75,12 @@ def test_every_public_name_is_described() -> None:
     assert "\n    stacks: str | None = None,\n" in page and ":::" not in page
 
 
+@pytest.mark.parametrize("page", docs_pages.COMMITTED)
+def test_pages_of_the_repository_are_those_of_the_code(page: str) -> None:
+    # One that is not: python -m tools.docs_pages
+    assert (docs_pages.ROOT / "docs" / "reference" / page).read_text("utf-8") == docs_pages.committed(page)
+
+
 def test_every_page_is_in_the_menu(tmp_path: Path) -> None:
     # GIVEN all pages, as they are written for the site WHEN the menu is held against them THEN it has each of them once
     docs_pages.write(tmp_path / "pages")
