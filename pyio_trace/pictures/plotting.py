@@ -1,0 +1,76 @@
+"""What the matplotlib drawings share.  matplotlib is imported when a figure is asked for, and not before."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from pyio_trace.errors import ConfigError, printable
+from pyio_trace.pictures.scales import Unit
+from pyio_trace.pictures.style import LIGHT
+from pyio_trace.pictures.words import ELLIPSIS
+
+
+def new_figure(width: float = 9.6, height: float = 4.8) -> Any:
+    """An empty matplotlib figure, inches wide and high, which no window or state of pyplot belongs to.
+
+    Raises ConfigError not-installed without matplotlib.
+    """
+    try:
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise ConfigError(
+            "not-installed", "plots need matplotlib, which is not installed; pip install 'pyio_trace[plot]'"
+        ) from None
+    return Figure((width, height), layout="constrained")
+
+
+def plain(text: str, most: int = 60) -> str:
+    """A text from a log, printable, not too long, and with nothing that matplotlib would take for a formula."""
+    text = printable(text)
+    if len(text) > most:
+        text = f"{text[: most // 3]}{ELLIPSIS}{text[-(most - most // 3 - 1) :]}"
+    return text.replace("$", r"\$")
+
+
+def label_axis(axis: Any, unit: Unit) -> None:
+    """Writes the values of an axis (ax.xaxis or ax.yaxis) as times, sizes or numbers, at round ones."""
+    from matplotlib.ticker import Formatter, Locator
+
+    ticks, label = unit
+
+    class Round(Locator):  # type: ignore[misc]  # a class of matplotlib's, which may not be there
+        def __call__(self) -> list[int]:
+            low, high = sorted(map(int, self.axis.get_view_interval()))
+            return self.tick_values(low, high)
+
+        def tick_values(self, low: float, high: float) -> list[int]:
+            return ticks(int(low), int(high), 6)
+
+    class Worded(Formatter):  # type: ignore[misc]
+        def __call__(self, value: float, position: int | None = None) -> str:
+            return label(int(value))
+
+    axis.set_major_locator(Round())
+    axis.set_major_formatter(Worded())
+
+
+def heat_colours() -> Any:
+    """The shades of the pictures as a colour map."""
+    from matplotlib.colors import LinearSegmentedColormap
+
+    colours = [colour for name, colour in LIGHT.items() if name.startswith("heat-")]
+    return LinearSegmentedColormap.from_list("pyio_trace", colours)
+
+
+def stacked(axes: Any, names: Sequence[str], parts: Sequence[tuple[str, str, Sequence[int]]]) -> None:
+    """Horizontal bars, the first on top; parts: (class, word, values) of each piece of a bar."""
+    left = [0] * len(names)
+    for kind, word, values in parts:
+        if any(values):
+            axes.barh(range(len(names)), values, left=left, color=LIGHT[kind], label=word)
+            left = [one + value for one, value in zip(left, values, strict=True)]
+    axes.set_yticks(range(len(names)), [plain(name, 44) for name in names])
+    axes.invert_yaxis()
+    if axes.get_legend_handles_labels()[1]:
+        axes.legend(frameon=False)
