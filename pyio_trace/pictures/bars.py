@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pyio_trace.light_dataclass import dataclass
-from pyio_trace.pictures.canvas import SMALL, WIDTH, Canvas
+from pyio_trace.pictures.canvas import SMALL, WIDTH, Canvas, Frame
 from pyio_trace.pictures.words import width
 
 #: From one row to the next, and how high a bar is.
@@ -21,12 +21,10 @@ class Bar:
     figure: str
 
 
-def draw_bars(
-    canvas: Canvas, x: float, y: float, right: float, bars: Sequence[Bar], names: float = 0, most: float = 0
-) -> float:
-    """Draws rows from y on, between x and right; names: width of the names, 0: none; most: the value of the longest
-    bar, 0: the largest one.  Returns where the rows end."""
-    most = most or max((sum(value for _, value in bar.parts) for bar in bars), default=0) or 1
+def draw_bars(canvas: Canvas, x: float, y: float, right: float, bars: Sequence[Bar], names: float = 0) -> Frame:
+    """Draws rows from y on, between x and right; names: width of the names, 0: none.  Returns where the bars are: the
+    longest one is as wide as that."""
+    most = longest(bars)
     behind = max((width(bar.figure, SMALL) for bar in bars), default=0) + 8
     room = max(right - x - names - behind, 20)
     for number, bar in enumerate(bars):
@@ -40,4 +38,9 @@ def draw_bars(
             canvas.rect(at, top, wide, BAR, kind)
             at += max(wide, 0)
         canvas.text(at + 6, top + 16, bar.figure, "muted", size=SMALL, room=WIDTH - at - 6)
-    return y + len(bars) * ROW
+    return Frame(x + names, y, room, len(bars) * ROW)
+
+
+def longest(bars: Sequence[Bar]) -> float:
+    """The value of the longest bar."""
+    return max((sum(value for _, value in bar.parts) for bar in bars), default=0) or 1

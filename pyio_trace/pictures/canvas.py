@@ -75,13 +75,14 @@ class Canvas:
         shape = f'<rect class="{kind}" x="{_n(x)}" y="{_n(y)}" width="{_n(wide)}" height="{_n(high)}"'
         self._parts.append(f"{shape}>{_title(about)}</rect>" if about else f"{shape}/>")
 
-    def boxes(self, boxes: Iterable[Box], kind: str) -> None:
+    def boxes(self, boxes: Iterable[Box], kind: str, opacity: float = 1) -> None:
         """Many rectangles (x, y, width, height) of one class, as one element."""
         shapes = [(x, y, wide, high) for x, y, wide, high in boxes if wide > 0 and high > 0]
         if shapes:
             self._reach(max(y + high for _, y, _, high in shapes))
             path = "".join(f"M{_n(x)} {_n(y)}h{_n(wide)}v{_n(high)}h{_n(-wide)}z" for x, y, wide, high in shapes)
-            self._parts.append(f'<path class="{kind}" d="{path}"/>')
+            through = f' fill-opacity="{opacity}"' if opacity < 1 else ""
+            self._parts.append(f'<path class="{kind}"{through} d="{path}"/>')
 
     def shades(self, boxes: Iterable[tuple[Box, int]]) -> None:
         """Rectangles of a heat map, each with its shade."""
@@ -137,10 +138,13 @@ class Canvas:
         return x
 
     def shade_legend(self, right: float, y: float, low: str, high: str) -> None:
-        """The ten shades, from low to high, that end at `right`."""
+        """The ten shades, from low to high, that end at `right`; the last one alone if that is all there is."""
         self.text(right, y, high, "muted", "end", size=SMALL)
         right -= width(high, SMALL) + 6
         step = 12
+        if low == high:
+            self.rect(right - step, y - 13, step, 14, f"heat-{SHADES - 1}")
+            return
         for shade in range(SHADES):
             self.rect(right - (SHADES - shade) * step, y - 13, step, 14, f"heat-{shade}")
         self.text(right - SHADES * step - 6, y, low, "muted", "end", size=SMALL)
@@ -174,9 +178,7 @@ class Canvas:
 
     # ---- the whole
 
-    def picture(
-        self, concerns: str, sentence: str, columns: Sequence[str], rows: Iterable[Sequence[str]]
-    ) -> Picture:
+    def picture(self, concerns: str, sentence: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> Picture:
         """The drawing with its table; every text is made printable."""
         title, sentence = printable(self.title), printable(sentence)
         ids = f"picture-{self.slug}-title", f"picture-{self.slug}-desc"

@@ -45,6 +45,4 @@ def pictures_of(
     """
     kinds = found()
     results = results_of(log, kinds, progress, workers)
-    return [
-        kind.picture(data, number) for kind in kinds for number, data in enumerate(kind.data(results), 1)
-    ]
+    return [kind.picture(data, number) for kind in kinds for number, data in enumerate(kind.data(results), 1)]

@@ -77,7 +77,11 @@ def draw_histogram(canvas: Canvas, data: Histogram, looks: Looks) -> None:
 def draw_histogram_figure(data: Histogram, looks: Looks, figure: Any) -> None:
     """The same in an empty matplotlib figure."""
     for axes, sums, unit, title in zip(
-        figure.subplots(1, 2, sharey=True), (data.calls, data.time_ns), (COUNT, TIME), ("calls", "time in them"), strict=True
+        figure.subplots(1, 2, sharey=True),
+        (data.calls, data.time_ns),
+        (COUNT, TIME),
+        ("calls", "time in them"),
+        strict=True,
     ):
         stacked(axes, data.labels, [(*looks[kind], own) for kind, own in sums.items()])
         axes.set_title(title, loc="left")
@@ -88,7 +92,11 @@ def draw_histogram_figure(data: Histogram, looks: Looks, figure: Any) -> None:
 def _bars(data: Histogram, looks: Looks, sums: Mapping[str, tuple[int, ...]], worded: Any) -> list[Bar]:
     totals = _totals(sums)
     return [
-        Bar(label, tuple((looks[kind][0], own[at]) for kind, own in sums.items()), worded(totals[at]) if totals[at] else "")
+        Bar(
+            label,
+            tuple((looks[kind][0], own[at]) for kind, own in sums.items()),
+            worded(totals[at]) if totals[at] else "",
+        )
         for at, label in enumerate(data.labels)
     ]
 

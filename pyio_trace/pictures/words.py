@@ -6,7 +6,7 @@ from pyio_trace.errors import printable
 
 #: Widths of characters, as shares of the size of the font.  Those of DejaVu Sans: what most other fonts need is less.
 _NARROW, _SLIM, _USUAL, _CAPITAL, _WIDE, _FULL = 0.3, 0.42, 0.62, 0.72, 0.98, 1.15
-_NARROW_ONES, _SLIM_ONES, _WIDE_ONES = frozenset("ijlI.,:;'|! "), frozenset("frt()[]/-\\`\""), frozenset("mwMW@%&")
+_NARROW_ONES, _SLIM_ONES, _WIDE_ONES = frozenset("ijlI.,:;'|! "), frozenset('frt()[]/-\\`"'), frozenset("mwMW@%&")
 ELLIPSIS = "…"
 
 

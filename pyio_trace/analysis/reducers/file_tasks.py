@@ -62,9 +62,7 @@ class Part:
     sums: GroupedSums = field(
         default_factory=lambda: GroupedSums(("file", "task"), dict.fromkeys(("bytes", "reads", "time"), "sum"), _MANY)
     )
-    tasks: GroupedSums = field(
-        default_factory=lambda: GroupedSums(("id",), {"begin": "max", "detail": "max"}, _MANY)
-    )
+    tasks: GroupedSums = field(default_factory=lambda: GroupedSums(("id",), {"begin": "max", "detail": "max"}, _MANY))
     names: FileNames = field(default_factory=FileNames)
 
 

@@ -154,7 +154,9 @@ class OffsetsOfFiles:
 def _file(path: str, sums: dict[str, Ints], log: Log) -> FileOffsets:
     start, called = int(log.info()["start"]), process_names(log)
     cells = coarser(sums, _CELLS, "process")
-    columns = (cells[name].tolist() for name in ("write", "first", "last", "low", "high", "calls", "read", "written", "time"))
+    columns = (
+        cells[name].tolist() for name in ("write", "first", "last", "low", "high", "calls", "read", "written", "time")
+    )
     shown = [
         OffsetCell("write" if write else "read", first - start, last - start, low, high, calls, read + written, time)
         for write, first, last, low, high, calls, read, written, time in zip(*columns, strict=True)

@@ -19,6 +19,8 @@ from pyio_trace.units import percent, seconds, size
 #: Frames that are drawn, levels, and rows of the table; and the narrowest frame, as a share of the whole.
 _FRAMES, _LEVELS, _ROWS, _NARROWEST = 600, 24, 30, 0.002
 _HIGH = 26
+#: Narrower frames have their name as a title only.
+_READABLE = width("main.py:12", SMALL)
 
 
 @dataclass(frozen=True)
@@ -76,7 +78,7 @@ class FlamePicture:
             y = 34 + one.level * _HIGH
             about = f"{one.line}: {data.worded(one.value)}, {percent(one.value / data.whole)}"
             canvas.rect(x, y, max(wide - 1, 0.5), _HIGH - 2, "heat-2" if one.own else "idle", about)
-            if wide > width("main", SMALL):
+            if wide > _READABLE:
                 canvas.text(x + 5, y + 17, short_site(one.line), "label", room=wide - 10, size=SMALL)
         columns = ("line", data.unit, "share")
         rows = [(line, data.worded(value), percent(value / data.whole)) for line, value in data.lines]
@@ -91,7 +93,9 @@ class FlamePicture:
             axes.barh(one.level, one.value, left=one.begin, height=0.95, color=colour, edgecolor="white")
             if one.value > data.whole / 12:
                 name = plain(short_site(one.line), max(int(90 * one.value / data.whole), 6))
-                axes.text(one.begin + one.value / 2, one.level, name, ha="center", va="center", fontsize=8, clip_on=True)
+                axes.text(
+                    one.begin + one.value / 2, one.level, name, ha="center", va="center", fontsize=8, clip_on=True
+                )
         axes.invert_yaxis()
         axes.set_xlim(0, data.whole)
         axes.set_axis_off()

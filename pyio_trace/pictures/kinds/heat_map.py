@@ -45,14 +45,14 @@ class HeatMapPicture:
             return []
         together, bins = -(-len(rows) // _ROWS), -(-found.bins // _BINS)
         groups = [rows[at : at + together] for at in range(0, len(rows), together)]
-        names = [group[0].process if len(group) == 1 else f"{group[0].process} to {group[-1].process}" for group in groups]
+        names = [
+            group[0].process if len(group) == 1 else f"{group[0].process} to {group[-1].process}" for group in groups
+        ]
         read, written = (
             tuple(_added([getattr(row, column) for row in group], bins) for group in groups)
             for column in ("read_bytes", "written_bytes")
         )
-        return [
-            HeatMapData(found.begin_ns, found.width_ns * bins, tuple(names), read, written, len(rows), found.more)
-        ]
+        return [HeatMapData(found.begin_ns, found.width_ns * bins, tuple(names), read, written, len(rows), found.more)]
 
     def picture(self, data: HeatMapData, number: int) -> Picture:
         canvas = Canvas("heat-map", "Bytes by process and time")
@@ -72,7 +72,9 @@ class HeatMapPicture:
         for axes, (word, values) in zip(figure.subplots(len(panels), squeeze=False)[:, 0], panels, strict=True):
             shown = [[value or float("nan") for value in row] for row in values]
             extent = (first, last, len(values) - 0.5, -0.5)
-            image = axes.imshow(shown, aspect="auto", extent=extent, cmap=heat_colours(), norm="log", interpolation="none")
+            image = axes.imshow(
+                shown, aspect="auto", extent=extent, cmap=heat_colours(), norm="log", interpolation="none"
+            )
             axes.set_yticks(range(len(data.rows)), [plain(name, 30) for name in data.rows])
             axes.set_title(f"bytes {word}", loc="left", color=LIGHT["label"])
             label_axis(axes.xaxis, TIME)
@@ -102,7 +104,9 @@ def _panel(canvas: Canvas, y: float, word: str, values: tuple[tuple[int, ...], .
     totals = [sum(column) for column in zip(*values, strict=True)]
     up = top.up(0, max(totals))
     kind = "read" if word == "read" else "written"
-    canvas.steps([*((across(at), up(one)) for at, one in enumerate(totals)), (across(bins), top.bottom)], top.bottom, kind)
+    canvas.steps(
+        [*((across(at), up(one)) for at, one in enumerate(totals)), (across(bins), top.bottom)], top.bottom, kind
+    )
     canvas.text(top.x - 10, top.y + 14, f"at most {size(max(totals))}", "muted", "end", 190, SMALL)
     canvas.text(top.x - 10, top.y + 34, f"in {seconds(data.width_ns)}", "muted", "end", 190, SMALL)
     canvas.shades(
@@ -117,7 +121,7 @@ def _panel(canvas: Canvas, y: float, word: str, values: tuple[tuple[int, ...], .
         if row % each == 0:
             canvas.text(frame.x - 10, frame.y + row * high + high / 2 + 6, data.rows[row], "label", "end", 190, SMALL)
     most = whole.index(max(whole))
-    canvas.text(960, frame.bottom + 20, f"at most {size(whole[most])}", "muted", "end", size=SMALL, room=116)
+    canvas.text(960, frame.bottom + 20, size(whole[most]), "muted", "end", size=SMALL, room=116)
     canvas.axis_below(frame, data.begin_ns, data.begin_ns + data.width_ns * bins, TIME, grid=False)
     return frame.bottom + 24
 

@@ -32,7 +32,9 @@ class LatenciesPicture:
 
     def data(self, results: Results) -> list[Histogram]:
         rows = results[LatenciesOfCalls].rows
-        return histogram(_LABELS, ((row.kind, bisect_right(_EDGES, row.from_ns), row.calls, row.time_ns) for row in rows))
+        return histogram(
+            _LABELS, ((row.kind, bisect_right(_EDGES, row.from_ns), row.calls, row.time_ns) for row in rows)
+        )
 
     def picture(self, data: Histogram, number: int) -> Picture:
         canvas = Canvas("latencies", "How long calls took")

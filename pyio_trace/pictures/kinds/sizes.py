@@ -30,7 +30,7 @@ class SizesPicture:
         canvas = Canvas("sizes", "Sizes of reads and writes")
         draw_histogram(canvas, data, _LOOKS)
         calls, time = data.shares(data.slowest)
-        text = f"Of {data.labels[data.slowest]}: {percent(calls)} of the transfers, {percent(time)} of their time."
+        text = f"Transfers of {data.labels[data.slowest]}: {percent(calls)} of all, with {percent(time)} of the time."
         return canvas.picture(self.concerns, text, *data.table("size", _LOOKS))
 
     def figure(self, data: Histogram, figure: Any) -> None:

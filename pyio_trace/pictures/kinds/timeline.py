@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 from pyio_trace.analysis.reducers.by_time import ByTime
 from pyio_trace.analysis.reducers.concurrency import ConcurrencyOfRun
 from pyio_trace.light_dataclass import dataclass
-from pyio_trace.pictures.canvas import Canvas, Frame
+from pyio_trace.pictures.canvas import SMALL, Canvas, Frame
 from pyio_trace.pictures.kind import Results
 from pyio_trace.pictures.picture import Picture
 from pyio_trace.pictures.plotting import label_axis
@@ -19,7 +19,10 @@ _BINS, _ROWS = 240, 60
 _SECOND = 1_000_000_000
 _RATES: Unit = (byte_ticks, lambda value: f"{byte_label(value)}/s" if value else "0")
 #: Thousandths of a call in flight, as axes have whole numbers.
-_FLIGHT: Unit = (lambda low, high, most: _thousandths(high, most), lambda value: significant(value / 1000) if value else "0")
+_FLIGHT: Unit = (
+    lambda low, high, most: _thousandths(high, most),
+    lambda value: significant(value / 1000) if value else "0",
+)
 
 
 @dataclass(frozen=True)
@@ -63,7 +66,7 @@ class TimelinePicture:
 
     def picture(self, data: TimelineData, number: int) -> Picture:
         canvas = Canvas("timeline", "Bytes a second, and calls in flight")
-        canvas.legend(120, 18, [("read", "read"), ("written", "written"), ("io", "calls in flight, on average")][:3])
+        canvas.legend(120, 18, [("read", "bytes read"), ("written", "bytes written")])
         high = max(_rates(data, [one + other for one, other in zip(data.read, data.written, strict=True)]))
         end = data.begin_ns + data.width_ns * len(data.read)
         y = 40.0
@@ -74,10 +77,11 @@ class TimelinePicture:
             _area(canvas, frame, data, _rates(data, whole), high, "written")
             _area(canvas, frame, data, _rates(data, data.read), high, "read")
             canvas.axis_below(frame, data.begin_ns, end, TIME, grid=False)
-            y = frame.bottom + 50
+            y = frame.bottom + 72
         frame = Frame(120, y, 820, 90)
         flights = [time * 1000 // data.width_ns for time in data.io_ns]
         most = max(*flights, 1)
+        canvas.text(120, y - 14, "calls in flight, on average", "muted", size=SMALL)
         canvas.axis_left(frame, 0, most, _FLIGHT)
         _area(canvas, frame, data, flights, most, "io")
         canvas.axis_below(frame, data.begin_ns, end, TIME, grid=False)
@@ -133,7 +137,9 @@ def _sentence(data: TimelineData) -> str:
     end = data.width_ns * len(data.read)
     most = max(_rates(data, [one + other for one, other in zip(data.read, data.written, strict=True)]))
     rate = f"At most {size(most)}/s; " if most else ""
-    busy = f"calls on files were in flight for {seconds(data.busy_ns)}, {percent(min(data.busy_ns / end, 1))} of this time"
+    busy = (
+        f"calls on files were in flight for {seconds(data.busy_ns)}, {percent(min(data.busy_ns / end, 1))} of this time"
+    )
     text = f"{rate}{busy}, at most {number(data.peak_calls)} at once."
     return text[0].upper() + text[1:]
 
