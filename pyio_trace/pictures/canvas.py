@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from html import escape
+from itertools import pairwise
+from zlib import crc32
 
 from pyio_trace.errors import printable
 from pyio_trace.light_dataclass import dataclass
@@ -101,7 +103,7 @@ class Canvas:
         if len(points) < 2:
             return
         self._reach(max(base, *(y for _, y in points)))
-        path = f"M{_n(points[0][0])} {_n(base)}" + "".join(f"V{_n(y)}H{_n(x)}" for (_, y), (x, _) in _pairs(points))
+        path = f"M{_n(points[0][0])} {_n(base)}" + "".join(f"V{_n(y)}H{_n(x)}" for (_, y), (x, _) in pairwise(points))
         self._parts.append(f'<path class="{kind}" d="{path}V{_n(base)}z"/>')
 
     def outline(self, x: float, y: float, wide: float, high: float, kind: str) -> None:
@@ -181,10 +183,12 @@ class Canvas:
     def picture(self, concerns: str, sentence: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> Picture:
         """The drawing with its table; every text is made printable."""
         title, sentence = printable(self.title), printable(sentence)
-        ids = f"picture-{self.slug}-title", f"picture-{self.slug}-desc"
+        # A page may have the same picture of several runs, and ids must be of one element.
+        mark = f"picture-{self.slug}-{crc32(''.join([title, sentence, *self._parts]).encode()):08x}"
+        ids = f"{mark}-title", f"{mark}-desc"
         svg = (
-            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {_n(self.height + 6)}" width="100%" role="img"'
-            f' aria-labelledby="{ids[0]} {ids[1]}"><title id="{ids[0]}">{escape(title)}</title>'
+            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {_n(self.height + 6)}" width="100%"'
+            f' role="img" aria-labelledby="{ids[0]} {ids[1]}"><title id="{ids[0]}">{escape(title)}</title>'
             f'<desc id="{ids[1]}">{escape(sentence)}</desc>{"".join(self._parts)}</svg>'
         )
         table = tuple(tuple(map(printable, row)) for row in rows)
@@ -202,7 +206,3 @@ def _n(value: float) -> str:
 
 def _title(text: str) -> str:
     return f"<title>{escape(printable(text))}</title>"
-
-
-def _pairs(points: Sequence[tuple[float, float]]) -> Iterable[tuple[tuple[float, float], tuple[float, float]]]:
-    return zip(points, points[1:], strict=False)

@@ -38,7 +38,7 @@ class Histogram:
 
     def table(self, bins: str, looks: Looks) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
         """(columns, rows) of all that it shows."""
-        rows = [
+        rows: list[tuple[str, ...]] = [
             (label, looks[kind][1], number(self.calls[kind][at]), seconds(self.time_ns[kind][at]))
             for at, label in enumerate(self.labels)
             for kind in self.calls

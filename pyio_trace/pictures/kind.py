@@ -33,7 +33,7 @@ class Results:
     @property
     def is_timed(self) -> bool:
         """Whether it is known when each call was made: sums of the mode profile, and of Darshan, do not say it."""
-        return self.log.info()["mode"] != "profile"
+        return bool(self.log.info()["mode"] != "profile")
 
 
 class Kind(Protocol[Data]):

@@ -34,25 +34,12 @@ def plain(text: str, most: int = 60) -> str:
 
 
 def label_axis(axis: Any, unit: Unit) -> None:
-    """Writes the values of an axis (ax.xaxis or ax.yaxis) as times, sizes or numbers, at round ones."""
-    from matplotlib.ticker import Formatter, Locator
-
+    """Writes the values of an axis (ax.xaxis or ax.yaxis) as times, sizes or numbers, at round ones; all that it shows
+    has to be drawn."""
     ticks, label = unit
-
-    class Round(Locator):  # type: ignore[misc]  # a class of matplotlib's, which may not be there
-        def __call__(self) -> list[int]:
-            low, high = sorted(map(int, self.axis.get_view_interval()))
-            return self.tick_values(low, high)
-
-        def tick_values(self, low: float, high: float) -> list[int]:
-            return ticks(int(low), int(high), 6)
-
-    class Worded(Formatter):  # type: ignore[misc]
-        def __call__(self, value: float, position: int | None = None) -> str:
-            return label(int(value))
-
-    axis.set_major_locator(Round())
-    axis.set_major_formatter(Worded())
+    low, high = sorted(int(value) for value in axis.get_view_interval())
+    places = ticks(max(low, 0), max(high, 1), 6)
+    axis.set_ticks(places, [label(place) for place in places])
 
 
 def heat_colours() -> Any:

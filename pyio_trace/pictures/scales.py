@@ -49,7 +49,7 @@ def count_ticks(low: int, high: int, most: int) -> list[int]:
 
 
 def _decimal_step(span: int, most: int) -> int:
-    power = 10 ** max(math.floor(math.log10(span / most)), 0)
+    power = int(10 ** max(math.floor(math.log10(span / most)), 0))
     return next(one * power for one in (*_STEPS, 10, 20, 50) if one * power * most >= span)
 
 

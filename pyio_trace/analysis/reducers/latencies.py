@@ -28,8 +28,8 @@ _EDGES = np.array([0, *(step * 10**power for power in range(18) for step in (1, 
 class LatencyBin:
     """Calls of POSIX and C streams on files that took from_ns or more, and less than to_ns.
 
-    kind: read, write (a copy reads), metadata (opens, closes, seeks, stats ...) or sync (and locks).  time_ns: in all of
-    them; longest_ns: of one.
+    kind: read, write (a copy reads), metadata (opens, closes, seeks, stats ...) or sync (and locks).  time_ns: in all
+    of them; longest_ns: of one.
     """
 
     kind: str

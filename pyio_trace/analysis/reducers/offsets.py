@@ -78,9 +78,11 @@ class FileOffsets:
 
 @dataclass(frozen=True)
 class Offsets:
-    """rows: most time first.  more: further files; unplaced: transfers whose offset is not known; dropped: sums that did
-    not fit into memory (0: all figures are exact)."""
+    """rows: most time first.  time_ns, moved_bytes: of the transfers of all files.  more: further files; unplaced:
+    transfers whose offset is not known; dropped: sums that did not fit into memory (0: all figures are exact)."""
 
+    time_ns: int
+    moved_bytes: int
     rows: list[FileOffsets]
     more: int
     unplaced: int
@@ -120,8 +122,11 @@ class OffsetsOfFiles:
         at = np.flatnonzero(placed)
         read, moved = reads[at].astype(np.int64), columns.moved[at]
         values = {
-            "time": columns.duration[at], "calls": columns.calls[at], "read": moved * read, "written": moved * (1 - read),
-        }  # fmt: skip
+            "time": columns.duration[at],
+            "calls": columns.calls[at],
+            "read": moved * read,
+            "written": moved * (1 - read),
+        }
         part.places.add(
             columns.file[at], 1 - read, columns.numbers("process", -1)[at], columns.time[at], columns.end[at],
             columns.offset[at], values,
@@ -148,7 +153,9 @@ class OffsetsOfFiles:
         for path, one in zip(part.names.of(files[order], log), order.tolist(), strict=True):
             own = np.flatnonzero(number == one)
             rows.append(_file(path, {name: values[own] for name, values in sums.items()}, log))
-        return Offsets(rows, len(files) - len(rows), part.unplaced, part.places.dropped)
+        return Offsets(
+            int(time.sum()), int(moved.sum()), rows, len(files) - len(rows), part.unplaced, part.places.dropped
+        )
 
 
 def _file(path: str, sums: dict[str, Ints], log: Log) -> FileOffsets:
@@ -168,15 +175,23 @@ def _file(path: str, sums: dict[str, Ints], log: Log) -> FileOffsets:
     np.add.at(bytes_of, number.ravel(), sums["read"] + sums["written"])
     users = [
         ProcessRange(
-            called(int(processes[one])) or "", *(_parts(sums, number.ravel() == one, name, end) for name in ("read", "written"))
+            called(int(processes[one])) or "",
+            *(_parts(sums, number.ravel() == one, name, end) for name in ("read", "written")),
         )
         for one in np.lexsort((processes, -bytes_of))[:_PROCESSES].tolist()
     ]  # fmt: skip
     totals = {name: int(sums[name].sum()) for name in ("calls", "time", "read", "written")}
     return FileOffsets(
-        path=path, calls=totals["calls"], time_ns=totals["time"], read_bytes=totals["read"],
-        written_bytes=totals["written"], end_bytes=end, cells=shown, users=users, more_users=len(processes) - len(users),
-    )  # fmt: skip
+        path=path,
+        calls=totals["calls"],
+        time_ns=totals["time"],
+        read_bytes=totals["read"],
+        written_bytes=totals["written"],
+        end_bytes=end,
+        cells=shown,
+        users=users,
+        more_users=len(processes) - len(users),
+    )
 
 
 def _parts(sums: dict[str, Ints], mine: Ints, name: str, end: int) -> list[int]:

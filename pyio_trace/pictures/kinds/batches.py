@@ -102,7 +102,9 @@ def _of(loader: str, rows: list[Batch]) -> BatchesData:
     groups = [rows[at : at + together] for at in range(0, len(rows), together)]
     bars = tuple(
         BatchBar(
-            group[0].epoch, group[0].batch, *(_mean(group, name) for name in ("not_ready_ns", "hand_over_ns", "fetch_ns"))
+            group[0].epoch,
+            group[0].batch,
+            *(_mean(group, name) for name in ("not_ready_ns", "hand_over_ns", "fetch_ns")),
         )
         for group in groups
     )  # fmt: skip

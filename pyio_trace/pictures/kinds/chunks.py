@@ -51,8 +51,8 @@ class ChunksData:
     shape, chunks (None: it has none): elements of each axis; axes: the two that are drawn, downward and across (None:
     it has one).  grid: mean times that the chunks (or elements) of each cell were needed, by row; a cell is cell[0] by
     cell[1] chunks (or elements).  boxes: selections that are drawn, ((first, one past the last) downward and across,
-    elements).  asked_bytes: in memory, of all calls; needed_bytes: the chunks of each call, added up (HDF5 may keep some
-    from one call to the next), None: there are no chunks; needed, different: chunks so, and different ones.
+    elements).  asked_bytes: in memory, of all calls; needed_bytes: the chunks of each call, added up (HDF5 may keep
+    some from one call to the next), None: there are no chunks; needed, different: chunks so, and different ones.
     unknown: calls whose selection cannot be drawn.  fetched_bytes, distinct_bytes: read from the whole file, and how
     many of these differ; None: not known.
     """
@@ -266,11 +266,10 @@ def _about(data: ChunksData) -> list[tuple[str, str]]:
         (f"{word}, in memory", size(data.asked_bytes)),
     ]
     if data.needed_bytes is not None:
-        rows += [
-            ("bytes of their chunks", size(data.needed_bytes)), ("of these used", percent(data.asked_bytes / max(data.needed_bytes, 1))),
-            ("chunks needed, in all", number(data.needed)), ("different chunks", number(data.different)),
-            ("chunk", f"{_shape(data.chunks or ())}{''.join(f', {one}' for one in data.filters)}"),
-        ]  # fmt: skip
+        used = data.asked_bytes / max(data.needed_bytes, 1)
+        rows += [("bytes of their chunks", size(data.needed_bytes)), ("of these used", percent(used))]
+        rows += [("chunks needed, in all", number(data.needed)), ("different chunks", number(data.different))]
+        rows += [("chunk", f"{_shape(data.chunks or ())}{''.join(f', {one}' for one in data.filters)}")]
     if data.fetched_bytes is not None and data.distinct_bytes is not None:
         rows += [
             ("fetched of the file", size(data.fetched_bytes)),
@@ -281,7 +280,7 @@ def _about(data: ChunksData) -> list[tuple[str, str]]:
 
 
 def _shape(extents: Sequence[int]) -> str:
-    return " × ".join(map(number, extents))
+    return " x ".join(map(number, extents))
 
 
 def _times(value: float) -> str:

@@ -25,8 +25,13 @@ from pyio_trace.units import seconds
 _MOST, _NAMES = 12, 330
 #: Class -> word, in the order of the bars.
 WORDS = {
-    "io": "I/O", "sync": "sync, locks", "library": "libraries", "task": "computing", "waiting": "waiting", "other": "other",
-}  # fmt: skip
+    "io": "I/O",
+    "sync": "sync, locks",
+    "library": "libraries",
+    "task": "computing",
+    "waiting": "waiting",
+    "other": "other",
+}
 _WAITS = ("gil_ns", "lock_ns", "sleep_ns", "poll_ns", "wait_ns", "system_call_ns")
 
 

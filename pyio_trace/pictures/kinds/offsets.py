@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from pyio_trace.analysis.reducers.offsets import PARTS, FileOffsets, OffsetCell, OffsetsOfFiles
+from pyio_trace.analysis.reducers.offsets import PARTS, FileOffsets, OffsetCell, Offsets, OffsetsOfFiles
 from pyio_trace.light_dataclass import dataclass
-from pyio_trace.pictures.canvas import SMALL, Box, Canvas, Frame
+from pyio_trace.pictures.canvas import Box, Canvas, Frame
 from pyio_trace.pictures.kind import Results
 from pyio_trace.pictures.picture import Picture
 from pyio_trace.pictures.plotting import label_axis, plain
@@ -17,6 +17,8 @@ from pyio_trace.units import counted, seconds, size
 
 #: Files that are drawn; transfers from which on a file has a pattern; rows of the table.
 _FILES, _FEWEST, _ROWS = 3, 4, 50
+#: The least share of the time, or bytes, of all transfers that makes a file worth a drawing.
+_WORTH = 0.05
 _PLOT = Frame(96, 40, 780, 300)
 
 
@@ -45,7 +47,8 @@ class OffsetsPicture:
     views: ClassVar[tuple[Any, ...]] = (OffsetsOfFiles,)
 
     def data(self, results: Results) -> list[OffsetData]:
-        some = [one for one in results[OffsetsOfFiles].rows if one.calls >= _FEWEST]
+        found = results[OffsetsOfFiles]
+        some = [one for one in found.rows if one.calls >= _FEWEST and _share(one, found) >= _WORTH]
         return [_of(one) for one in some[:_FILES]]
 
     def picture(self, data: OffsetData, number: int) -> Picture:
@@ -95,6 +98,11 @@ class OffsetsPicture:
 _CLASS, _WORD = {"read": "read", "write": "written"}, {"read": "read", "write": "written"}
 
 
+def _share(file: FileOffsets, of: Offsets) -> float:
+    """Of the time of all transfers, or of their bytes, if that is more."""
+    return max(file.time_ns / max(of.time_ns, 1), (file.read_bytes + file.written_bytes) / max(of.moved_bytes, 1))
+
+
 def _of(file: FileOffsets) -> OffsetData:
     begin, end = min(cell.begin_ns for cell in file.cells), max(cell.end_ns for cell in file.cells)
     part = file.end_bytes / PARTS
@@ -124,7 +132,7 @@ def _strip(canvas: Canvas, data: OffsetData) -> None:
         for at, times in enumerate(data.times_read)
         if times > 0
     )
-    canvas.shade_legend(960, 18, "each byte read 0", f"{_times(most)} times")
+    canvas.shade_legend(960, 18, "each byte read 0", f"{_times(most)} times" if most > 1 else "once")
 
 
 def _times(value: float) -> str:
@@ -133,7 +141,8 @@ def _times(value: float) -> str:
 
 def _sentence(data: OffsetData) -> str:
     moved = [f"{size(one)} {word}" for one, word in ((data.read_bytes, "read"), (data.written_bytes, "written")) if one]
-    text = f"{counted(data.calls, 'transfer')} in {seconds(data.time_ns)}: {', '.join(moved)}, up to {size(data.end_bytes)}"
+    text = f"{counted(data.calls, 'transfer')} in {seconds(data.time_ns)}: {', '.join(moved)}"
+    text += f", up to {size(data.end_bytes)} from the start"
     most = max(data.times_read)
     return f"{text}; some of it read {_times(most)} times." if most >= 1.5 else f"{text}."
 

@@ -117,8 +117,8 @@ def _sentence(data: RanksData, word: str) -> str:
     top = data.rows[0]
     times = significant(top.time_ns / max(data.mean_ns, 1))
     plural = "processes" if word == "process" else "ranks"
-    text = f"{top.name} took {seconds(top.time_ns)}, {times} times the mean of {counted(len(data.rows) + data.more, word, plural)}"
-    return f"{text}."
+    others = counted(len(data.rows) + data.more, word, plural)
+    return f"{top.name} took {seconds(top.time_ns)}, {times} times the mean of {others}."
 
 
 KIND = RanksPicture()

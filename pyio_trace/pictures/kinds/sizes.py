@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any, ClassVar
 
 from pyio_trace.analysis.reducers.access_sizes import SizesOfAccesses
@@ -40,7 +41,7 @@ class SizesPicture:
 def _labels() -> list[str]:
     """What the bins are called: by the sizes that they lie between."""
     ends = [limit for _, limit in BINS if limit is not None]
-    between = [f"{size(low)} to {size(high)}" for low, high in zip(ends, ends[1:], strict=False)]
+    between = [f"{size(low)} to {size(high)}" for low, high in pairwise(ends)]
     return [f"up to {size(ends[0])}", *between, f"over {size(ends[-1])}"]
 
 

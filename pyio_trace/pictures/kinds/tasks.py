@@ -115,7 +115,8 @@ def _columns(names: dict[int, str]) -> tuple[dict[int, int], tuple[tuple[str, in
     together = 1
     while sum(-(-len(by_name[name]) // together) for name in ordered) > max(_COLUMNS, len(ordered)):
         together *= 2
-    column_of, columns = {}, []
+    column_of: dict[int, int] = {}
+    columns: list[tuple[str, int]] = []
     for name in ordered:
         tasks = sorted(by_name[name])
         for at in range(0, len(tasks), together):

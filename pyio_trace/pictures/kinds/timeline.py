@@ -11,7 +11,7 @@ from pyio_trace.pictures.canvas import SMALL, Canvas, Frame
 from pyio_trace.pictures.kind import Results
 from pyio_trace.pictures.picture import Picture
 from pyio_trace.pictures.plotting import label_axis
-from pyio_trace.pictures.scales import BYTES, TIME, Unit, byte_label, byte_ticks
+from pyio_trace.pictures.scales import TIME, Unit, byte_label, byte_ticks
 from pyio_trace.pictures.style import LIGHT
 from pyio_trace.units import number, percent, seconds, significant, size
 
@@ -55,14 +55,15 @@ class TimelinePicture:
         first = found.rows[0].begin_ns
         count = (found.rows[-1].begin_ns - first) // found.width_ns + 1
         together = -(-count // _BINS)
-        sums = [[0] * -(-count // together) for _ in range(3)]
+        bins = -(-count // together)
+        read, written, io = [0] * bins, [0] * bins, [0] * bins
         for row in found.rows:
             place = (row.begin_ns - first) // found.width_ns // together
-            for column, value in zip(sums, (row.read_bytes, row.written_bytes, row.io_ns), strict=True):
-                column[place] += value
-        return [
-            TimelineData(first, found.width_ns * together, *map(tuple, sums), flight.peak_calls, flight.busy_ns)
-        ]  # fmt: skip
+            read[place] += row.read_bytes
+            written[place] += row.written_bytes
+            io[place] += row.io_ns
+        width = found.width_ns * together
+        return [TimelineData(first, width, tuple(read), tuple(written), tuple(io), flight.peak_calls, flight.busy_ns)]
 
     def picture(self, data: TimelineData, number: int) -> Picture:
         canvas = Canvas("timeline", "Bytes a second, and calls in flight")
@@ -122,7 +123,7 @@ _COLUMNS = ("from", "to", "read", "written", "calls in flight")
 def _rows(data: TimelineData) -> list[tuple[str, ...]]:
     """The bins in which something was in flight, or _ROWS groups of them."""
     together = -(-len(data.read) // _ROWS)
-    rows = []
+    rows: list[tuple[str, ...]] = []
     for at in range(0, len(data.read), together):
         read, written, io = (sum(own[at : at + together]) for own in (data.read, data.written, data.io_ns))
         if io or read or written:
