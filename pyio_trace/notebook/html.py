@@ -5,6 +5,7 @@ Every text from a log is escaped, and so is what cannot be seen (errors.printabl
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterable, Sequence
 from html import escape
 from typing import TYPE_CHECKING, Any
@@ -139,7 +140,15 @@ def _brief(what: Any) -> str:
 
 
 def register(shell: Any) -> None:
-    """Shows summaries and findings as HTML in this IPython shell."""
-    formatter = shell.display_formatter.formatters["text/html"]
+    """Shows summaries and findings as HTML, and figures as pictures, in this IPython shell."""
+    formatters = shell.display_formatter.formatters
+    formatters["image/png"].for_type_by_name("matplotlib.figure", "Figure", _png)
+    formatter = formatters["text/html"]
     formatter.for_type_by_name("pyio_trace.analysis.results.figures", "Summary", html_of_summary)
     formatter.for_type_by_name("pyio_trace.insights.insights", "Insights", html_of_findings)
+
+
+def _png(figure: Any) -> bytes:
+    written = io.BytesIO()
+    figure.savefig(written, format="png")
+    return written.getvalue()

@@ -7,6 +7,7 @@ nothing of reports and pictures.
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -83,4 +84,15 @@ def open_log(path: str | os.PathLike[str]) -> OpenedLog:
     Raises LogError: no-such-log, not-a-log, log-unreadable, log-truncated,
     log-version, log-damaged.
     """
+    _show_in_notebooks()
     return OpenedLog(Path(os.fsdecode(path)), opening.open_source(path))
+
+
+def _show_in_notebooks() -> None:
+    """In an IPython shell, what a log gives is shown as HTML without %load_ext, too."""
+    ipython = sys.modules.get("IPython")
+    shell = ipython.get_ipython() if ipython is not None and hasattr(ipython, "get_ipython") else None
+    if shell is not None:
+        from pyio_trace.notebook.html import register
+
+        register(shell)

@@ -9,6 +9,7 @@ from pyio_trace.errors import ConfigError, printable
 from pyio_trace.pictures.scales import Unit
 from pyio_trace.pictures.style import LIGHT
 from pyio_trace.pictures.words import ELLIPSIS
+from pyio_trace.units import size
 
 
 def new_figure(width: float = 9.6, height: float = 4.8) -> Any:
@@ -50,6 +51,12 @@ def heat_colours() -> Any:
     return LinearSegmentedColormap.from_list("pyio_trace", colours)
 
 
+def add_heat_bar(figure: Any, axes: Any, image: Any) -> None:
+    """What the shades of a heat map of bytes mean, beside it."""
+    bar = figure.colorbar(image, ax=axes, format=lambda value, _: size(int(value)))
+    bar.ax.minorticks_off()
+
+
 def stacked(axes: Any, names: Sequence[str], parts: Sequence[tuple[str, str, Sequence[int]]]) -> None:
     """Horizontal bars, the first on top; parts: (class, word, values) of each piece of a bar."""
     left = [0] * len(names)
@@ -60,4 +67,4 @@ def stacked(axes: Any, names: Sequence[str], parts: Sequence[tuple[str, str, Seq
     axes.set_yticks(range(len(names)), [plain(name, 44) for name in names])
     axes.invert_yaxis()
     if axes.get_legend_handles_labels()[1]:
-        axes.legend(frameon=False)
+        axes.legend()

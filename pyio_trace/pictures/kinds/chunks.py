@@ -119,7 +119,7 @@ class ChunksPicture:
         image = axes.imshow(shown, aspect="auto", extent=extent, cmap=heat_colours(), vmin=0, interpolation="none")
         for down, across in data.boxes:
             place, wide, high = (across[0], down[0]), across[1] - across[0], down[1] - down[0]
-            axes.add_patch(Rectangle(place, wide, high, color=LIGHT["library"], alpha=0.4, linewidth=0))
+            axes.add_patch(Rectangle(place, wide, high, color=LIGHT["library"], alpha=_opacity(data), linewidth=0))
         figure.colorbar(image, ax=axes, label=f"times each {'chunk' if data.chunks else 'element'} was needed")
         axes.set_title(plain(f"{data.dataset}, {_shape(data.shape)} {data.dtype}"), loc="left")
 
@@ -234,7 +234,7 @@ def _draw(canvas: Canvas, data: ChunksData, most: float) -> None:
             (across(left), down(top), max(across(right) - across(left), 1), max(down(bottom) - down(top), 1))
             for (top, bottom), (left, right) in data.boxes
         ),
-        "library", 0.9 if _covers(data) < 1 / 3 else 0.3,
+        "library", _opacity(data),
     )  # fmt: skip
     canvas.outline(plot.x, plot.y, plot.width, plot.height, "axis")
     canvas.text(plot.x, plot.bottom + 20, "0", "muted", size=SMALL)
@@ -244,9 +244,9 @@ def _draw(canvas: Canvas, data: ChunksData, most: float) -> None:
         canvas.text(plot.x - 8, plot.bottom, number(high), "muted", "end", plot.x - 8, SMALL)
 
 
-def _covers(data: ChunksData) -> float:
-    """Which share of the plot the selections cover, at most: what covers much must let the chunks be seen."""
-    return sum(map(volume, data.boxes)) / (_size(data, 0) * _size(data, 1))
+def _opacity(data: ChunksData) -> float:
+    """Of the selections: if they may cover a third of the plot, they let the chunks be seen."""
+    return 0.9 if 3 * sum(map(volume, data.boxes)) < _size(data, 0) * _size(data, 1) else 0.3
 
 
 def _figures(canvas: Canvas, about: Sequence[tuple[str, str]]) -> None:

@@ -9,7 +9,7 @@ from pyio_trace.light_dataclass import dataclass
 from pyio_trace.pictures.canvas import LINE, SMALL, Canvas, Frame
 from pyio_trace.pictures.kind import Results
 from pyio_trace.pictures.picture import Picture
-from pyio_trace.pictures.plotting import heat_colours, label_axis, plain
+from pyio_trace.pictures.plotting import add_heat_bar, heat_colours, label_axis, plain
 from pyio_trace.pictures.scales import TIME, Heat
 from pyio_trace.pictures.style import LIGHT
 from pyio_trace.units import counted, percent, seconds, size
@@ -78,7 +78,7 @@ class HeatMapPicture:
             axes.set_yticks(range(len(data.rows)), [plain(name, 30) for name in data.rows])
             axes.set_title(f"bytes {word}", loc="left", color=LIGHT["label"])
             label_axis(axes.xaxis, TIME)
-            figure.colorbar(image, ax=axes, format=lambda value, _: size(int(value)))
+            add_heat_bar(figure, axes, image)
 
 
 def _added(rows: list[list[int]], bins: int) -> tuple[int, ...]:

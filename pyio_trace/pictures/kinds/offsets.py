@@ -89,7 +89,7 @@ class OffsetsPicture:
                     corners.append([(left, low), (right, low), (right, top), (left, top)])
             if corners:
                 axes.add_collection(PolyCollection(corners, color=LIGHT[_CLASS[direction]], label=_WORD[direction]))
-        axes.legend(frameon=False, loc="upper right")
+        axes.legend()
         axes.set_title(plain(file_name(data.path)), loc="left")
         label_axis(axes.xaxis, TIME)
         label_axis(axes.yaxis, BYTES)

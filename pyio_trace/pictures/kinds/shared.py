@@ -9,7 +9,7 @@ from pyio_trace.light_dataclass import dataclass
 from pyio_trace.pictures.canvas import SMALL, Canvas, Frame
 from pyio_trace.pictures.kind import Results
 from pyio_trace.pictures.picture import Picture
-from pyio_trace.pictures.plotting import heat_colours, label_axis, plain
+from pyio_trace.pictures.plotting import add_heat_bar, heat_colours, label_axis, plain
 from pyio_trace.pictures.scales import BYTES, Heat
 from pyio_trace.pictures.words import file_name
 from pyio_trace.units import counted, size
@@ -88,7 +88,7 @@ class SharedPicture:
             axes.set_yticks(range(len(data.users)), [plain(name, 30) for name in data.users])
             axes.set_title(plain(f"{file_name(data.path)}: bytes {word}"), loc="left")
             label_axis(axes.xaxis, BYTES)
-            figure.colorbar(image, ax=axes, format=lambda value, _: size(int(value)))
+            add_heat_bar(figure, axes, image)
 
 
 def _natural(name: str) -> tuple[tuple[int, str], ...]:

@@ -11,7 +11,7 @@ from pyio_trace.light_dataclass import dataclass
 from pyio_trace.pictures.canvas import SMALL, Canvas, Frame
 from pyio_trace.pictures.kind import Results
 from pyio_trace.pictures.picture import Picture
-from pyio_trace.pictures.plotting import heat_colours, plain
+from pyio_trace.pictures.plotting import add_heat_bar, heat_colours, plain
 from pyio_trace.pictures.scales import Heat
 from pyio_trace.pictures.words import file_name
 from pyio_trace.units import counted, size
@@ -99,7 +99,7 @@ class TasksPicture:
         axes.set_yticks(range(len(data.files)), [plain(file_name(path), 30) for path in data.files])
         starts = [at for at, (name, _) in enumerate(data.columns) if at == 0 or data.columns[at - 1][0] != name]
         axes.set_xticks(starts, [plain(data.columns[at][0], 20) for at in starts])
-        figure.colorbar(image, ax=axes, format=lambda value, _: size(int(value)))
+        add_heat_bar(figure, axes, image)
 
 
 def _columns(names: dict[int, str]) -> tuple[dict[int, int], tuple[tuple[str, int], ...]]:
