@@ -105,7 +105,9 @@ class ChunksPicture:
         most = max((value for row in data.grid for value in row), default=0)
         unit = "chunk" if data.chunks else "element"
         x = canvas.legend(0, 18, [("library", "selected")])
-        canvas.shade_legend(max(_PLOT.right, x + 460), 18, f"each {unit} needed 0", f"{_times(most)} times")
+        canvas.shade_legend(
+            max(_PLOT.right, x + 460), 18, f"each {unit} needed 0", f"{_times(most)} times" if most > 1 else "once"
+        )
         _draw(canvas, data, most)
         _figures(canvas, _about(data))
         return canvas.picture(self.concerns, _sentence(data), ("what", "how much"), _about(data))

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 from pyio_trace.analysis.reducers.by_line import ByLine
 from pyio_trace.analysis.reducers.by_line_time import ByLineTime
-from pyio_trace.analysis.results.line_time import LineTime
+from pyio_trace.analysis.results.line_time import IDLE, POOLS, LineTime
 from pyio_trace.analysis.view_sums.key_sums import Sums
 from pyio_trace.light_dataclass import dataclass
 from pyio_trace.pictures.bars import Bar, draw_bars
@@ -63,7 +63,8 @@ class LinesPicture:
         times = results[ByLineTime]
         if times.sampled:
             # A line that mostly calls other lines of the program is left out: they have bars of their own.
-            rows = [_sampled(row) for row in times.rows if 2 * row.here_ns >= row.time_ns > 0]
+            lines = [row for row in times.rows if 2 * row.here_ns >= row.time_ns > 0 and row.line not in (IDLE, POOLS)]
+            rows = [_sampled(row) for row in lines]
         else:
             rows = [_summed(row) for row in results[ByLine].rows if row.time_ns + row.wait_ns > 0]
         rows.sort(key=lambda row: (-row.time_ns, row.line))

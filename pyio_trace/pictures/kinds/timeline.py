@@ -67,11 +67,11 @@ class TimelinePicture:
 
     def picture(self, data: TimelineData, number: int) -> Picture:
         canvas = Canvas("timeline", "Bytes a second, and calls in flight")
-        canvas.legend(120, 18, [("read", "bytes read"), ("written", "bytes written")])
         high = max(_rates(data, [one + other for one, other in zip(data.read, data.written, strict=True)]))
         end = data.begin_ns + data.width_ns * len(data.read)
         y = 40.0
         if high:
+            canvas.legend(120, 18, [("read", "bytes read"), ("written", "bytes written")])
             frame = Frame(120, y, 820, 180)
             canvas.axis_left(frame, 0, high, _RATES)
             whole = [one + other for one, other in zip(data.read, data.written, strict=True)]
