@@ -17,7 +17,7 @@ from pyio_trace.errors import printable
 from pyio_trace.light_dataclass import dataclass
 from pyio_trace.pictures.picture import Picture
 from pyio_trace.pictures.scales import SHADES, Axis, Unit
-from pyio_trace.pictures.words import fitted, width
+from pyio_trace.pictures.words import fitted, readable, width
 
 #: Of every drawing; the page makes it as wide as there is room.
 WIDTH = 960
@@ -182,7 +182,7 @@ class Canvas:
 
     def picture(self, concerns: str, sentence: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> Picture:
         """The drawing with its table; every text is made printable."""
-        title, sentence = printable(self.title), printable(sentence)
+        title, sentence = readable(self.title), readable(sentence)
         # A page may have the same picture of several runs, and ids must be of one element.
         mark = f"picture-{self.slug}-{crc32(''.join([title, sentence, *self._parts]).encode()):08x}"
         ids = f"{mark}-title", f"{mark}-desc"

@@ -59,8 +59,8 @@ def _ticks(low: int, high: int, step: int, most: int) -> list[int]:
 
 
 def time_label(ns: int) -> str:
-    """A tick of an axis of time; without the decimals that noise would need."""
-    return "0" if ns == 0 else seconds(ns)
+    """A tick of an axis of time; before the start of the run it is negative."""
+    return "0" if ns == 0 else seconds(ns) if ns > 0 else f"-{seconds(-ns)}"
 
 
 def byte_label(count: int) -> str:

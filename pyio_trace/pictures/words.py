@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
+
 from pyio_trace.errors import printable
 
 #: Widths of characters, as shares of the size of the font.  Those of DejaVu Sans: what most other fonts need is less.
 _NARROW, _SLIM, _USUAL, _CAPITAL, _WIDE, _FULL = 0.3, 0.42, 0.62, 0.72, 0.98, 1.15
 _NARROW_ONES, _SLIM_ONES, _WIDE_ONES = frozenset("ijlI.,:;'|! "), frozenset('frt()[]/-\\`"'), frozenset("mwMW@%&")
 ELLIPSIS = "…"
+#: Characters of a word in a sentence.
+_LONGEST = 80
 
 
 def width(text: str, size: float) -> float:
@@ -41,6 +45,16 @@ def fitted(text: str, size: float, room: float) -> str:
         if width(cut, size) <= room:
             return cut
     return ELLIPSIS if room >= width(ELLIPSIS, size) else ""
+
+
+def readable(text: str) -> str:
+    """A sentence as it can be seen, in which no word is so long that it would be unreadable: those are cut in the
+    middle."""
+    return re.sub(rf"\S{{{_LONGEST + 1},}}", lambda word: _cut(word[0], _LONGEST), printable(text))
+
+
+def _cut(text: str, kept: int) -> str:
+    return f"{text[: kept // 3]}{ELLIPSIS}{text[len(text) - (kept - kept // 3) + 1 :]}"
 
 
 def file_name(path: str) -> str:

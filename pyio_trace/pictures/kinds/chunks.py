@@ -21,7 +21,7 @@ from pyio_trace.pictures.picture import Picture
 from pyio_trace.pictures.plotting import heat_colours, plain
 from pyio_trace.pictures.scales import SHADES
 from pyio_trace.pictures.style import LIGHT
-from pyio_trace.pictures.words import file_name
+from pyio_trace.pictures.words import file_name, width
 from pyio_trace.units import counted, number, percent, seconds, significant, size
 
 if TYPE_CHECKING:
@@ -255,7 +255,7 @@ def _figures(canvas: Canvas, about: Sequence[tuple[str, str]]) -> None:
     x, y = _PLOT.right + 28, _PLOT.y + 14
     for what, how_much in about:
         canvas.text(x, y, what, "muted", size=SMALL, room=190)
-        canvas.text(960, y, how_much, "label", "end", 960 - x - 196, SMALL)
+        canvas.text(960, y, how_much, "label", "end", 960 - x - min(width(what, SMALL), 190) - 8, SMALL)
         canvas.line(x, y + 9, 960, y + 9, "grid")
         y += 30
 

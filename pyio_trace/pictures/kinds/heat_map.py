@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 from pyio_trace.analysis.reducers.heat_map import Heat as HeatView
 from pyio_trace.light_dataclass import dataclass
-from pyio_trace.pictures.canvas import LINE, SMALL, Canvas, Frame
+from pyio_trace.pictures.canvas import FONT, LINE, SMALL, Canvas, Frame
 from pyio_trace.pictures.kind import Results
 from pyio_trace.pictures.picture import Picture
 from pyio_trace.pictures.plotting import add_heat_bar, heat_colours, label_axis, plain
@@ -45,9 +45,7 @@ class HeatMapPicture:
             return []
         together, bins = -(-len(rows) // _ROWS), -(-found.bins // _BINS)
         groups = [rows[at : at + together] for at in range(0, len(rows), together)]
-        names = [
-            group[0].process if len(group) == 1 else f"{group[0].process} to {group[-1].process}" for group in groups
-        ]
+        names = [group[0].process if len(group) == 1 else f"{group[0].process} + {len(group) - 1}" for group in groups]
         read, written = (
             tuple(_added([getattr(row, column) for row in group], bins) for group in groups)
             for column in ("read_bytes", "written_bytes")
@@ -115,7 +113,7 @@ def _panel(canvas: Canvas, y: float, word: str, values: tuple[tuple[int, ...], .
         for begin, end, value in _runs(own, heat)
     )
     whole = [sum(own) for own in values]
-    each = max(-(-SMALL // high), 1)
+    each = max(-(-FONT // high), 1)
     for row, total in enumerate(whole):
         canvas.rect(frame.right + 6, frame.y + row * high, 110 * total / max(whole), high - 1, kind)
         if row % each == 0:

@@ -13,7 +13,7 @@ from pyio_trace.pictures.plotting import label_axis, plain
 from pyio_trace.pictures.scales import BYTES, SHADES, TIME, Axis
 from pyio_trace.pictures.style import LIGHT
 from pyio_trace.pictures.words import file_name
-from pyio_trace.units import counted, seconds, size
+from pyio_trace.units import counted, seconds, significant, size
 
 #: Files that are drawn; transfers from which on a file has a pattern; rows of the table.
 _FILES, _FEWEST, _ROWS = 3, 4, 50
@@ -136,7 +136,7 @@ def _strip(canvas: Canvas, data: OffsetData) -> None:
 
 
 def _times(value: float) -> str:
-    return f"{value:.0f}" if value >= 9.95 or value == int(value) else f"{value:.1f}"
+    return significant(round(value, 1))
 
 
 def _sentence(data: OffsetData) -> str:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, ClassVar
 
-from pyio_trace.analysis.reducers.offsets import PARTS, OffsetsOfFiles
+from pyio_trace.analysis.reducers.offsets import PARTS, FileOffsets, OffsetsOfFiles
+from pyio_trace.analysis.reducers.shared_files import FilesOfSeveral
 from pyio_trace.light_dataclass import dataclass
-from pyio_trace.pictures.canvas import SMALL, Canvas, Frame
+from pyio_trace.pictures.canvas import FONT, SMALL, Canvas, Frame
 from pyio_trace.pictures.kind import Results
 from pyio_trace.pictures.picture import Picture
 from pyio_trace.pictures.plotting import add_heat_bar, heat_colours, label_axis, plain
@@ -21,7 +23,8 @@ _FILES, _USERS = 2, 32
 @dataclass(frozen=True)
 class SharedData:
     """One file.  users: what each process is called; read, written: its bytes in each of PARTS equal parts of
-    end_bytes; more: further processes."""
+    end_bytes; more: further processes.  common_bytes: different bytes that more than one process touched,
+    conflict_bytes: of these, that one of them wrote; None: not known."""
 
     path: str
     end_bytes: int
@@ -29,37 +32,20 @@ class SharedData:
     read: tuple[tuple[int, ...], ...]
     written: tuple[tuple[int, ...], ...]
     more: int
-
-    @property
-    def shared(self) -> tuple[int, int]:
-        """Parts that were touched, and those that several of the processes touched."""
-        columns = zip(
-            *([r + w > 0 for r, w in zip(*pair, strict=True)] for pair in zip(self.read, self.written, strict=True)),
-            strict=True,
-        )
-        touched = [sum(column) for column in columns]
-        return sum(one > 0 for one in touched), sum(one > 1 for one in touched)
+    common_bytes: int | None
+    conflict_bytes: int | None
 
 
 class SharedPicture:
     name: ClassVar[str] = "shared"
     order: ClassVar[int] = 60
     concerns: ClassVar[str] = "ranks"
-    views: ClassVar[tuple[Any, ...]] = (OffsetsOfFiles,)
+    views: ClassVar[tuple[Any, ...]] = (OffsetsOfFiles, FilesOfSeveral)
 
     def data(self, results: Results) -> list[SharedData]:
-        found = []
-        for file in results[OffsetsOfFiles].rows:
-            if len(file.users) > 1:
-                users = sorted(file.users[:_USERS], key=lambda one: _natural(one.process))
-                read, written = (
-                    tuple(tuple(getattr(one, name)) for one in users) for name in ("read_bytes", "written_bytes")
-                )
-                more = file.more_users + len(file.users) - len(users)
-                found.append(
-                    SharedData(file.path, file.end_bytes, tuple(one.process for one in users), read, written, more)
-                )
-        return found[:_FILES]
+        overlaps = {row.path: (row.common_bytes, row.conflict_bytes) for row in results[FilesOfSeveral].rows}
+        several = [file for file in results[OffsetsOfFiles].rows if len(file.users) > 1]
+        return [_of(file, *overlaps.get(file.path, (None, None))) for file in several[:_FILES]]
 
     def picture(self, data: SharedData, number: int) -> Picture:
         canvas = Canvas(f"shared-{number}", f"Who touched which part of {file_name(data.path)}")
@@ -70,12 +56,7 @@ class SharedPicture:
             (user, size(sum(read)), size(sum(written)), *_extent(read, written, data.end_bytes))
             for user, read, written in zip(data.users, data.read, data.written, strict=True)
         ]
-        touched, shared = data.shared
-        who = counted(len(data.users) + data.more, "process", "processes")
-        text = (
-            f"{who} used {size(data.end_bytes)}; {shared} of the {touched} parts that they touched are used by several."
-        )
-        return canvas.picture(self.concerns, text, ("process", "read", "written", "from", "to"), rows)
+        return canvas.picture(self.concerns, _sentence(data), ("process", "read", "written", "from", "to"), rows)
 
     def figure(self, data: SharedData, figure: Any) -> None:
         panels = _panels(data)
@@ -91,10 +72,25 @@ class SharedPicture:
             add_heat_bar(figure, axes, image)
 
 
+def _of(file: FileOffsets, common: int | None, conflict: int | None) -> SharedData:
+    users = sorted(file.users[:_USERS], key=lambda one: _natural(one.process))
+    names = tuple(one.process for one in users)
+    read, written = (tuple(tuple(getattr(one, name)) for one in users) for name in ("read_bytes", "written_bytes"))
+    more = file.more_users + len(file.users) - len(users)
+    return SharedData(file.path, file.end_bytes, names, read, written, more, common, conflict)
+
+
+def _sentence(data: SharedData) -> str:
+    text = f"{counted(len(data.users) + data.more, 'process', 'processes')} used {size(data.end_bytes)}"
+    if data.common_bytes is not None:
+        text += f"; {size(data.common_bytes) if data.common_bytes else 'no byte'} was touched by more than one"
+    if data.conflict_bytes:
+        text += f", and {size(data.conflict_bytes)} of it written by one of them"
+    return f"{text}; {counted(data.more, 'is', 'are')} not drawn." if data.more else f"{text}."
+
+
 def _natural(name: str) -> tuple[tuple[int, str], ...]:
     """A key by which "rank 10" comes after "rank 9"."""
-    import re
-
     return tuple(
         (int(one), "") if one.isdigit() and one.isascii() else (-1, one) for one in re.split(r"(\d{1,18})", name)
     )
@@ -117,7 +113,7 @@ def _panel(canvas: Canvas, y: float, word: str, values: tuple[tuple[int, ...], .
         for at, value in enumerate(own)
         if value > 0
     )
-    each = max(-(-SMALL // high), 1)
+    each = max(-(-FONT // high), 1)
     for row, own in enumerate(values):
         if row % each == 0:
             middle = frame.y + row * high + high / 2 + 6
