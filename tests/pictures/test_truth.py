@@ -35,7 +35,7 @@ def only(log: Log, name: str) -> tuple[Any, Any]:
 
 
 class Job:
-    """A log by hand: processes 100 and 200 on /d/data, with lines 5 and 7 of /w/job.py.  The run starts at tick 1,000."""
+    """A log by hand, from tick 1,000: processes 100 and 200 on /d/data, with lines 5 and 7 of /w/job.py."""
 
     def __init__(self) -> None:
         self.writer = LogWriter()
