@@ -7,10 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from pyio_trace.analysis.scan.workers import local_processes
 from pyio_trace.join.sources.facade import Log
 from pyio_trace.join.sources.opening import open_log
 from pyio_trace.pictures import pictures_of
 from pyio_trace.pictures.found import found, results_of
+from pyio_trace.units import size
 from tests.support import darshan_logs
 from tests.support.drawings import check
 from tests.support.logwriter import LogWriter
@@ -157,6 +159,18 @@ def test_one_pass_makes_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(log, "batches", lambda *wanted: readings.append(wanted) or batches(*wanted))
     assert pictures_of(log, rows.append)
     assert len(readings) == 1 and sum(rows) == log.rows()
+
+
+def test_other_processes_read_the_same(tmp_path: Path) -> None:
+    # GIVEN a log WHEN two processes read it for its pictures THEN they are the same
+    log = open_log(small_run(tmp_path / "run.pyio"))
+    with local_processes(2) as workers:
+        assert pictures_of(log, workers=workers) == pictures_of(log)
+
+
+def test_a_killed_run_has_what_it_did_until_then(tmp_path: Path) -> None:
+    (offsets,) = (one for one in pictures_of(killed(tmp_path)) if one.slug == "offsets-1")
+    assert [row[2] for row in offsets.rows] == [size(1000 * n) for n in range(10)]
 
 
 def test_matplotlib_is_imported_late(tmp_path: Path) -> None:

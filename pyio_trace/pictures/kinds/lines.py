@@ -30,6 +30,7 @@ WORDS = {
     "library": "libraries",
     "task": "computing",
     "waiting": "waiting",
+    "idle": "waiting for a processor",
     "other": "other",
 }
 _WAITS = ("gil_ns", "lock_ns", "sleep_ns", "poll_ns", "wait_ns", "system_call_ns")
@@ -97,7 +98,7 @@ def _sampled(row: LineTime) -> LineBar:
     library = min(sum(one.cpu_ns for one in row.called), row.cpu_ns)
     parts = {
         "io": row.io_ns, "sync": row.sync_ns, "library": library, "task": row.cpu_ns - library,
-        "waiting": sum(getattr(row, name) for name in _WAITS),
+        "waiting": sum(getattr(row, name) for name in _WAITS), "idle": row.delay_ns,
     }  # fmt: skip
     return LineBar(row.line, row.time_ns, parts | {"other": max(row.time_ns - sum(parts.values()), 0)})
 
@@ -106,7 +107,7 @@ def _summed(row: Sums) -> LineBar:
     sync = row.sync_ns + row.lock_ns
     parts = {
         "io": row.io_ns, "sync": sync, "library": max(row.time_ns - row.io_ns - sync, 0), "task": 0,
-        "waiting": row.wait_ns, "other": 0,
+        "waiting": row.wait_ns, "idle": 0, "other": 0,
     }  # fmt: skip
     return LineBar(row.key, sum(parts.values()), parts)
 

@@ -85,7 +85,8 @@ def _sentence(data: SharedData) -> str:
     if data.common_bytes is not None:
         text += f"; {size(data.common_bytes) if data.common_bytes else 'no byte'} was touched by more than one"
     if data.conflict_bytes:
-        text += f", and {size(data.conflict_bytes)} of it written by one of them"
+        part = "all" if data.conflict_bytes == data.common_bytes else size(data.conflict_bytes)
+        text += f", and {part} of it written by one of them"
     return f"{text}; {counted(data.more, 'is', 'are')} not drawn." if data.more else f"{text}."
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from pyio_trace.analysis.reducers.by_time import ByTime
-from pyio_trace.analysis.reducers.concurrency import ConcurrencyOfRun
 from pyio_trace.light_dataclass import dataclass
 from pyio_trace.pictures.canvas import SMALL, Canvas, Frame
 from pyio_trace.pictures.kind import Results
@@ -13,7 +12,7 @@ from pyio_trace.pictures.picture import Picture
 from pyio_trace.pictures.plotting import label_axis
 from pyio_trace.pictures.scales import TIME, Unit, byte_label, byte_ticks
 from pyio_trace.pictures.style import LIGHT
-from pyio_trace.units import number, percent, seconds, significant, size
+from pyio_trace.units import seconds, significant, size
 
 _BINS, _ROWS = 240, 60
 _SECOND = 1_000_000_000
@@ -30,7 +29,7 @@ class TimelineData:
     """Bins of width_ns from begin_ns (since the start of the run) on, without gaps.
 
     read, written: bytes of the calls of POSIX and C streams that began in each; io_ns: time in them, summed over
-    threads, so io_ns / width_ns were in flight on average.  peak_calls: the most at once; busy_ns: while any was.
+    threads, so io_ns / width_ns were in flight on average.
     """
 
     begin_ns: int
@@ -38,18 +37,16 @@ class TimelineData:
     read: tuple[int, ...]
     written: tuple[int, ...]
     io_ns: tuple[int, ...]
-    peak_calls: int
-    busy_ns: int
 
 
 class TimelinePicture:
     name: ClassVar[str] = "timeline"
     order: ClassVar[int] = 15
     concerns: ClassVar[str] = "everybody"
-    views: ClassVar[tuple[Any, ...]] = (ByTime, ConcurrencyOfRun)
+    views: ClassVar[tuple[Any, ...]] = (ByTime,)
 
     def data(self, results: Results) -> list[TimelineData]:
-        found, flight = results[ByTime], results[ConcurrencyOfRun]
+        found = results[ByTime]
         if not found.rows or not results.is_timed:
             return []
         first = found.rows[0].begin_ns
@@ -63,7 +60,7 @@ class TimelinePicture:
             written[place] += row.written_bytes
             io[place] += row.io_ns
         width = found.width_ns * together
-        return [TimelineData(first, width, tuple(read), tuple(written), tuple(io), flight.peak_calls, flight.busy_ns)]
+        return [TimelineData(first, width, tuple(read), tuple(written), tuple(io))]
 
     def picture(self, data: TimelineData, number: int) -> Picture:
         canvas = Canvas("timeline", "Bytes a second, and calls in flight")
@@ -138,10 +135,9 @@ def _sentence(data: TimelineData) -> str:
     end = data.width_ns * len(data.read)
     most = max(_rates(data, [one + other for one, other in zip(data.read, data.written, strict=True)]))
     rate = f"At most {size(most)}/s; " if most else ""
-    busy = (
-        f"calls on files were in flight for {seconds(data.busy_ns)}, {percent(min(data.busy_ns / end, 1))} of this time"
-    )
-    text = f"{rate}{busy}, at most {number(data.peak_calls)} at once."
+    flight = max(data.io_ns) / data.width_ns
+    text = f"{rate}calls on files took {seconds(sum(data.io_ns))} in {seconds(end)}, over all threads"
+    text += f"; at most {significant(flight)} were in flight, on average over {seconds(data.width_ns)}."
     return text[0].upper() + text[1:]
 
 
