@@ -164,7 +164,7 @@ class Canvas:
             if grid and frame.x < x < frame.right:
                 self.line(x, frame.y, x, frame.bottom, "grid")
             half = width(text, SMALL) / 2
-            middle = min(max(x, half), WIDTH - half)
+            middle = min(max(x, half), min(WIDTH, frame.right + 36) - half)
             if middle - half > end:
                 self.text(middle, frame.bottom + 20, text, "muted", "middle", size=SMALL)
                 end = middle + half + 8

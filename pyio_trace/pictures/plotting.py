@@ -67,4 +67,4 @@ def stacked(axes: Any, names: Sequence[str], parts: Sequence[tuple[str, str, Seq
     axes.set_yticks(range(len(names)), [plain(name, 44) for name in names])
     axes.invert_yaxis()
     if axes.get_legend_handles_labels()[1]:
-        axes.legend()
+        axes.legend(loc="lower right")

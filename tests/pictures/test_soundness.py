@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from random import Random
 
 import pytest
 
 from pyio_trace.analysis.scan.workers import local_processes
+from pyio_trace.errors import PyioTraceError
 from pyio_trace.join.sources.facade import Log
 from pyio_trace.join.sources.opening import open_log
 from pyio_trace.pictures import pictures_of
 from pyio_trace.pictures.found import found, results_of
 from pyio_trace.units import size
+from tests.analysis.test_agreement import forged as forged_log
 from tests.support import darshan_logs
 from tests.support.drawings import check
 from tests.support.logwriter import LogWriter
@@ -108,8 +111,13 @@ def many_processes(folder: Path) -> Log:
     return open_log(writer.save(folder / "many.pyio"))
 
 
+def forged(folder: Path) -> Log:
+    return open_log(forged_log(folder / "forged.pyio"))
+
+
 RUNS: dict[str, Callable[[Path], Log]] = {
     "files": traced(FILES), "pool": traced(POOL), "killed": killed, "profile": profile, "hostile": hostile,
+    "forged": forged,
     "small": lambda folder: open_log(small_run(folder / "run.pyio")), "darshan": darshan,
     "darshan, traced": darshan_traced, "many processes": many_processes,
 }  # fmt: skip
@@ -134,6 +142,8 @@ def test_pictures_are_sound(run: tuple[str, Log]) -> None:
         assert not TIMED & set(slugs)
 
 
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:Glyph")
 def test_figures_are_drawn(run: tuple[str, Log], tmp_path: Path) -> None:
     # GIVEN a run WHEN what it has is drawn by matplotlib THEN there are files
     pytest.importorskip("matplotlib")
@@ -161,6 +171,7 @@ def test_one_pass_makes_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert len(readings) == 1 and sum(rows) == log.rows()
 
 
+@pytest.mark.slow
 def test_other_processes_read_the_same(tmp_path: Path) -> None:
     # GIVEN a log WHEN two processes read it for its pictures THEN they are the same
     log = open_log(small_run(tmp_path / "run.pyio"))
@@ -189,3 +200,22 @@ def test_matplotlib_is_imported_late(tmp_path: Path) -> None:
 def test_every_kind_has_its_own_name_and_order() -> None:
     kinds = found()
     assert len({kind.name for kind in kinds}) == len({kind.order for kind in kinds}) == len(kinds) >= 12
+
+
+@pytest.mark.slow
+def test_damaged_logs_have_sound_pictures_or_one_error(tmp_path: Path) -> None:
+    # GIVEN logs in which bytes were changed WHEN their pictures are made THEN they are sound, or one line says why not
+    random = Random(11)
+    hostile(tmp_path)
+    whole = (tmp_path / "hostile.pyio").read_bytes()
+    used = [at for at in range(0, len(whole), 64) if any(whole[at : at + 64])]
+    for _ in range(40):
+        damaged = bytearray(whole)
+        for _ in range(random.choice((1, 5, 50, 200))):
+            damaged[random.choice(used) + random.randrange(64)] = random.choice((0, 1, 127, 128, 255))
+        (tmp_path / "damaged.pyio").write_bytes(damaged)
+        try:
+            for one in pictures_of(open_log(tmp_path / "damaged.pyio")):
+                check(one)
+        except PyioTraceError as problem:
+            assert "\n" not in str(problem)

@@ -198,12 +198,13 @@ def _parts(sums: dict[str, Ints], mine: Ints, name: str, end: int) -> list[int]:
     """The bytes of these sums by part of a file that ends there; those of one sum are spread over what it touched."""
     at = np.flatnonzero(mine & (sums[name] > 0))
     borders = end * np.arange(PARTS + 1, dtype=np.float64) / PARTS
-    low, high, moved = (sums[column][at].astype(np.float64)[:, None] for column in ("low", "high", name))
+    extent = np.maximum(sums["high"][at] - sums["low"][at], 1)
+    low, wide, moved = (one.astype(np.float64)[:, None] for one in (sums["low"][at], extent, sums[name][at]))
     whole = np.zeros(PARTS)
     step = 1 << 14
     for first in range(0, len(at), step):
         rows = slice(first, first + step)
-        inside = np.clip((borders - low[rows]) / (high[rows] - low[rows]), 0, 1) * moved[rows]
+        inside = np.clip((borders - low[rows]) / wide[rows], 0, 1) * moved[rows]
         whole += np.diff(inside, axis=1).sum(axis=0)
     return [int(one) for one in np.rint(whole)]
 

@@ -85,7 +85,7 @@ class BatchesPicture:
         upper.bar(places, taken, 0.4, bottom=late, color=LIGHT["handover"], label="wait: hand-over")
         beside = [place + 0.4 for place in places]
         upper.bar(beside, [bar.fetch_ns or 0 for bar in data.bars], 0.4, color=LIGHT["task"], label="fetch")
-        upper.legend()
+        upper.legend(loc="upper right")
         label_axis(upper.yaxis, TIME)
         lanes = _lanes(data)
         lower.broken_barh([(begin, end - begin) for begin, end in data.waits], (-0.4, 0.8), color=LIGHT["waiting"])

@@ -119,7 +119,7 @@ def _panel(canvas: Canvas, y: float, word: str, values: tuple[tuple[int, ...], .
         if row % each == 0:
             canvas.text(frame.x - 10, frame.y + row * high + high / 2 + 6, data.rows[row], "label", "end", 190, SMALL)
     most = whole.index(max(whole))
-    canvas.text(960, frame.bottom + 20, size(whole[most]), "muted", "end", size=SMALL, room=116)
+    canvas.text(960, frame.bottom + 20, size(whole[most]), "muted", "end", size=SMALL, room=76)
     canvas.axis_below(frame, data.begin_ns, data.begin_ns + data.width_ns * bins, TIME, grid=False)
     return frame.bottom + 24
 

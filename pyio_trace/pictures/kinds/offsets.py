@@ -10,7 +10,7 @@ from pyio_trace.pictures.canvas import Box, Canvas, Frame
 from pyio_trace.pictures.kind import Results
 from pyio_trace.pictures.picture import Picture
 from pyio_trace.pictures.plotting import label_axis, plain
-from pyio_trace.pictures.scales import BYTES, SHADES, TIME, Axis
+from pyio_trace.pictures.scales import BYTES, SHADES, TIME, Axis, time_label
 from pyio_trace.pictures.style import LIGHT
 from pyio_trace.pictures.words import file_name
 from pyio_trace.units import counted, seconds, significant, size
@@ -20,6 +20,8 @@ _FILES, _FEWEST, _ROWS = 3, 4, 50
 #: The least share of the time, or bytes, of all transfers that makes a file worth a drawing.
 _WORTH = 0.05
 _PLOT = Frame(96, 40, 780, 300)
+#: Opacity of transfers that are drawn together and leave out most of the bytes between them.
+_PALE = 0.5
 
 
 @dataclass(frozen=True)
@@ -60,11 +62,12 @@ class OffsetsPicture:
         across, up = _PLOT.across(data.begin_ns, data.end_ns), _PLOT.up(0, data.end_bytes)
         for direction in directions:
             cells = [cell for cell in data.cells if cell.direction == direction]
-            canvas.boxes((_box(cell, across, up) for cell in cells), _CLASS[direction])
+            canvas.boxes((_box(cell, across, up) for cell in cells if _is_dense(cell)), _CLASS[direction])
+            canvas.boxes((_box(cell, across, up) for cell in cells if not _is_dense(cell)), _CLASS[direction], _PALE)
         _strip(canvas, data)
         rows = [
             (
-                cell.direction, seconds(cell.begin_ns), size(cell.low_bytes), size(cell.high_bytes - cell.low_bytes),
+                cell.direction, time_label(cell.begin_ns), size(cell.low_bytes), size(cell.high_bytes - cell.low_bytes),
                 str(cell.calls), size(cell.moved_bytes), seconds(cell.time_ns),
             )
             for cell in data.cells[:_ROWS]
@@ -89,7 +92,7 @@ class OffsetsPicture:
                     corners.append([(left, low), (right, low), (right, top), (left, top)])
             if corners:
                 axes.add_collection(PolyCollection(corners, color=LIGHT[_CLASS[direction]], label=_WORD[direction]))
-        axes.legend()
+        axes.legend(loc="upper right")
         axes.set_title(plain(file_name(data.path)), loc="left")
         label_axis(axes.xaxis, TIME)
         label_axis(axes.yaxis, BYTES)
@@ -111,6 +114,11 @@ def _of(file: FileOffsets) -> OffsetData:
         file.path, tuple(file.cells), begin, max(end, begin + 1), file.end_bytes, file.calls, file.time_ns,
         file.read_bytes, file.written_bytes, times,
     )  # fmt: skip
+
+
+def _is_dense(cell: OffsetCell) -> bool:
+    """Whether the transfers drawn as one touch, or may touch, most of the bytes from the first to the last."""
+    return 2 * cell.moved_bytes >= cell.high_bytes - cell.low_bytes
 
 
 def _box(cell: OffsetCell, across: Axis, up: Axis) -> Box:

@@ -91,7 +91,7 @@ class TimelinePicture:
         whole = _rates(data, [one + other for one, other in zip(data.read, data.written, strict=True)])
         upper.stairs(whole, edges, fill=True, color=LIGHT["written"], label="written")
         upper.stairs(_rates(data, data.read), edges, fill=True, color=LIGHT["read"], label="read")
-        upper.legend()
+        upper.legend(loc="upper right")
         lower.stairs([time / data.width_ns for time in data.io_ns], edges, fill=True, color=LIGHT["io"])
         lower.set_ylabel("calls in flight")
         label_axis(upper.yaxis, _RATES)
