@@ -19,17 +19,29 @@ TYPE_CHECKING = False  # typing itself would cost every traced process milliseco
 if TYPE_CHECKING:
     from pyio_trace.capture.runtime.user_spans import span, suppress
     from pyio_trace.errors import PyioTraceError
-    from pyio_trace.join.sources.opening import open_log as open
+    from pyio_trace.notebook.magic import load_ipython_extension
+    from pyio_trace.notebook.opened import open_log as open
     from pyio_trace.session import Run, Trace, current_run, trace
 
-__all__ = ["PyioTraceError", "Run", "Trace", "current_run", "open", "span", "suppress", "trace"]
+__all__ = [
+    "PyioTraceError",
+    "Run",
+    "Trace",
+    "current_run",
+    "load_ipython_extension",
+    "open",
+    "span",
+    "suppress",
+    "trace",
+]
 
 _HOMES = {
     "PyioTraceError": ("pyio_trace.errors", "PyioTraceError"),
     "Run": ("pyio_trace.session", "Run"),
     "Trace": ("pyio_trace.session", "Trace"),
     "current_run": ("pyio_trace.session", "current_run"),
-    "open": ("pyio_trace.join.sources.opening", "open_log"),
+    "load_ipython_extension": ("pyio_trace.notebook.magic", "load_ipython_extension"),
+    "open": ("pyio_trace.notebook.opened", "open_log"),
     "span": ("pyio_trace.capture.runtime.user_spans", "span"),
     "suppress": ("pyio_trace.capture.runtime.user_spans", "suppress"),
     "trace": ("pyio_trace.session", "trace"),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from pyio_trace import events
 from pyio_trace.join.base import used_values
@@ -96,10 +96,10 @@ class Log:
             raise ValueError(f"rows must be at least 1, not {rows}")
         return self._source.batches(self._names(columns), rows, within)
 
-    def only(self, choice: Choice) -> Log:
+    def only(self, choice: Choice) -> Self:
         """The same log with only the chosen operations.  The process table, counters and losses stay whole, and so does
         rows()."""
-        return Log(self.path, FilteredSource(self._source, choice), choice)
+        return type(self)(self.path, FilteredSource(self._source, choice), choice)
 
     def divisions(self) -> list[int]:
         """In how many divisions the rows of each log of a folder come, or of the only one.  Each can be read alone."""
