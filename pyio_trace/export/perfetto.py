@@ -30,7 +30,7 @@ Ints = NDArray[np.int64]
 MERGES = True
 MAX_SIZE = True
 #: Bytes of a slice, at least; begins and ends that are written at a time.
-_ROW, _AT_ONCE = 60, 1 << 15
+_ROW, _AT_ONCE = 64, 1 << 15
 #: Flows of one slice that are encoded together with other slices.
 _FEW_FLOWS = 4
 

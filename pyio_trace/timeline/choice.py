@@ -40,6 +40,8 @@ _SUMS = {
 }  # fmt: skip
 #: Sums of one process and line that are kept; those of the least time are added up without their line.
 _MOST_SUMS = 1 << 12
+#: Rows that are looked at at a time in the second pass, in which they have many columns.
+_AT_ONCE = 1 << 18
 #: Durations are counted in 32 classes for each power of two.
 _CLASSES, _BITS = 64 * 32, 5
 
@@ -80,7 +82,7 @@ def choose(log: Log, most: int, imports: bool = False, progress: Progress = None
     shortest, partly = _shortest(counts, most)
     parts: list[dict[str, Ints]] = []
     rest, left_out = _sums(), 0
-    for batch in read_ahead(decoded(log, _COLUMNS)):
+    for batch in read_ahead(decoded(log, _COLUMNS, _AT_ONCE)):
         columns = Columns(batch)
         counted = np.ones(len(columns), np.bool_) if imports else ~columns.imported
         left_out += int(columns.calls[~counted].sum())

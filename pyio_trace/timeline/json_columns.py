@@ -57,12 +57,17 @@ def rows(parts: Sequence[pa.Array | str]) -> pa.Array:
     return pc.binary_join_element_wise(*parts, "", null_handling="skip")
 
 
+def whole(parts: Sequence[pa.Array | str]) -> pa.Array:
+    """The parts of each row joined; null where one of them is."""
+    return pc.binary_join_element_wise(*parts, "", null_handling="emit_null")
+
+
 def objects(members: Sequence[pa.Array]) -> pa.Array:
     """JSON objects of members that each begin with a comma."""
     return rows(["{", pc.utf8_slice_codeunits(rows(members), 1), "}"])
 
 
-def first_of(*columns: pa.Array) -> pa.Array:
+def first_of(*columns: pa.Array | str) -> pa.Array:
     """In each row, the first text that is not null."""
     return pc.coalesce(*columns)
 

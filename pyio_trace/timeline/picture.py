@@ -32,7 +32,8 @@ _LOSSES = ("operations_counted_only", "torn")
 
 @dataclass
 class Timeline:
-    """A picture.  source, target: slices of each flow; base: the earliest moment, ns since the epoch."""
+    """A picture.  source, target: slices of each flow; base: the earliest moment, ns since the epoch; rows: of
+    choice.Chosen, those of the first slices."""
 
     tracks: Tracks
     slices: Slices
@@ -40,6 +41,7 @@ class Timeline:
     target: Ints
     counters: Counters
     base: int
+    rows: dict[str, Ints]
 
 
 class Drawing:
@@ -64,6 +66,7 @@ class Drawing:
             events = self._events * rows // max(self._rows + self._events, 1)
             self._trace.keep(events)
             self._chosen = self._chosen.narrowed(rows - events)
+            self.shown = None  # not two of them in memory
             self.shown = self._timeline(self._chosen)
             write(file, self.shown)
 
@@ -84,7 +87,8 @@ class Drawing:
         counters = [one for one in chosen.counters if 0 <= one.process < len(tracks.own_pids)]
         begins = [int(whole.begin.min())] if len(whole) else []
         base = min([*begins, *(int(one.time[0]) for one in counters)], default=int(log.info()["start"]))
-        return Timeline(tracks, whole, *(np.concatenate(ends) for ends in zip(*flow, strict=True)), counters, base)
+        source, target = (np.concatenate(ends) for ends in zip(*flow, strict=True))
+        return Timeline(tracks, whole, source, target, counters, base, rows)
 
     # ---- what to say
 
