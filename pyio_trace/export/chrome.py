@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 MERGES = True
 MAX_SIZE = True
-#: Bytes of a slice, at least; slices that are written at a time.
-_ROW, _AT_ONCE = 180, 1 << 16
+#: Bytes of a slice, about; slices that are written at a time.
+_ROW, _AT_ONCE = 200, 1 << 16
 
 
 def write(log: Log, path: str, options: Options, progress: Callable[[int], None] | None) -> list[str]:

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 Ints = NDArray[np.int64]
 
 MAX_SIZE = True
-#: Bytes of a marker, at least.
-_ROW = 220
+#: Bytes of a marker, about.
+_ROW = 245
 _VERSION, _GECKO_VERSION = 48, 29
 _INTERVAL = 1  # phase of a marker
 _CATEGORIES = [

@@ -29,8 +29,8 @@ Ints = NDArray[np.int64]
 
 MERGES = True
 MAX_SIZE = True
-#: Bytes of a slice, at least; begins and ends that are written at a time.
-_ROW, _AT_ONCE = 64, 1 << 15
+#: Bytes of a slice, about; begins and ends that are written at a time.
+_ROW, _AT_ONCE = 72, 1 << 15
 #: Flows of one slice that are encoded together with other slices.
 _FEW_FLOWS = 4
 

@@ -54,7 +54,7 @@ def numbers(values: Ints, before: str, present: Bools | None = None) -> pa.Array
 
 def rows(parts: Sequence[pa.Array | str]) -> pa.Array:
     """The parts of each row joined; at least one of them is an array."""
-    return pc.binary_join_element_wise(*parts, "", null_handling="skip")
+    return pc.binary_join_element_wise("", *parts, "", null_handling="skip")  # Arrow drops rows of nulls only
 
 
 def whole(parts: Sequence[pa.Array | str]) -> pa.Array:

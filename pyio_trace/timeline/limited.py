@@ -49,7 +49,7 @@ def write_limited(path: str, most: int, rows: int, write: Callable[[Limited, int
                 if not rows:
                     what = f"--max-size: {size(most)} is too little for {name} even without single operations"
                     raise ConfigError("bad-size", what) from None
-                rows = rows * 3 // 5
+                rows = rows * 4 // 5
                 new.file.seek(0)
                 new.file.truncate()
                 continue

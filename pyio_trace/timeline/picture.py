@@ -50,7 +50,7 @@ class Drawing:
     def __init__(
         self, log: Log, most: int, row_bytes: int, imports: bool, progress: Progress, merged: str | None = None
     ) -> None:
-        """most: bytes of the file; row_bytes: of a slice in it, at least; imports: also what imports did; merged: the
+        """most: bytes of the file; row_bytes: of a slice in it, about; imports: also what imports did; merged: the
         file of a trace of torch.profiler.  Raises ConfigError bad-trace, and what reading the log raises."""
         self._log, self._most, self._merged = log, most, merged
         self._trace = Trace() if merged is None else read(merged, most // 2 // _OF_EVENT)

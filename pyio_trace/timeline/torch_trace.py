@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import io
 import json
-import math
 import zlib
 from collections import Counter
 from collections.abc import Iterator
@@ -24,6 +23,7 @@ Ints = NDArray[np.int64]
 #: Characters that are read at a time; of one event, or another value; of a name; of the arguments of an event.
 _AT_ONCE, _LONGEST, _LONGEST_NAME, _LONGEST_ARGUMENTS = 1 << 20, 1 << 24, 512, 4096
 _LATEST = 1 << 61  # ns
+_NOTHING = "{}"
 _SLICE, _INSTANTS, _METADATA, _FLOW_FROM, _FLOW_TO = "X", ("i", "I"), "M", "s", "f"
 _NAMES = ("process_name", "thread_name")
 
@@ -87,6 +87,7 @@ class Trace:
         track = np.array([made[thread] for thread in self.threads], np.int64)
         begin, length = np.array(self.begins, np.int64), np.array(self.lengths, np.int64)
         name, category, arguments = (_texts(one) for one in (self.names, self.categories, self.arguments))
+        arguments.code[np.array([one == _NOTHING for one in self.arguments], np.bool_)] = -1
         return Slices(track, begin, length, name, category, arguments=arguments)
 
     def flows(self) -> tuple[Ints, Ints]:
@@ -236,15 +237,15 @@ def _add(trace: Trace, event: Any, most: int) -> None:
 
 def _ns(value: Any) -> int | None:
     """Nanoseconds of a time in microseconds; None: it is none that can be."""
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
-        return None
-    return round(value * 1000) if 0 <= value * 1000 <= _LATEST else None
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= _LATEST // 1000:
+        return None  # or no number at all (NaN)
+    return round(value * 1000)
 
 
 def _spelled(arguments: Any) -> str:
-    """The arguments as a JSON object of bounded length, "" if there are none."""
-    if not isinstance(arguments, dict) or not arguments:
-        return ""
+    """The arguments as a JSON object of bounded length."""
+    if not isinstance(arguments, dict):
+        return _NOTHING
     try:
         text = json.dumps(arguments, allow_nan=False)
     except (ValueError, RecursionError):
@@ -257,9 +258,6 @@ def _spelled(arguments: Any) -> str:
 def _texts(values: list[str]) -> Texts:
     words: dict[str, int] = {}
     codes = np.array([words.setdefault(value, len(words)) for value in values], np.int64)
-    empty = words.get("")
-    if empty is not None:
-        codes[codes == empty] = -1
     return Texts(codes, list(words))
 
 
