@@ -1,8 +1,8 @@
 """Logs in the formats of other tools: one module or package here for each format, found without a list.
 
-A format is a module with a docstring, whose first sentence `pyio-trace export --help` shows, and a function write()
-as in `Format`.  If its files have a largest size, it has MAX_SIZE = True, and if it takes a trace of torch.profiler into
-its picture, MERGES = True.
+A format is a module with a docstring, whose first sentence says what it is, and a function write() as in `Format`.  If
+its files have a largest size, it has MAX_SIZE = True, and if it takes a trace of torch.profiler into its picture,
+MERGES = True.
 """
 
 from __future__ import annotations

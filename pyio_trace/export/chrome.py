@@ -73,11 +73,12 @@ def _events(slices: Slices, at: NDArray[np.int64], shown: Timeline) -> bytes:
         columns.numbers(one.value[at], f',"{name}":', one.present[at]) for name, one in slices.numbers.items()
     ]
     assert slices.arguments is not None
+    others = columns.words(_at(slices.arguments, at), raw=True)
     parts = [
         '{"ph":"X","name":', columns.words(_at(slices.name, at)), ',"cat":', columns.words(_at(slices.category, at)),
         columns.words(_threads(shown, slices.track[at]), raw=True), ',"ts":',
         *columns.microseconds(slices.begin[at] - shown.base), ',"dur":', *columns.microseconds(slices.length[at]),
-        ',"args":', columns.first_of(columns.words(_at(slices.arguments, at), raw=True), columns.objects(arguments)), "}",
+        ',"args":', columns.first_of(others, columns.objects(arguments)), "}",
     ]  # fmt: skip
     return columns.listed(columns.rows(parts))
 

@@ -170,7 +170,9 @@ class _Thread:
         texts["line"] = slices.texts["line"]
         parts: list[Any] = ['{"type":"FileIO"']
         parts += [columns.words(Texts(one.code[at], one.words), f',"{name}":') for name, one in texts.items()]
-        parts += [columns.numbers(one.value[at], f',"{name}":', one.present[at]) for name, one in slices.numbers.items()]
+        parts += [
+            columns.numbers(one.value[at], f',"{name}":', one.present[at]) for name, one in slices.numbers.items()
+        ]
         moment = columns.rows(columns.milliseconds(slices.begin[at] - self._shown.base))
         stack = columns.numbers(self._stack, ',"stack":', self._stack >= 0)
         # a part that is null leaves out all of the cause

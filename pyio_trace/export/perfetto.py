@@ -109,7 +109,7 @@ def _descriptors(shown: Timeline) -> Iterator[bytes]:
 
 
 def _interned(slices: Slices) -> Iterator[bytes]:
-    """The texts, numbered from 1 on: of names, categories, names of annotations, and their texts, which share numbers."""
+    """The texts, numbered from 1 on: categories, names, names of annotations, and all texts of annotations together."""
     annotations = _annotations(slices)
     yield from _numbered(_CATEGORIES, slices.category.words)
     yield from _numbered(_NAMES, slices.name.words)
@@ -176,9 +176,7 @@ def _slices(shown: Timeline) -> Iterator[bytes]:
         yield _events(shown, at[first:last], begins[first:last] > 0, flows)
 
 
-def _events(
-    shown: Timeline, at: Ints, begins: NDArray[np.bool_], flows: list[tuple[int, _Flows]]
-) -> bytes:
+def _events(shown: Timeline, at: Ints, begins: NDArray[np.bool_], flows: list[tuple[int, _Flows]]) -> bytes:
     """The begins and ends of slices, one packet for each."""
     slices = shown.slices
     moment = slices.begin[at] - shown.base + np.where(begins, 0, slices.length[at])
@@ -212,7 +210,7 @@ def _packets(moment: Ints, event: list[Piece]) -> bytes:
 
 def _counter(counter: Counter, uuid: int, base: int) -> Iterator[bytes]:
     for first in range(0, len(counter.time), _AT_ONCE):
-        moment, value = (column[first : first + _AT_ONCE] for column in (counter.time, counter.value))
+        moment, value = counter.time[first : first + _AT_ONCE], counter.value[first : first + _AT_ONCE]
         event = [
             protobuf.constants(len(moment), number(_TYPE, _VALUE) + number(_EVENT_TRACK, uuid)),
             protobuf.fixed64s(_DOUBLE_VALUE, value.view(np.uint64)[:, None], np.ones((len(value), 1), np.bool_)),

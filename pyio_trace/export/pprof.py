@@ -57,7 +57,7 @@ def write(log: Log, path: str, options: Options, progress: Callable[[int], None]
     duration = max((info["end"] or start) - start, 0)
 
     def attempt(file: Limited, rows: int) -> None:
-        with gzip.GzipFile("", "wb", 6, file, mtime=0) as packed:  # type: ignore[arg-type]
+        with gzip.GzipFile("", "wb", 6, file, mtime=0) as packed:
             for part in _profile(sums, rows, start, duration):
                 packed.write(part)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import field
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -28,10 +28,13 @@ if TYPE_CHECKING:
     from pyio_trace.join.sources.facade import Log
 
 Ints = NDArray[np.int64]
+Rows = dict[str, NDArray[Any]]
 Progress = Callable[[int], None] | None
 
 _WORDS = ("op", "layer", "path", "site", "call_stack", "detail")
-_NUMBERS = {"id": 0, "parent": 0, "process": -1, "tid": -1, "file_offset": -1, "bytes_moved": -1, "errno": 0, "calls": 1}
+_NUMBERS = {
+    "id": 0, "parent": 0, "process": -1, "tid": -1, "file_offset": -1, "bytes_moved": -1, "errno": 0, "calls": 1,
+}  # fmt: skip
 _COLUMNS = tuple(dict.fromkeys((*MEANING, "time", "duration", "in_flight", *_WORDS, *_NUMBERS)))
 #: Columns with few values, or small ones, of a row that is kept.
 _SMALL = ("op", "layer", "process", "tid", "errno", "calls", "path", "site", "call_stack", "detail")
@@ -48,12 +51,17 @@ _CLASSES, _BITS = 64 * 32, 5
 
 @dataclass
 class Chosen:
-    """rows: the operations shown, by column, in the order of the log.  Codes of dictionary columns, and numbers: -1 is
-    none; time: begin, ns since the epoch; duration: ns, of a row of several calls their sum; read, written: bytes of POSIX
-    and C streams; outer, in_flight, container: 0 or 1.  rest: sums of the others by
-    process and site; imports: calls of imports that are not shown; counters: of all operations."""
+    """What a picture shows.
 
-    rows: dict[str, Ints]
+    rows: the single operations, by column, in the order of the log.  Codes of
+    dictionary columns, and numbers: -1 is none; time: begin, ns since the epoch;
+    duration: ns, of a row of several calls their sum; read, written: bytes of POSIX
+    and C streams; outer, in_flight, container: 0 or 1.  rest: sums of the other
+    operations by process and site; imports: calls of imports, which are neither;
+    counters: of all operations.
+    """
+
+    rows: Rows
     rest: GroupedSums
     imports: int
     counters: Counters = field(default_factory=list)
@@ -80,7 +88,7 @@ def choose(log: Log, most: int, imports: bool = False, progress: Progress = None
     halved = None if progress is None else _halved(progress)
     counts, counters = scan(log, [_Durations(imports), CounterBins(imports)], halved)
     shortest, partly = _shortest(counts, most)
-    parts: list[dict[str, Ints]] = []
+    parts: list[Rows] = []
     rest, left_out = _sums(), 0
     for batch in read_ahead(decoded(log, _COLUMNS, _AT_ONCE)):
         columns = Columns(batch)
@@ -108,19 +116,19 @@ def _sums() -> GroupedSums:
     return GroupedSums(("process", "site"), _SUMS, _MOST_SUMS, {"site": -1})
 
 
-def _rows(columns: Columns) -> dict[str, Ints]:
-    found = {name: columns.codes(name) for name in _WORDS}
+def _rows(columns: Columns) -> Rows:
+    found: Rows = {name: columns.codes(name) for name in _WORDS}
     found |= {name: columns.numbers(name, missing) for name, missing in _NUMBERS.items()}
     found["time"] = np.minimum(columns.time, LATEST)
     found["duration"] = np.minimum(columns.duration, LATEST - found["time"])
     reads, writes = columns.moves
     found |= {"read": columns.moved * reads, "written": columns.moved * writes}
-    found |= {name: columns.truths(name) for name in ("in_flight", "outer")}  # type: ignore[dict-item]
-    found["container"] = columns.role == Role.CONTAINER  # type: ignore[assignment]
+    found |= {name: columns.truths(name).view(np.int8) for name in ("in_flight", "outer")}
+    found["container"] = (columns.role == Role.CONTAINER).view(np.int8)
     return found
 
 
-def _kept(rows: dict[str, Ints], kept: NDArray[np.bool_]) -> dict[str, Ints]:
+def _kept(rows: Rows, kept: NDArray[np.bool_]) -> Rows:
     """The rows of the mask, small numbers in less memory."""
     return {
         name: values[kept].astype(np.int32 if name in _SMALL else values.dtype, copy=False)
@@ -128,13 +136,13 @@ def _kept(rows: dict[str, Ints], kept: NDArray[np.bool_]) -> dict[str, Ints]:
     }
 
 
-def _joined(parts: list[dict[str, Ints]]) -> dict[str, Ints]:
+def _joined(parts: list[Rows]) -> Rows:
     """The rows of all batches; the parts are emptied, so that nothing is in memory twice."""
     names = (*_WORDS, *_NUMBERS, "time", "duration", "read", "written", "in_flight", "outer", "container")
-    return {name: np.concatenate([np.zeros(0, np.bool_), *(part.pop(name) for part in parts)]) for name in names}
+    return {name: np.concatenate([np.zeros(0, np.int8), *(part.pop(name) for part in parts)]) for name in names}
 
 
-def _summed(rows: dict[str, Ints]) -> dict[str, Ints]:
+def _summed(rows: Rows) -> Rows:
     """Rows as values of the sums."""
     keys = {name: rows[name].astype(np.int64) for name in ("process", "site", "calls")}
     return keys | {
@@ -149,7 +157,8 @@ def _summed(rows: dict[str, Ints]) -> dict[str, Ints]:
 def _classes(durations: Ints) -> Ints:
     """The class of each duration; a longer one is in the same class or in a later one."""
     bits = np.maximum(durations, 1).astype(np.float64).view(np.int64) >> (52 - _BITS)
-    return np.minimum(bits - (1023 << _BITS), _CLASSES - 1)
+    found: Ints = np.minimum(bits - (1023 << _BITS), _CLASSES - 1)
+    return found
 
 
 class _Durations:

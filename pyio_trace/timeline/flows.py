@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from pyio_trace.analysis.calls.code_texts import texts
 from pyio_trace.analysis.calls.details import number, parsed, text
 from pyio_trace.analysis.view_sums.loader_calls import FETCH, WAIT, hosts
+from pyio_trace.timeline.choice import Rows
 
 if TYPE_CHECKING:
     from pyio_trace.join.sources.facade import Log
@@ -17,13 +18,13 @@ if TYPE_CHECKING:
 Ints = NDArray[np.int64]
 
 
-def flows(rows: dict[str, Ints], track: Ints, log: Log) -> tuple[Ints, Ints]:
+def flows(rows: Rows, track: Ints, log: Log) -> tuple[Ints, Ints]:
     """(source, target) of each flow, as places in the rows; track: of each row."""
     parts = [_handed_over(rows, track), _fetched(rows, log)]
     return np.concatenate([one for one, _ in parts]), np.concatenate([other for _, other in parts])
 
 
-def _handed_over(rows: dict[str, Ints], track: Ints) -> tuple[Ints, Ints]:
+def _handed_over(rows: Rows, track: Ints) -> tuple[Ints, Ints]:
     """From a span to the first operation of another thread in it."""
     order = np.argsort(rows["id"], kind="stable")
     ids = rows["id"][order]
@@ -40,7 +41,7 @@ def _handed_over(rows: dict[str, Ints], track: Ints) -> tuple[Ints, Ints]:
     return source[target[first]], target[first]
 
 
-def _fetched(rows: dict[str, Ints], log: Log) -> tuple[Ints, Ints]:
+def _fetched(rows: Rows, log: Log) -> tuple[Ints, Ints]:
     """From the fetch of a batch to the wait for it."""
     words = log.dictionary("op").to_pylist()
     of_loaders = [code for code, word in enumerate(words) if word in (FETCH, WAIT)]

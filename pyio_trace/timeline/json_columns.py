@@ -1,4 +1,4 @@
-"""JSON of many rows at once, joined by Arrow: each row is its parts one after the other, without those that are null."""
+"""JSON of many rows at once, joined by Arrow: a row is its parts one after the other, without those that are null."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pyio_trace.light_dataclass import dataclass
-from pyio_trace.timeline.choice import Chosen, choose
+from pyio_trace.timeline.choice import Chosen, Rows, choose
 from pyio_trace.timeline.counters import Counters
 from pyio_trace.timeline.flows import flows
 from pyio_trace.timeline.limited import Limited, write_limited
@@ -41,7 +41,7 @@ class Timeline:
     target: Ints
     counters: Counters
     base: int
-    rows: dict[str, Ints]
+    rows: Rows
 
 
 class Drawing:
@@ -105,7 +105,9 @@ class Drawing:
             return []
         lines = [f"{counted(len(trace), 'event')} of {self._merged}"]
         if trace.left_out:
-            lines.append(f"left out of it: the shortest {counted(trace.left_out, 'event')}, {seconds(trace.left_out_ns)}")
+            lines.append(
+                f"left out of it: the shortest {counted(trace.left_out, 'event')}, {seconds(trace.left_out_ns)}"
+            )
         if trace.others:
             kinds = ", ".join(sorted(trace.others))
             lines.append(f"not drawn of it: {counted(sum(trace.others.values()), 'event')} of kind {kinds}")
@@ -121,14 +123,16 @@ def told(log: Log, chosen: Chosen) -> list[str]:
     lines = []
     if len(sums["rows"]):
         total = {name: int(values.sum()) for name, values in sums.items()}
-        amounts = f"{counted(total['calls'], 'call')}, {seconds(total['time'])}, {size(total['read'] + total['written'])}"
+        amounts = (
+            f"{counted(total['calls'], 'call')}, {seconds(total['time'])}, {size(total['read'] + total['written'])}"
+        )
         lines.append(f"the shortest {counted(total['rows'], 'operation')} are sums by line: {amounts}")
     several = rows["calls"] > 1
     if several.any():
         calls = counted(int(rows["calls"][several].sum()), "call")
         what = counted(int(several.sum()), "interval stands", "intervals stand")
         lines.append(f"{what} for {calls}: from the first begin to the last end")
-    if (flying := int(rows["in_flight"].sum())):
+    if flying := int(rows["in_flight"].sum()):
         lines.append(f"{counted(flying, 'call')} did not return: drawn until the process ended")
     return lines + without(log, chosen.imports, bool((rows["call_stack"] >= 0).any()), len(chosen))
 

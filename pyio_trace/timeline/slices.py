@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import field
-from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,7 +13,7 @@ from pyio_trace.errors import printable
 from pyio_trace.join.base.arrow_arrays import of_numbers
 from pyio_trace.light_dataclass import dataclass
 from pyio_trace.log.sorting import distinct
-from pyio_trace.timeline.choice import Chosen
+from pyio_trace.timeline.choice import Chosen, Rows
 from pyio_trace.timeline.nesting import lanes
 from pyio_trace.timeline.tracks import Tracks
 
@@ -27,7 +25,7 @@ Bools = NDArray[np.bool_]
 
 #: What the detail of a row of several calls has: ns from the first begin to the last end.
 _SPAN = r'"span_ns": ?(?P<span>[0-9]{1,18})'
-_LEFT_OUT, _NO_LINE = "left out (sum)", "(no line)"
+_LEFT_OUT = "left out (sum)"
 
 
 @dataclass
@@ -74,10 +72,10 @@ def spread(slices: Slices, tracks: Tracks) -> None:
     slices.track[further] = made[row] if len(made) else 0
 
 
-def of_operations(rows: dict[str, Ints], log: Log) -> Slices:
+def of_operations(rows: Rows, log: Log) -> Slices:
     """The slices of operations, without tracks.  A row of several calls lasts from the first begin to the last end."""
     several = rows["calls"] > 1
-    found = Slices(rows["time"], rows["time"], extents(rows, log), *(_words(rows, log, name) for name in ("op", "layer")))
+    found = Slices(rows["time"], rows["time"], extents(rows, log), _words(rows, log, "op"), _words(rows, log, "layer"))
     found.texts = {"path": _words(rows, log, "path"), "line": _words(rows, log, "site")}
     present = {
         "offset": ("file_offset", rows["file_offset"] >= 0), "bytes": ("bytes_moved", rows["bytes_moved"] >= 0),
@@ -88,7 +86,7 @@ def of_operations(rows: dict[str, Ints], log: Log) -> Slices:
     return found
 
 
-def extents(rows: dict[str, Ints], log: Log) -> Ints:
+def extents(rows: Rows, log: Log) -> Ints:
     """From the begin of each row to its end; of a row of several calls, to the end of the last one."""
     import pyarrow.compute as pc
 
@@ -100,7 +98,8 @@ def extents(rows: dict[str, Ints], log: Log) -> Ints:
         known = pc.fill_null(pc.cast(pc.struct_field(spans, "span"), "int64"), -1).to_numpy(zero_copy_only=False)
         span = known[np.searchsorted(codes, rows["detail"][at])]
         found[at] = np.where(span >= 0, span, found[at])
-    return np.minimum(found, (1 << 62) - rows["time"])
+    whole: Ints = np.minimum(found, (1 << 62) - rows["time"])
+    return whole
 
 
 def of_sums(chosen: Chosen, log: Log) -> Slices:
@@ -109,7 +108,8 @@ def of_sums(chosen: Chosen, log: Log) -> Slices:
     count = len(sums["time"])
     every = np.ones(count, np.bool_)
     zero = np.zeros(count, np.int64)
-    lines = [printable(line or _NO_LINE) for line in texts(log, "site", sums["site"])]
+    unknown = "(other lines)" if chosen.rest.dropped else "(no line)"
+    lines = [printable(line or unknown) for line in texts(log, "site", sums["site"])]
     found = Slices(
         sums["process"], sums["first"], sums["last"] - sums["first"], Texts(zero, [_LEFT_OUT]), Texts(zero, ["sum"])
     )
@@ -146,14 +146,15 @@ def _together(parts: list[Texts]) -> Texts:
 
 
 def _numbers(parts: list[Slices], name: str) -> Numbers:
-    found = [one.numbers.get(name) or Numbers(zeros(len(one)), zeros(len(one)) > 0) for one in parts]
+    found = [one.numbers.get(name) or _no_numbers(len(one)) for one in parts]
     return Numbers(*(np.concatenate([getattr(one, what) for one in found]) for what in ("value", "present")))
 
 
-zeros: Callable[[int], Ints] = partial(np.zeros, dtype=np.int64)
+def _no_numbers(count: int) -> Numbers:
+    return Numbers(np.zeros(count, np.int64), np.zeros(count, np.bool_))
 
 
-def _words(rows: dict[str, Ints], log: Log, column: str) -> Texts:
+def _words(rows: Rows, log: Log, column: str) -> Texts:
     """A dictionary column with the words that occur."""
     used = distinct(rows[column])
     used = used[used >= 0]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import re
 import zlib
 from collections import Counter
 from collections.abc import Iterator
@@ -24,6 +25,7 @@ Ints = NDArray[np.int64]
 _AT_ONCE, _LONGEST, _LONGEST_NAME, _LONGEST_ARGUMENTS = 1 << 20, 1 << 24, 512, 4096
 _LATEST = 1 << 61  # ns
 _NOTHING = "{}"
+_BLANK = re.compile(r"[ \t\r\n]*")
 _SLICE, _INSTANTS, _METADATA, _FLOW_FROM, _FLOW_TO = "X", ("i", "I"), "M", "s", "f"
 _NAMES = ("process_name", "thread_name")
 
@@ -80,15 +82,17 @@ class Trace:
             own = known.get(int(pid)) if _is_number(pid) else None
             if own is None and pid not in processes:
                 name = self.called.get((pid, ""), "process")
-                processes[pid] = tracks.add_process(int(pid) if _is_number(pid) else -1, f"{name} {pid} (torch.profiler)")
+                processes[pid] = tracks.add_process(
+                    int(pid) if _is_number(pid) else -1, f"{name} {pid} (torch.profiler)"
+                )
             process = processes[pid] if own is None else own
             called = self.called.get(thread, f"thread {tid}")
             made[thread] = tracks.add_thread(process, -1, f"{called} (torch.profiler)")
         track = np.array([made[thread] for thread in self.threads], np.int64)
         begin, length = np.array(self.begins, np.int64), np.array(self.lengths, np.int64)
-        name, category, arguments = (_texts(one) for one in (self.names, self.categories, self.arguments))
+        words, category, arguments = (_texts(one) for one in (self.names, self.categories, self.arguments))
         arguments.code[np.array([one == _NOTHING for one in self.arguments], np.bool_)] = -1
-        return Slices(track, begin, length, name, category, arguments=arguments)
+        return Slices(track, begin, length, words, category, arguments=arguments)
 
     def flows(self) -> tuple[Ints, Ints]:
         """(source, target) events of each flow whose both ends are there."""
@@ -109,10 +113,9 @@ def read(path: str, most: int) -> Trace:
     base = 0
     try:
         with open(path, "rb") as raw:
-            packed = raw.read(2) == b"\x1f\x8b"
-            raw.seek(0)
-            whole = gzip.open(raw) if packed else raw
-            for key, value in reader.values(io.TextIOWrapper(whole, "utf-8", "replace")):  # type: ignore[arg-type]
+            packed = raw.peek(2).startswith(b"\x1f\x8b")
+            whole = gzip.GzipFile(fileobj=raw) if packed else raw
+            for key, value in reader.values(io.TextIOWrapper(whole, "utf-8", "replace")):
                 if key == "traceEvents":
                     _add(found, value, most)
                     if len(found) > most + (most >> 1) + 1000:
@@ -128,8 +131,7 @@ def read(path: str, most: int) -> Trace:
     found.keep(most)
     found.begins = [begin + base for begin in found.begins]
     for ends in (found.sources, found.targets):
-        for key, (thread, begin) in ends.items():
-            ends[key] = thread, begin + base
+        ends.update({flow: (thread, begin + base) for flow, (thread, begin) in ends.items()})
     return found
 
 
@@ -176,8 +178,7 @@ class _Reader:
     def _next(self, peek: bool = False) -> str:
         """The next character that is not blank."""
         while True:
-            while self._at < len(self._text) and self._text[self._at] in " \t\r\n":
-                self._at += 1
+            self._at = _BLANK.match(self._text, self._at).end()  # type: ignore[union-attr]  # matches anything
             if self._at < len(self._text):
                 found = self._text[self._at]
                 self._at += not peek

@@ -108,4 +108,3 @@ def _free(number: int, taken: dict[int, int], place: int) -> int:
 
 def _name(row: Mapping[str, Any], hosts: bool) -> str:
     return f"{label(row)} on {row['host']}" if hosts else label(row)
-

@@ -86,13 +86,13 @@ def outer_sums(path: Path) -> dict[str, int]:
     return found
 
 
-HOSTILE = (b"/d/\xff\xfe", "/d/‮gnp.exe", "/d/</script><b>", "/d/a\nb\t\"\\", "/d/" + "x" * 5000, "/d/;:1:")
+HOSTILE = (b"/d/\xff\xfe", "/d/\u202egnp.exe", "/d/</script><b>", '/d/a\nb\t"\\', "/d/" + "x" * 5000, "/d/;:1:")
 
 
 def hostile_log(path: Path) -> Path:
     """A log with names that mean something to those who show them, in paths, code and commands."""
     writer = LogWriter()
-    process = writer.process(7, argv=["python", "</script>‮.py"], begin=1_000, end=900_000)
+    process = writer.process(7, argv=["python", "</script>\u202e.py"], begin=1_000, end=900_000)
     thread = writer.thread(process, 7)
     for place, name in enumerate(HOSTILE):
         text = name.decode("latin-1") if isinstance(name, bytes) else name

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from typing import Any
 
 
@@ -100,3 +101,11 @@ SPEEDSCOPE: dict[str, Any] = {
         "profiles": {"type": "array", "items": _SAMPLED},
     },
 }  # fmt: skip
+
+
+def valid(value: Any, schema: dict[str, Any]) -> None:
+    """Fails if a value is not as a schema says, where there is a library that can tell."""
+    if find_spec("jsonschema"):
+        import jsonschema
+
+        jsonschema.validate(value, schema)

@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import jsonschema
 import pytest
 
 from pyio_trace.cli.main import main
 from tests.export.pictures import PROGRAM, export, hostile_log, many_operations, outer_sums
-from tests.export.schemas import SPEEDSCOPE
+from tests.export.schemas import SPEEDSCOPE, valid
 from tests.export.wire import Profile
 from tests.support.programs import Outcome, Runner, succeeded
 from tests.support.smallrun import small_run
@@ -24,7 +23,7 @@ def outcome(program: Runner) -> Outcome:
 def speedscope(path: Path) -> dict[str, dict[str, int]]:
     """Profile -> weight by the innermost frames."""
     whole = json.loads(path.read_text())
-    jsonschema.validate(whole, SPEEDSCOPE)
+    valid(whole, SPEEDSCOPE)
     frames = [one["name"] for one in whole["shared"]["frames"]]
     found: dict[str, dict[str, int]] = {}
     for profile in whole["profiles"]:

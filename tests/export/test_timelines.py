@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-import jsonschema
 import pytest
 
 import pyio_trace
 from tests.export.pictures import PROGRAM, export, hostile_log, shown
-from tests.export.schemas import FIREFOX
+from tests.export.schemas import FIREFOX, valid
 from tests.export.wire import PerfettoTrace, Slice
 from tests.support.programs import Outcome, Runner, succeeded
 from tests.support.smallrun import START, small_run
@@ -25,7 +25,9 @@ def key(name: str, begin: int, end: int, args: dict[str, Any]) -> tuple[Any, ...
 def of_perfetto(path: Path) -> tuple[PerfettoTrace, Counter[tuple[Any, ...]]]:
     found = PerfettoTrace(path)
     signed = [one.args | {"errno": _signed(one.args.get("errno", 0))} for one in found.slices]
-    return found, Counter(key(one.name, one.begin, one.end, args) for one, args in zip(found.slices, signed, strict=True))
+    return found, Counter(
+        key(one.name, one.begin, one.end, args) for one, args in zip(found.slices, signed, strict=True)
+    )
 
 
 def _signed(number: int) -> int:
@@ -128,13 +130,13 @@ def test_counters(outcome: Outcome, tmp_path: Path) -> None:
     for (_, name), points in counters.items():
         assert points[-1][1] == 0 and points == sorted(points)
         if name == "bytes written per second":
-            area += sum(value * (after - time) for (time, value), (after, _) in zip(points, points[1:], strict=False))
+            area += sum(value * (after - time) for (time, value), (after, _) in pairwise(points))
     assert round(area / 1e9) == written
 
 
 def of_firefox(path: Path) -> tuple[dict[str, Any], Counter[tuple[Any, ...]]]:
     whole = json.loads(path.read_text())
-    jsonschema.validate(whole, FIREFOX)
+    valid(whole, FIREFOX)
     base = whole["meta"]["startTime"] * 1e6
     markers: Counter[tuple[Any, ...]] = Counter()
     for thread in whole["threads"]:
@@ -162,7 +164,9 @@ def test_firefox_has_every_operation(outcome: Outcome, tmp_path: Path) -> None:
     every = shown(outcome.path)
     base = min(begin for _, begin, *_ in every) - min(begin for _, begin, *_ in markers)
     assert abs(base - whole["meta"]["startTime"] * 1e6) < 1000
-    assert markers == Counter({(op, begin - base, end - base, *more): n for (op, begin, end, *more), n in every.items()})
+    assert markers == Counter(
+        {(op, begin - base, end - base, *more): n for (op, begin, end, *more), n in every.items()}
+    )
     # AND stacks lead from the outermost frame to the line
     worker = next(one for one in whole["threads"] if "(forked)" in one["processName"])
     texts = worker["stringArray"]

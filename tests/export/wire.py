@@ -134,8 +134,7 @@ class Profile:
         assert strings[0] == "" and len(set(strings)) == len(strings)
         self.types = [tuple(strings[one[key][0]] for key in (1, 2)) for one in map(fields, self.fields[1])]
         functions = {
-            one[1][0]: (strings[one[2][0]], strings[one[4][0]] if one[4] else "")
-            for one in map(fields, self.fields[5])
+            one[1][0]: (strings[one[2][0]], strings[one[4][0]] if one[4] else "") for one in map(fields, self.fields[5])
         }
         places = {}
         for one in map(fields, self.fields[4]):
