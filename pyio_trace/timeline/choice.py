@@ -139,7 +139,9 @@ def _kept(rows: Rows, kept: NDArray[np.bool_]) -> Rows:
 def _joined(parts: list[Rows]) -> Rows:
     """The rows of all batches; the parts are emptied, so that nothing is in memory twice."""
     names = (*_WORDS, *_NUMBERS, "time", "duration", "read", "written", "in_flight", "outer", "container")
-    return {name: np.concatenate([np.zeros(0, np.int8), *(part.pop(name) for part in parts)]) for name in names}
+    if not parts:
+        return {name: np.zeros(0, np.int64) for name in names}
+    return {name: np.concatenate([part.pop(name) for part in parts]) for name in names}
 
 
 def _summed(rows: Rows) -> Rows:
