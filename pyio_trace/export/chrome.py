@@ -45,7 +45,7 @@ def _write(file: Limited, shown: Timeline) -> None:
 
 
 def _names(shown: Timeline) -> Iterator[str]:
-    for index, process in enumerate(shown.tracks.processes):
+    for index, process in shown.tracks.described():
         yield _metadata("process_name", process.pid, 0, "name", process.name)
         yield _metadata("process_sort_index", process.pid, 0, "sort_index", index)
     for number, track in enumerate(shown.tracks.tracks):
@@ -87,11 +87,15 @@ def _flows(shown: Timeline) -> Iterator[bytes]:
     slices = shown.slices
     for first in range(0, len(shown.source), _AT_ONCE):
         ids = np.arange(first, min(first + _AT_ONCE, len(shown.source)))
-        for kind, ends in (('"s"', shown.source[ids]), ('"f","bp":"e"', shown.target[ids])):
+        source, target = shown.source[ids], shown.target[ids]
+        begin, end = slices.begin[target], slices.begin[target] + slices.length[target]
+        # within the target, and not before it begins in the source
+        arrives = np.maximum(begin, np.minimum(slices.begin[source], end - 1))
+        for kind, ends, moment in (('"s"', source, slices.begin[source]), ('"f","bp":"e"', target, arrives)):
             parts = [
                 f'{{"ph":{kind},"name":"flow","cat":"flow"', columns.numbers(ids + 1, ',"id":'),
                 columns.words(_threads(shown, slices.track[ends]), raw=True), ',"ts":',
-                *columns.microseconds(slices.begin[ends] - shown.base), "}",
+                *columns.microseconds(moment - shown.base), "}",
             ]  # fmt: skip
             yield columns.listed(columns.rows(parts))
 

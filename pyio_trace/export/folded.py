@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from pyio_trace.timeline.limited import Limited
 
 MAX_SIZE = True
-#: Bytes of a line, at least.
-_ROW = 10
+#: Bytes of a line, about.
+_ROW = 50
 
 
 def write(log: Log, path: str, options: Options, progress: Callable[[int], None] | None) -> list[str]:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from pyio_trace.timeline.slices import Slices, Texts
 
 Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
 
 MERGES = True
 MAX_SIZE = True
@@ -90,7 +91,7 @@ def _counter_uuid(shown: Timeline, place: int) -> int:
 
 def _descriptors(shown: Timeline) -> Iterator[bytes]:
     processes = shown.tracks.processes
-    for index, process in enumerate(processes):
+    for index, process in shown.tracks.described():
         described = number(_PID, process.pid) + text(_PROCESS_NAME, process.name)
         yield number(_UUID, index + 1) + chunk(_PROCESS, described)
     for place, track in enumerate(shown.tracks.tracks):
@@ -138,45 +139,57 @@ def _annotations(slices: Slices) -> list[tuple[str, Texts, int]]:
 
 @dataclass
 class _Flows:
-    """The flows of each slice, by slice: numbers from first[slice] to first[slice + 1] in ids."""
+    """Flows at the begins, or at the ends, of slices, in a field.  Those of a slice: the numbers from first[slice] to
+    first[slice + 1] in ids."""
 
+    field: int
+    at_begins: bool
     ids: NDArray[np.uint64]
     first: Ints
 
     @classmethod
-    def of(cls, ends: Ints, slices: int) -> _Flows:
-        """ends: slice of each flow; flows are numbered from 1 on."""
-        order = np.argsort(ends, kind="stable")
-        counts = np.bincount(ends, minlength=slices)
-        return cls((order + 1).astype(np.uint64), np.concatenate([[0], np.cumsum(counts)]))
+    def of(cls, field: int, at_begins: bool, slice_of: Ints, chosen: Bools, slices: int) -> _Flows:
+        """slice_of: of each flow, flows being numbered from 1 on; chosen: which flows."""
+        flows = np.flatnonzero(chosen)
+        flows = flows[np.argsort(slice_of[flows], kind="stable")]
+        counts = np.bincount(slice_of[flows], minlength=slices)
+        return cls(field, at_begins, (flows + 1).astype(np.uint64), np.concatenate([[0], np.cumsum(counts)]))
 
-    def counts(self, at: Ints) -> Ints:
-        """How many flows these slices have."""
-        return self.first[at + 1] - self.first[at]
+    def counts(self, at: Ints, begins: Bools) -> Ints:
+        """How many flows events have: slices, and whether they begin or end."""
+        found: Ints = (self.first[at + 1] - self.first[at]) * (begins == self.at_begins)
+        return found
 
-    def piece(self, field: int, at: Ints, begins: NDArray[np.bool_]) -> Piece | None:
-        """The field of these slices, where they begin; None: there is none."""
-        counts = self.counts(at) * begins
+    def piece(self, at: Ints, begins: Bools) -> Piece | None:
+        """The field of these events; None: there is none."""
+        counts = self.counts(at, begins)
         most = int(counts.max(initial=0))
         if not most:
             return None
         place = np.arange(most)
         present = place < counts[:, None]
         ids = self.ids[np.where(present, self.first[at][:, None] + place, 0)]
-        return protobuf.fixed64s(field, ids, present)
+        return protobuf.fixed64s(self.field, ids, present)
 
 
 def _slices(shown: Timeline) -> Iterator[bytes]:
     slices = shown.slices
-    at, begins = nested(slices.track, slices.begin, slices.begin + slices.length).events()
-    flows = [(_FLOW, _Flows.of(shown.source, len(slices))), (_ENDING_FLOW, _Flows.of(shown.target, len(slices)))]
-    busy = np.flatnonzero((sum(flow.counts(at) for _, flow in flows) * begins) > _FEW_FLOWS)
+    at, kinds = nested(slices.track, slices.begin, slices.begin + slices.length).events()
+    begins = kinds > 0
+    # a flow ends later than it begins: at the end of what waited before that was begun for which it waited
+    late = slices.begin[shown.target] < slices.begin[shown.source]
+    flows = [
+        _Flows.of(_FLOW, True, shown.source, late | ~late, len(slices)),
+        _Flows.of(_ENDING_FLOW, True, shown.target, ~late, len(slices)),
+        _Flows.of(_ENDING_FLOW, False, shown.target, late, len(slices)),
+    ]
+    busy = np.flatnonzero(sum((one.counts(at, begins) for one in flows), np.zeros(len(at), np.int64)) > _FEW_FLOWS)
     borders = np.unique(np.concatenate([np.arange(0, len(at), _AT_ONCE), busy, busy + 1, [len(at)]]))
     for first, last in zip(borders[:-1].tolist(), borders[1:].tolist(), strict=True):
-        yield _events(shown, at[first:last], begins[first:last] > 0, flows)
+        yield _events(shown, at[first:last], begins[first:last], flows)
 
 
-def _events(shown: Timeline, at: Ints, begins: NDArray[np.bool_], flows: list[tuple[int, _Flows]]) -> bytes:
+def _events(shown: Timeline, at: Ints, begins: Bools, flows: list[_Flows]) -> bytes:
     """The begins and ends of slices, one packet for each."""
     slices = shown.slices
     moment = slices.begin[at] - shown.base + np.where(begins, 0, slices.length[at])
@@ -191,11 +204,11 @@ def _events(shown: Timeline, at: Ints, begins: NDArray[np.bool_], flows: list[tu
     for place, (_, texts, first) in enumerate(_annotations(slices), len(slices.numbers) + 1):
         codes = texts.code[at]
         event.append(_annotation(place, _ANNOTATION_TEXT, codes + first, begins & (codes >= 0)))
-    event += [piece for field, flow in flows if (piece := flow.piece(field, at, begins)) is not None]
+    event += [piece for flow in flows if (piece := flow.piece(at, begins)) is not None]
     return _packets(moment, event)
 
 
-def _annotation(place: int, field: int, values: Ints, present: NDArray[np.bool_]) -> Piece:
+def _annotation(place: int, field: int, values: Ints, present: Bools) -> Piece:
     """place: number of its name."""
     values = np.where(present, values, 0)
     name = protobuf.constants(len(values), number(_ANNOTATION_NAME, place))

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from pyio_trace.timeline.stack_sums import StackSums
 
 MAX_SIZE = True
-#: Bytes of a stack, at least.
-_ROW = 3
+#: Bytes of a stack, about.
+_ROW = 10
 
 _SAMPLE_TYPE, _SAMPLE, _LOCATION, _FUNCTION, _STRING = 1, 2, 4, 5, 6  # of Profile
 _BEGIN, _DURATION, _DEFAULT = 9, 10, 14

@@ -16,8 +16,8 @@ MAX_SIZE = True
 _SCHEMA = "https://www.speedscope.app/file-format-schema.json"
 #: Profile -> unit of speedscope, and what it weighs by.
 _PROFILES = {"I/O time": ("nanoseconds", "ns"), "bytes": ("bytes", "bytes"), "calls": ("none", "calls")}
-#: Bytes of a stack, at least.
-_ROW = 20
+#: Bytes of a stack, about.
+_ROW = 60
 
 
 def write(log: Log, path: str, options: Options, progress: Callable[[int], None] | None) -> list[str]:

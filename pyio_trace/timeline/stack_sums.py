@@ -27,6 +27,8 @@ Progress = Callable[[int], None] | None
 _VALUES = ("every", "moved", "time_ns")
 #: The innermost frame of sums by line.
 _LEFT_OUT = "(left out: sum by line)"
+#: Stacks whose texts are in memory at a time.
+_AT_ONCE = 1 << 14
 
 
 class Stack(NamedTuple):
@@ -75,7 +77,9 @@ class StackSums:
         """The largest `most` sums, and the others by line."""
         self.frames = Frames()
         self._left_out = len(self) - min(most, len(self))
-        yield from self._stacks(slice(0, most))
+        shown = len(self) - self._left_out
+        for first in range(0, shown, _AT_ONCE):
+            yield from self._stacks(slice(first, min(first + _AT_ONCE, shown)))
         if self._left_out:
             yield from self._by_line(slice(most, None))
 

@@ -62,12 +62,17 @@ class Tracks:
         for row in rows:
             self.add_process(row["pid"], _name(row, len(hosts) > 1))
             self.own_pids.append(row["pid"])
-        self.unknown = self.add_process(0, "process not known")
+        self.unknown = self.add_process(-1, "process not known")
 
     def add_process(self, pid: int, name: str) -> int:
         """The index of a new process."""
         self.processes.append(Process(_free(pid, self._pids, len(self.processes)), printable(name)))
         return len(self.processes) - 1
+
+    def described(self) -> list[tuple[int, Process]]:
+        """(index, process) of all that are to be named: a process that is not known only if something has none."""
+        used = {track.process for track in self.tracks}
+        return [(at, one) for at, one in enumerate(self.processes) if at != self.unknown or at in used]
 
     def add_thread(self, process: int, tid: int, name: str | None = None) -> int:
         """The number of the track of a new thread of a process; tid: or NO_THREAD, LEFT_OUT; name: None: the usual."""

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 import pyio_trace
+from tests.analysis.test_loader_views import FETCH, WAIT, Loaders
 from tests.export.pictures import PROGRAM, export, hostile_log, shown
 from tests.export.schemas import FIREFOX, valid
 from tests.export.wire import PerfettoTrace, Slice
@@ -116,6 +117,30 @@ def check_flows(flows: list[tuple[Slice, Slice]]) -> None:
     handed = [target for source, target in flows if source.name == "all"]
     assert len({target.thread for target in handed}) >= 1 and len(handed) >= 4
     assert all(target.thread != "main thread" and target.begin >= source.begin for source, target in flows)
+
+
+def test_flows_of_batches(tmp_path: Path) -> None:
+    # GIVEN a batch that was fetched before the trainer waited for it, and one that was begun later
+    made = Loaders()
+    made.call(FETCH, 1, 100, 300, batch=0)
+    made.call(WAIT, 0, 350, 400, batch=0)
+    made.call(WAIT, 0, 500, 900, batch=1)
+    made.call(FETCH, 1, 600, 800, batch=1)
+    made.log(tmp_path)
+    # WHEN it is exported THEN flows lead from each fetch to its wait, forward in time
+    found, _ = of_perfetto(export(tmp_path / "run.pyio", tmp_path / "p", "perfetto"))
+    base = min(one.begin for one in found.slices) - 100
+    at = {(one.name, one.begin - base): one for one in found.slices}
+    for fetch, wait in ((100, 350), (600, 500)):
+        source, target = at["DataLoader.fetch", fetch], at["DataLoader.__next__", wait]
+        assert source.leaving and source.leaving == target.arriving
+        assert source.process != target.process
+    events = json.loads(export(tmp_path / "run.pyio", tmp_path / "c", "chrome").read_text())["traceEvents"]
+    ends = {(event["id"], event["ph"]): event for event in events if event["ph"] in "sf"}
+    assert len(ends) == 4
+    for number in (1, 2):
+        source, target = ends[number, "s"], ends[number, "f"]
+        assert source["ts"] <= target["ts"] and source["pid"] == 101 and target["pid"] == 100
 
 
 def test_counters(outcome: Outcome, tmp_path: Path) -> None:

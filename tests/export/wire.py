@@ -122,7 +122,9 @@ class PerfettoTrace:
             stack.append(Slice(process, thread, track, named, kind, time, len(stack), args, one[47], one[48]))
             self.slices.append(stack[-1])
         else:
-            stack.pop().end = time
+            ended = stack.pop()
+            ended.end = time
+            ended.arriving += one[48]
 
 
 class Profile:
