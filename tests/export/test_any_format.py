@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from pyio_trace.cli.commands import export_command
 from pyio_trace.cli.main import main
 from pyio_trace.export import Options, format_of, formats
-from tests.export.pictures import FORMATS, LEFT_OUT, PROGRAM, SINGLE, SUMS, export, many_operations, outer_sums
+from tests.export.pictures import FORMATS, LEFT_OUT, PROGRAM, SINGLE, SUMS, export, many_operations, outer_sums, shown
 from tests.export.test_timelines import of_chrome, of_firefox, of_perfetto
 from tests.export.wire import Profile
 from tests.support.darshan_logs import DarshanLog
@@ -26,6 +27,8 @@ READ = {
 
 def test_every_format_says_what_it_is() -> None:
     assert set(formats()) == {*FORMATS, "darshan"}
+    help_text = export_command.__doc__ or ""
+    assert all(f"\n  {name} " in help_text for name in formats())
     for name in FORMATS:
         module = format_of(name)
         assert module.__doc__ and module.MAX_SIZE  # type: ignore[attr-defined]
@@ -70,24 +73,28 @@ def test_an_empty_log(to: str, tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert "open it" in capsys.readouterr().out.splitlines()[-1]
 
 
-@pytest.mark.parametrize("to", SINGLE)
-def test_a_killed_run(to: str, program: Runner, tmp_path: Path) -> None:
-    # GIVEN a program that is killed while another thread waits in a call
+def test_a_killed_run(program: Runner, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    # GIVEN a program that is killed when it waits for the other end of a FIFO
     outcome = program.traced("""\
-        import os, signal, threading
+        import os, signal
         os.mkfifo("fifo")
-        begun = threading.Thread(target=lambda: open("fifo"), daemon=True)
-        begun.start()
-        open("data", "w").write("x")
-        while "fifo_open" not in open(f"/proc/self/task/{begun.native_id}/wchan").read() and not os.path.exists("stop"):
-            if open(f"/proc/self/task/{begun.native_id}/stat").read().split()[2] == "S": break
-        os.kill(os.getpid(), signal.SIGKILL)
-    """)  # fmt: skip
+        parent = os.getpid()
+        if not os.fork():
+            while open(f"/proc/{parent}/stat").read().rpartition(")")[2].split()[0] != "S":
+                pass
+            os.kill(parent, signal.SIGKILL)
+            os._exit(0)
+        os.open("fifo", os.O_RDONLY)
+    """)
     assert outcome.status == -9
-    # WHEN its log is exported THEN the call lasts until the process was last seen
-    found = READ[to](export(outcome.path, tmp_path / "x", to))
-    assert sum(found.values()) == len(outcome.select(imported=False)) if "imported" in outcome.rows[0] else found
-    assert all(begin <= end for _, begin, end, *_ in found)
+    for to in SINGLE:
+        # WHEN its log is exported THEN the call that never returned is there
+        found = READ[to](export(outcome.path, tmp_path / to, to))
+        assert sum(found.values()) == sum(shown(outcome.path).values())
+        assert "1 call did not return: drawn until the process ended" in capsys.readouterr().out
+    slices = of_perfetto(tmp_path / "perfetto")[0].slices
+    (flying,) = [one for one in slices if "in_flight" in one.args]
+    assert flying.args["path"].endswith("/fifo") and flying.end >= flying.begin
 
 
 @pytest.mark.parametrize("to", FORMATS)

@@ -143,6 +143,38 @@ def test_flows_of_batches(tmp_path: Path) -> None:
         assert source["ts"] <= target["ts"] and source["pid"] == 101 and target["pid"] == 100
 
 
+@pytest.mark.parametrize("to", ["perfetto", "chrome"])
+def test_overlapping_spans_of_a_thread(to: str, program: Runner, tmp_path: Path) -> None:
+    # GIVEN tasks of asyncio whose spans overlap without lying within each other
+    outcome = succeeded(
+        program.traced("""\
+        import asyncio
+        import pyio_trace
+        async def work(name, before, inside):
+            await before.wait()
+            with pyio_trace.span(name):
+                inside.set()
+                with open(name, "w") as file:
+                    file.write(name)
+                await asyncio.sleep(0.02)
+        async def all_of_them():
+            events = [asyncio.Event() for _ in range(4)]
+            events[0].set()
+            await asyncio.gather(*(work(f"span{n}", events[n], events[n + 1]) for n in range(3)))
+        asyncio.run(all_of_them())
+    """)
+    )
+    output = export(outcome.path, tmp_path / "x", to)
+    slices = PerfettoTrace(output).slices if to == "perfetto" else of_chrome(output)[1]
+    spans = [one for one in slices if one.category == "user"]
+    # THEN each has a track of its own in the same process, and the I/O of the first lies within it
+    assert [one.name for one in spans] == ["span0", "span1", "span2"] and len({one.track for one in spans}) == 3
+    assert [one.thread for one in spans] == ["main thread", *["main thread (overlapping)"] * 2]
+    assert len({one.process for one in spans}) == 1
+    (first,) = [one for one in slices if one.name == "write" and one.args.get("path", "").endswith("/span0")]
+    assert first.track == spans[0].track and first.depth > spans[0].depth
+
+
 def test_counters(outcome: Outcome, tmp_path: Path) -> None:
     counters = PerfettoTrace(export(outcome.path, tmp_path / "x", "perfetto")).counters
     table = pyio_trace.open(outcome.path).operations(["layer", "op_class", "bytes_moved", "imported"]).to_pylist()

@@ -6,13 +6,13 @@ In time, each operation of its own:
   firefox     for profiler.firefox.com: markers and samples of I/O
 As sums by call stack:
   pprof       for go tool pprof: calls, bytes, time
-  speedscope  for speedscope.app: time, bytes
+  speedscope  for speedscope.app: time, bytes, calls
   folded      lines "frame;frame;frame us", for flame graphs
 For the tools of Darshan (PyDarshan, darshan-parser, Drishti, DXT Explorer):
   darshan     a log of Darshan 3.5, each process or rank as a rank
 
 A file has at most --max-size bytes.  The longest operations are kept, and the
-others are sums by line; what is summed is said.
+others are sums by line; how much these are is printed.
 
   pyio-trace export run.parquet --to perfetto -o run.pftrace
   pyio-trace export run.parquet --to chrome --with trace.json -o both.json
