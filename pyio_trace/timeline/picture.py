@@ -126,7 +126,8 @@ def told(log: Log, chosen: Chosen) -> list[str]:
         amounts = (
             f"{counted(total['calls'], 'call')}, {seconds(total['time'])}, {size(total['read'] + total['written'])}"
         )
-        lines.append(f"the shortest {counted(total['rows'], 'operation')} are sums by line: {amounts}")
+        what = counted(total["rows"], "shortest operation")
+        lines.append(f"{what} summed by line: {amounts}")
     several = rows["calls"] > 1
     if several.any():
         calls = counted(int(rows["calls"][several].sum()), "call")

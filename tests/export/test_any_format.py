@@ -52,7 +52,7 @@ def test_a_largest_size_holds(to: str, size: int, tmp_path: Path, capsys: pytest
     left = sorted({*range(100, 3100)} - {*kept})
     assert len(rest) == 3 and len({*kept}) == len(kept) and left[-1] * 32 <= kept[0] * 33  # to 3 %
     assert sum(key[4] for key in rest) == 3000 - len(kept) and sum(key[3] for key in rest) == 10 * (3000 - len(kept))
-    assert f"the shortest {3000 - len(kept):,} operations are sums by line: {3000 - len(kept):,} calls" in said
+    assert f"{3000 - len(kept):,} shortest operations summed by line: {3000 - len(kept):,} calls" in said
 
 
 @pytest.mark.parametrize("to", FORMATS)
