@@ -1,7 +1,7 @@
 """Logs in the formats of other tools: one module or package here for each format, found without a list.
 
 A format is a module with a docstring, whose first sentence says what it is, and a function write() as in `Format`.  If
-its files have a largest size, it has MAX_SIZE = True, and if it takes a trace of torch.profiler into its picture,
+the size of its files can be limited, it has LIMITED = True, and if it takes a trace of torch.profiler into its picture,
 MERGES = True.
 """
 
@@ -23,7 +23,7 @@ MAX_SIZE = 100 << 20
 
 @dataclass(frozen=True)
 class Options:
-    """imports: also what Python's imports did.  max_size: bytes of the file at most, of formats with MAX_SIZE.  merged:
+    """imports: also what Python's imports did.  max_size: bytes of the file at most, of formats with LIMITED.  merged:
     the file of a trace of torch.profiler, of formats with MERGES."""
 
     imports: bool = False
@@ -35,8 +35,7 @@ class Format(Protocol):
     """The module of a format."""
 
     def write(self, log: Log, path: str, options: Options, progress: Callable[[int], None] | None) -> list[str]:
-        """Writes the log as the file `path`, which does not exist.  Returns what to tell the user, a line each, the
-        last one how to open it.
+        """Writes the log as the file `path`, which does not exist.  Returns what to tell the user, a line each.
 
         progress: called with the rows that are done.  Raises OSError, PyioTraceError for what the user can change, and
         what reading the log raises.

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pyio_trace.timeline.slices import Slices
 
 MERGES = True
-MAX_SIZE = True
+LIMITED = True
 #: Bytes of a slice, about; slices that are written at a time.
 _ROW, _AT_ONCE = 200, 1 << 16
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 Ints = NDArray[np.int64]
 
-MAX_SIZE = True
+LIMITED = True
 #: Bytes of a marker, about.
 _ROW = 245
 _VERSION, _GECKO_VERSION = 48, 29

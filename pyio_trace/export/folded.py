@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from pyio_trace.join.sources.facade import Log
     from pyio_trace.timeline.limited import Limited
 
-MAX_SIZE = True
+LIMITED = True
 #: Bytes of a line, about.
 _ROW = 50
 

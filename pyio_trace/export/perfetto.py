@@ -29,7 +29,7 @@ Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
 MERGES = True
-MAX_SIZE = True
+LIMITED = True
 #: Bytes of a slice, about; begins and ends that are written at a time.
 _ROW, _AT_ONCE = 72, 1 << 15
 #: Flows of one slice that are encoded together with other slices.

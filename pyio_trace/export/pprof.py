@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pyio_trace.timeline.limited import Limited
     from pyio_trace.timeline.stack_sums import StackSums
 
-MAX_SIZE = True
+LIMITED = True
 #: Bytes of a stack, about.
 _ROW = 10
 

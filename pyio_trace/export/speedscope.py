@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from pyio_trace.timeline.frames import Frame
     from pyio_trace.timeline.limited import Limited
 
-MAX_SIZE = True
+LIMITED = True
 _SCHEMA = "https://www.speedscope.app/file-format-schema.json"
 #: Profile -> unit of speedscope, and what it weighs by.
 _PROFILES = {"I/O time": ("nanoseconds", "ns"), "bytes": ("bytes", "bytes"), "calls": ("none", "calls")}

@@ -31,7 +31,7 @@ def test_every_format_says_what_it_is() -> None:
     assert all(f"\n  {name} " in help_text for name in formats())
     for name in FORMATS:
         module = format_of(name)
-        assert module.__doc__ and module.MAX_SIZE  # type: ignore[attr-defined]
+        assert module.__doc__ and module.LIMITED  # type: ignore[attr-defined]
     assert Options().max_size == 100 << 20
 
 

@@ -142,7 +142,7 @@ def command(path: Path, words: list[str]) -> None:
         assert "\nThe rule " not in text, text  # failed
     if words[0] == "export":
         if not {"chrome", "firefox", "speedscope"}.isdisjoint(words):
-            json.loads(exported.read_text(), parse_constant=lambda word: words.index(word))  # NaN is no JSON
+            json.loads(exported.read_text(), parse_constant=words.index)  # NaN is no JSON
         exported.unlink()
     if words[0] == "pack":
         again = path.with_name("packed.parquet")

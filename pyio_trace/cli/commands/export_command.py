@@ -81,7 +81,7 @@ def run(arguments: argparse.Namespace) -> int:
 def _options(arguments: argparse.Namespace, format_: Format) -> Options:
     from pyio_trace.export import MAX_SIZE, Options
 
-    for option, value, name in (("--max-size", arguments.max_size, "MAX_SIZE"), ("--with", arguments.merged, "MERGES")):
+    for option, value, name in (("--max-size", arguments.max_size, "LIMITED"), ("--with", arguments.merged, "MERGES")):
         if value is not None and not getattr(format_, name, False):
             raise ConfigError("contradictory-options", f"{option} is not for --to {arguments.to}")
     size = MAX_SIZE if arguments.max_size is None else parse_bytes(arguments.max_size, "--max-size")
