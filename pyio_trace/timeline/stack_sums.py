@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from pyio_trace.analysis.calls.code_texts import texts
 from pyio_trace.analysis.reducer import scan
+from pyio_trace.analysis.scan.columns import Columns
 from pyio_trace.analysis.tables.sums_tables import StacksTable
 from pyio_trace.analysis.view_sums.key_sums import MANY, Part
 from pyio_trace.join.base.arrow_arrays import of_numbers, of_texts
@@ -59,14 +60,32 @@ class _OperationSums(_StackSums):
     key: ClassVar[tuple[str, ...]] = ("call_stack", "site", "op")
 
 
+class _Imported:
+    """A reducer that counts the outermost calls of imports."""
+
+    columns: ClassVar[tuple[str, ...]] = ("imported", "outer", "calls")
+
+    def partial(self, batch: pa.RecordBatch) -> int:
+        columns = Columns(batch)
+        return int(columns.calls[columns.imported & columns.outer].sum())
+
+    def combine(self, part: int, later: int) -> int:
+        return part + later
+
+    def finish(self, part: int | None, log: Log) -> int:
+        return part or 0
+
+
 class StackSums:
     """The sums of a log, the one with the most time first.  frames: numbered when stacks are made."""
 
     def __init__(self, log: Log, imports: bool, progress: Progress, operations: bool = True) -> None:
         """imports: also what imports did; operations: each operation apart."""
-        self._log, self._imports = log, imports
+        self._log = log
         reducer = (_OperationSums if operations else _StackSums)(imports=imports, most=MANY)
-        self._sums: dict[str, Ints] = scan(log, [reducer], progress)[0]
+        self._sums: dict[str, Ints]
+        self._sums, imported = scan(log, [reducer, _Imported()], progress)
+        self._left_out_imports = 0 if imports else imported
         self.frames = Frames()
         self._left_out = 0
 
@@ -123,7 +142,5 @@ class StackSums:
             amounts = f"{counted(rest['every'], 'call')}, {size(rest['moved'])}, {seconds(rest['time_ns'])}"
             lines.append(f"the smallest {counted(self._left_out, 'stack')} are sums by line: {amounts}")
         known = bool((self._sums["call_stack"] >= 0).any())
-        lines += without(self._log, 0, known, len(self))
-        if not self._imports:
-            lines.append("without what Python's imports did; --imports includes it")
+        lines += without(self._log, self._left_out_imports, known, len(self))
         return [*lines, f"open it {opened}"]
