@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 MERGES = True
 LIMITED = True
-#: Bytes of a slice, about; slices that are written at a time.
+#: Bytes of a slice, about; flows that are written at a time.
 _ROW, _AT_ONCE = 200, 1 << 16
 
 
@@ -63,8 +63,8 @@ def _metadata(what: str, pid: int, tid: int, name: str, value: str | int) -> str
 def _slices(shown: Timeline) -> Iterator[bytes]:
     slices = shown.slices
     order = np.lexsort((-slices.length, slices.begin))  # outer ones first
-    for first in range(0, len(order), _AT_ONCE):
-        yield _events(slices, order[first : first + _AT_ONCE], shown)
+    for first, end in slices.portions(order):
+        yield _events(slices, order[first:end], shown)
 
 
 def _events(slices: Slices, at: NDArray[np.int64], shown: Timeline) -> bytes:

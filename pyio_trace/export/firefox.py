@@ -162,10 +162,13 @@ class _Thread:
         yield self._moments(at) + b'],"endTime":[' + self._moments(at, ends=True)
         for name, value in (("phase", _INTERVAL), ("category", _IO)):
             yield b'],"%s":[' % name.encode() + b",".join([b"%d" % value] * len(at))
-        yield b'],"data":[' + columns.listed(self._data()) + b"]}"
+        yield b'],"data":['
+        for first, end in slices.portions(at):
+            yield (b",\n" if first else b"") + columns.listed(self._data(slice(first, end)))
+        yield b"]}"
 
-    def _data(self) -> Any:
-        slices, at = self._shown.slices, self._at
+    def _data(self, part: slice) -> Any:
+        slices, at, stacks = self._shown.slices, self._at[part], self._stack[part]
         texts = {"operation": slices.name, "source": slices.category, "filename": slices.texts["path"]}
         texts["line"] = slices.texts["line"]
         parts: list[Any] = ['{"type":"FileIO"']
@@ -174,7 +177,7 @@ class _Thread:
             columns.numbers(one.value[at], f',"{name}":', one.present[at]) for name, one in slices.numbers.items()
         ]
         moment = columns.rows(columns.milliseconds(slices.begin[at] - self._shown.base))
-        stack = columns.numbers(self._stack, ',"stack":', self._stack >= 0)
+        stack = columns.numbers(stacks, ',"stack":', stacks >= 0)
         # a part that is null leaves out all of the cause
         parts.append(columns.whole([f',"cause":{{"tid":{self._track.tid},"time":', moment, stack, "}"]))
         return columns.rows([*parts, "}"])

@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from pyio_trace.timeline.limited import Limited
 
 LIMITED = True
-#: Bytes of a line, about.
-_ROW = 50
+#: Characters of call stacks for each byte of the file, at most.
+_LETTERS = 1
 
 
 def write(log: Log, path: str, options: Options, progress: Callable[[int], None] | None) -> list[str]:
@@ -26,5 +26,5 @@ def write(log: Log, path: str, options: Options, progress: Callable[[int], None]
     def attempt(file: Limited, rows: int) -> None:
         file.write(folded(sums.table(rows), "time").encode("utf-8", "backslashreplace"))
 
-    written = write_limited(path, options.max_size, min(len(sums), options.max_size // _ROW), attempt)
+    written = write_limited(path, options.max_size, sums.fitting(options.max_size * _LETTERS), attempt)
     return sums.said(path, written, f"by flamegraph.pl {path} > run.svg, or speedscope {path}")

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from pyio_trace.timeline.stack_sums import StackSums
 
 LIMITED = True
-#: Bytes of a stack, about.
-_ROW = 10
+#: Characters of call stacks for each byte of the file, at most.
+_LETTERS = 32
 
 _SAMPLE_TYPE, _SAMPLE, _LOCATION, _FUNCTION, _STRING = 1, 2, 4, 5, 6  # of Profile
 _BEGIN, _DURATION, _DEFAULT = 9, 10, 14
@@ -61,7 +61,7 @@ def write(log: Log, path: str, options: Options, progress: Callable[[int], None]
             for part in _profile(sums, rows, start, duration):
                 packed.write(part)
 
-    written = write_limited(path, options.max_size, min(len(sums), options.max_size // _ROW), attempt)
+    written = write_limited(path, options.max_size, sums.fitting(options.max_size * _LETTERS), attempt)
     return sums.said(path, written, f"by go tool pprof -http=: {path}")
 
 

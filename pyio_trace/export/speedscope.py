@@ -16,8 +16,8 @@ LIMITED = True
 _SCHEMA = "https://www.speedscope.app/file-format-schema.json"
 #: Profile -> unit of speedscope, and what it weighs by.
 _PROFILES = {"I/O time": ("nanoseconds", "ns"), "bytes": ("bytes", "bytes"), "calls": ("none", "calls")}
-#: Bytes of a stack, about.
-_ROW = 60
+#: Characters of call stacks for each byte of the file, at most.
+_LETTERS = 4
 
 
 def write(log: Log, path: str, options: Options, progress: Callable[[int], None] | None) -> list[str]:
@@ -43,7 +43,7 @@ def write(log: Log, path: str, options: Options, progress: Callable[[int], None]
         }  # fmt: skip
         file.write(json.dumps(whole, separators=(",", ":")).encode())
 
-    written = write_limited(path, options.max_size, min(len(sums), options.max_size // _ROW), attempt)
+    written = write_limited(path, options.max_size, sums.fitting(options.max_size * _LETTERS), attempt)
     return sums.said(path, written, f"by speedscope {path}, or at speedscope.app")
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import field
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,6 +14,7 @@ from pyio_trace.analysis.calls.code_texts import texts
 from pyio_trace.errors import printable
 from pyio_trace.join.base.arrow_arrays import of_numbers
 from pyio_trace.light_dataclass import dataclass
+from pyio_trace.log import runs
 from pyio_trace.log.sorting import distinct
 from pyio_trace.timeline.choice import Chosen, Rows
 from pyio_trace.timeline.nesting import lanes
@@ -26,6 +29,10 @@ Bools = NDArray[np.bool_]
 #: What the detail of a row of several calls has: ns from the first begin to the last end.
 _SPAN = r'"span_ns": ?(?P<span>[0-9]{1,18})'
 _LEFT_OUT = "left out (sum)"
+#: Characters of a text that is shown, of a longer one the last ones: more than any path has.
+_LONGEST = 4096
+#: Slices, and characters of their texts, that are written at a time.
+_AT_ONCE, _LETTERS = 1 << 16, 1 << 24
 
 
 @dataclass
@@ -60,6 +67,15 @@ class Slices:
 
     def __len__(self) -> int:
         return len(self.begin)
+
+    def portions(self, order: Ints) -> Iterator[tuple[int, int]]:
+        """(first, end) of parts of these slices that are small enough to be written at a time."""
+        letters = np.zeros(len(order), np.int64)
+        for one in (self.name, self.category, *self.texts.values(), *filter(None, [self.arguments])):
+            letters += np.array([*map(len, one.words), 0])[one.code[order]]
+        place = np.maximum(np.cumsum(letters) // _LETTERS, np.arange(len(order)) // _AT_ONCE)
+        borders = [*runs.starts(place).tolist(), len(order)] if len(order) else []
+        yield from pairwise(borders)
 
 
 def spread(slices: Slices, tracks: Tracks) -> None:
@@ -109,7 +125,7 @@ def of_sums(chosen: Chosen, log: Log) -> Slices:
     every = np.ones(count, np.bool_)
     zero = np.zeros(count, np.int64)
     unknown = "(other lines)" if chosen.rest.dropped else "(no line)"
-    lines = [printable(line or unknown) for line in texts(log, "site", sums["site"])]
+    lines = [printable((line or unknown)[-_LONGEST:]) for line in texts(log, "site", sums["site"])]
     found = Slices(
         sums["process"], sums["first"], sums["last"] - sums["first"], Texts(zero, [_LEFT_OUT]), Texts(zero, ["sum"])
     )
@@ -158,6 +174,6 @@ def _words(rows: Rows, log: Log, column: str) -> Texts:
     """A dictionary column with the words that occur."""
     used = distinct(rows[column])
     used = used[used >= 0]
-    words = [printable(word or "") for word in texts(log, column, used.astype(np.int64))]
+    words = [printable((word or "")[-_LONGEST:]) for word in texts(log, column, used.astype(np.int64))]
     codes = np.searchsorted(used, rows[column]) if len(used) else np.zeros(len(rows[column]), np.int64)
     return Texts(np.where(rows[column] >= 0, codes, -1), words)

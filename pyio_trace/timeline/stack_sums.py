@@ -14,7 +14,7 @@ from pyio_trace.analysis.reducer import scan
 from pyio_trace.analysis.scan.columns import Columns
 from pyio_trace.analysis.tables.sums_tables import StacksTable
 from pyio_trace.analysis.view_sums.key_sums import MANY, Part
-from pyio_trace.join.base.arrow_arrays import of_numbers, of_texts
+from pyio_trace.join.base.arrow_arrays import numbers, of_numbers, of_texts
 from pyio_trace.timeline.frames import NO_STACK, Frame, Frames
 from pyio_trace.timeline.picture import without
 from pyio_trace.units import counted, seconds, size
@@ -91,6 +91,15 @@ class StackSums:
 
     def __len__(self) -> int:
         return len(self._sums["time_ns"])
+
+    def fitting(self, letters: int) -> int:
+        """How many of the largest sums have call stacks of at most so many characters together."""
+        import pyarrow.compute as pc
+
+        lengths = numbers(pc.binary_length(self._log.dictionary("call_stack")))
+        codes = self._sums["call_stack"]
+        each = np.append(lengths, 0)[codes] + 1  # the last one is of -1
+        return int(np.searchsorted(np.cumsum(each), letters, "right"))
 
     def stacks(self, most: int) -> Iterator[Stack]:
         """The largest `most` sums, and the others by line."""

@@ -55,6 +55,21 @@ def test_a_largest_size_holds(to: str, size: int, tmp_path: Path, capsys: pytest
     assert f"{3000 - len(kept):,} shortest operations summed by line: {3000 - len(kept):,} calls" in said
 
 
+@pytest.mark.parametrize("to", SINGLE)
+def test_very_long_names(to: str, tmp_path: Path) -> None:
+    # GIVEN a forged log whose calls have names of 1 MiB WHEN it is exported THEN their ends are shown
+    writer = LogWriter()
+    thread = writer.thread(writer.process(5, begin=1_000, end=10_000_000), 5)
+    for name in "ab":
+        desc = writer.desc(3, "/d/" + name * (1 << 20), kind=1, dev=1, ino=1)
+        for k in range(400):
+            thread.record("PREAD", begin=10_000 + k * 100, duration=5, desc=desc, aux=3, offset=k, size=1, result=1)
+    output = export(writer.save(tmp_path / "run.pyio"), tmp_path / "x", to)
+    assert sum(READ[to](output).values()) == 800
+    data = output.read_bytes()
+    assert b"b" * 4096 in data and b"b" * 4097 not in data and len(data) < 5_000_000
+
+
 @pytest.mark.parametrize("to", FORMATS)
 def test_a_size_that_is_too_small(to: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     log = many_operations(tmp_path / "run.pyio", 20)
