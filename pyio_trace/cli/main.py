@@ -34,7 +34,7 @@ COMMANDS = {
     "view": "one view of a log: sums by line, accesses, reuse, phases, ...",
     "sql": "an SQL query over the tables of a log",
     "schema": "the JSON schema of what a command prints",
-    "export": "the log in another tool's format: Darshan's",
+    "export": "the log for other tools: Perfetto, Firefox, pprof, Darshan",
     "pack": "make a compact Parquet log of a live one",
     "merge": "make one log of the logs of a job's ranks and hosts",
     "fleet": "jobs, users, programs and findings of thousands of logs",

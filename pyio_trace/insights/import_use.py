@@ -127,7 +127,7 @@ def worst_folders(
     sums: Mapping[str, Ints], paths: pa.Array, of: Callable[[str], str] = folder_of, most: int = 3
 ) -> list[str]:
     """The folders in which imports spent the most time, with that time.  of: the folder that a path counts for."""
-    order = np.argsort(-sums["time"])[:_MOST_PATHS]
+    order = np.argsort(-sums["time"])[: _MOST_PATHS if len(paths) else 0]
     spent: dict[str, int] = {}
     for path, time in zip(texts_at(paths, np.maximum(sums["path"][order], 0)), sums["time"][order], strict=True):
         folder = of(path or "")

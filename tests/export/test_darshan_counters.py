@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from pyio_trace.export import Options
 from pyio_trace.export.darshan import write
 from pyio_trace.join.sources.opening import open_log
 from tests.export.darshan_log import DarshanLog
@@ -76,7 +77,7 @@ def calls_at_random(chance: random.Random) -> list[tuple[str, int, int]]:
 def exported(writer: LogWriter, folder: Path, imports: bool = False) -> DarshanLog:
     """The log that the writer's log becomes."""
     log = open_log(writer.save(folder / "run.pyio"))
-    write(log, str(folder / "run.darshan"), imports, None)
+    write(log, str(folder / "run.darshan"), Options(imports=imports), None)
     return DarshanLog(folder / "run.darshan")
 
 

@@ -119,6 +119,16 @@ def test_an_empty_log(tmp_path: Path) -> None:
     assert (found.job["end_sec"], found.job["end_nsec"]) > (found.job["start_sec"], found.job["start_nsec"])
 
 
+def test_a_log_without_any_name(tmp_path: Path) -> None:
+    # GIVEN a log whose only call is on a file without a name
+    writer = LogWriter()
+    thread = writer.thread(writer.process(1), 1)
+    desc = writer.desc(3, 0, kind=1, dev=1, ino=1)
+    thread.record("PREAD", begin=2_000, duration=100, desc=desc, aux=3, offset=0, size=5, result=5)
+    found = export(writer.save(tmp_path / "run.pyio"), tmp_path / "run.darshan")
+    assert [one["BYTES_READ"] for one in found.records["POSIX"]] == [5]
+
+
 @pytest.mark.parametrize("real", [-(1 << 63), -1, 0, 5, 1 << 62, (1 << 63) - (1 << 20)])
 def test_a_log_of_any_time(real: int, tmp_path: Path) -> None:
     # GIVEN a damaged log that begins at any time WHEN it is exported THEN the job still takes some time

@@ -19,6 +19,7 @@ from pyio_trace.analysis.typed_results import views
 from pyio_trace.cli.main import main
 from pyio_trace.errors import LogError
 from pyio_trace.events import INTERNAL, OPERATIONS, arrow_schema
+from pyio_trace.export import formats
 
 EVERY = tuple(column.name for column in OPERATIONS + INTERNAL)
 #: What would move a cursor, colour a screen, break a line or turn text round.
@@ -59,6 +60,7 @@ COMMANDS: list[list[str]] = [
     ["processes"], ["processes", "--format", "csv"], ["processes", "--format", "json"],
     ["insights", "--rule", "read-again", "--fail-on", "info"],
     *(["view", name, *more] for name in views() for more in ([], ["--json"])),
+    *(["export", "--to", name] for name in formats()), ["export", "--to", "chrome", "--imports", "--max-size", "20K"],
     ["pack"],
 ]  # fmt: skip
 #: Statuses other than 0 that say something of the log, and no error.
@@ -112,6 +114,9 @@ def command(path: Path, words: list[str]) -> None:
     arguments = [*words[:at], str(path), *words[at:]]
     if words[0] == "pack":
         arguments.append(str(path.with_name("packed.parquet")))
+    exported = path.with_name("exported")
+    if words[0] == "export":
+        arguments += ["-o", str(exported)]
     if words[0] == "diff":
         arguments.insert(1, str(path))  # with itself
     stdout = io.TextIOWrapper(out, "utf-8", newline="\n")
@@ -122,7 +127,7 @@ def command(path: Path, words: list[str]) -> None:
     if status == 2:
         assert said.startswith("pyio-trace: ") and said.count("\n") == 1 and said.endswith("]\n"), ascii(said)
         assert not RAW.search(said.rstrip("\n")), ascii(said)
-        assert said.rpartition("[")[2][:-2] in SLUGS | {"bad-value"}, said
+        assert said.rpartition("[")[2][:-2] in SLUGS | {"bad-value", "bad-size"}, said
         return
     assert said == "" and (status == 0 or (status == 1 and not set(_FAILS).isdisjoint(words))), (status, said)
     if "csv" in words:
@@ -135,6 +140,10 @@ def command(path: Path, words: list[str]) -> None:
         assert not RAW.search(text), ascii(RAW.findall(text)[:5])
         assert "github" in words or not CI_COMMAND.search(text), ascii(CI_COMMAND.findall(text)[:5])
         assert "\nThe rule " not in text, text  # failed
+    if words[0] == "export":
+        if not {"chrome", "firefox", "speedscope"}.isdisjoint(words):
+            json.loads(exported.read_text(), parse_constant=words.index)  # NaN is no JSON
+        exported.unlink()
     if words[0] == "pack":
         again = path.with_name("packed.parquet")
         assert pyio_trace.open(again).operations(EVERY).equals(pyio_trace.open(path).operations(EVERY))

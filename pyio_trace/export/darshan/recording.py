@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from pyio_trace.analysis.calls import details
 from pyio_trace.analysis.calls.call_order import Calls
+from pyio_trace.analysis.calls.code_texts import texts
 from pyio_trace.analysis.calls.darshan_calls import Call
 from pyio_trace.analysis.calls.file_names import UNKNOWN
 from pyio_trace.analysis.reducers.file_counters import FileCounters, Part
@@ -25,7 +26,7 @@ from pyio_trace.enums import Layer
 from pyio_trace.export.darshan.calls import Counted, hdf5_dataset_call, hdf5_file_call, mpiio_call
 from pyio_trace.export.darshan.heat_maps import HeatMap
 from pyio_trace.export.darshan.segments import Segments
-from pyio_trace.join.base.arrow_arrays import codes, of_numbers, texts_at
+from pyio_trace.join.base.arrow_arrays import codes, of_numbers
 from pyio_trace.light_dataclass import dataclass
 from pyio_trace.log.sorting import distinct
 
@@ -121,10 +122,8 @@ class PosixRecording(FileCounters):
 
     def names(self, numbers: Ints, log: Log) -> list[str]:
         """The names that these numbers of files stand for."""
-        found = texts_at(log.dictionary("path"), np.maximum(numbers, 0))
-        return [
-            text if text is not None and number >= 0 else UNKNOWN for number, text in zip(numbers, found, strict=True)
-        ]
+        found = texts(log, "path", np.maximum(numbers, -1))
+        return [UNKNOWN if text is None else text for text in found]
 
     def _part(self) -> RecordPart:
         return RecordPart(segments=Segments(self.folder, self.start))
