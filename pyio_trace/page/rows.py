@@ -1,0 +1,231 @@
+"""The operations that the timeline shows, in its order: by process, thread and time, the longer one first.
+
+Memory is bounded: of more operations than wanted, the longest are kept, which are
+those that a person can see, and the spans around them.  The rest is summed by
+operation, and the page says so.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pyio_trace.join.base.arrow_arrays import codes, numbers, present, texts_at, truths
+from pyio_trace.light_dataclass import dataclass
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from pyio_trace.join.sources.facade import Log
+
+Ints = NDArray[np.int64]
+Mask = NDArray[np.bool_]
+
+#: Columns of numbers that may have no value, of numbers that have one, and of texts.
+NULLABLE = (
+    "parent", "duration", "process", "tid", "fd", "file_offset", "bytes_requested", "bytes_moved", "cpu_time",
+)  # fmt: skip
+NUMBERS = ("id", "time", "errno", "calls")
+TEXTS = ("layer", "op", "op_class", "op_role", "link", "path", "site", "call_stack", "command", "detail")
+#: What makes an operation another one to a reader.
+KIND = ("layer", "op", "op_class", "op_role")
+COLUMNS = (*NUMBERS, *NULLABLE, *TEXTS, "submitted")
+#: Threads that the timeline has lanes for.
+MOST_LANES = 2000
+#: Longer than any operation: those that have not returned are kept first.
+_ENDLESS = np.iinfo(np.int64).max
+_SPAN = re.compile(r'^\{.*"span_ns": (\d{1,18})', re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Rest:
+    """Operations of one kind that are not shown.  time: ns; moved: bytes."""
+
+    layer: str
+    op: str
+    calls: int
+    time: int
+    moved: int
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Operations in the order of the timeline.
+
+    values: column -> numbers, or indexes into the texts of its dictionary (-1: none); there: column -> where there is
+    a value; texts: column -> its dictionary, with shown and other values; extent: ns from the first begin to the last
+    end of a row that stands for several calls, 0: it stands for one; rest: of what is left out; of: operations in the
+    log; longest_left_out: ns.
+    """
+
+    values: dict[str, Ints]
+    there: dict[str, Mask]
+    texts: dict[str, pa.Array]
+    extent: Ints
+    rest: list[Rest]
+    of: int
+    longest_left_out: int
+
+    def __len__(self) -> int:
+        return len(self.values["id"])
+
+    def only(self, at: Ints) -> Rows:
+        """These rows."""
+        values = {name: one[at] for name, one in self.values.items()}
+        there = {name: one[at] for name, one in self.there.items()}
+        return Rows(values, there, self.texts, self.extent[at], self.rest, self.of, self.longest_left_out)
+
+
+def rows_of(log: Log, most: int, progress: Callable[[int], None] | None = None) -> Rows:
+    """At most so many operations of a log; progress: called with a number of rows read."""
+    total = log.rows()
+    least = _least_duration(log, most, progress) if total > most else -1
+    texts = {name: log.dictionary(name) for name in TEXTS}
+    kept: dict[str, list[Any]] = {name: [] for name in (*COLUMNS, *(f"?{name}" for name in NULLABLE))}
+    left = _Left(texts)
+    room = most
+    for batch in log.batches(COLUMNS, 1 << 18):
+        duration = np.where(present(batch["duration"]), numbers(batch["duration"]), _ENDLESS)
+        chosen = np.flatnonzero(duration >= least)
+        if len(chosen) > room:  # as long as the shortest that is kept
+            chosen = chosen[np.sort(np.argsort(-duration[chosen], kind="stable")[:room])]
+        room -= len(chosen)
+        if len(chosen) < len(batch):
+            left.add(batch, np.delete(np.arange(len(batch)), chosen), duration)
+        for name in COLUMNS:
+            column = batch[name]
+            found = codes(column) if name in TEXTS else truths(column) if name == "submitted" else numbers(column)
+            kept[name].append(found[chosen])
+            if name in NULLABLE:
+                kept[f"?{name}"].append(present(column)[chosen])
+        if progress is not None:
+            progress(len(batch))
+    values = {name: _joined(kept[name], np.int64) for name in COLUMNS}
+    there = {name: _joined(kept[f"?{name}"], np.bool_) for name in NULLABLE}
+    rows = Rows(values, there, texts, np.zeros(len(values["id"]), np.int64), left.sums(), total, left.longest)
+    return _in_order(rows)
+
+
+def _joined(parts: list[NDArray[Any]], kind: Any) -> NDArray[Any]:
+    return np.concatenate(parts).astype(kind, copy=False) if parts else np.zeros(0, kind)
+
+
+def _least_duration(log: Log, most: int, progress: Callable[[int], None] | None) -> int:
+    """The duration of the shortest of the `most` longest operations."""
+    longest = np.zeros(0, np.int64)
+    for batch in log.batches(("duration",), 1 << 20):
+        duration = np.where(present(batch["duration"]), numbers(batch["duration"]), _ENDLESS)
+        longest = np.concatenate([longest, duration])
+        if len(longest) > most:
+            longest = np.partition(longest, len(longest) - most)[len(longest) - most :]
+        if progress is not None:
+            progress(0)
+    return int(longest.min()) if len(longest) else -1
+
+
+class _Left:
+    """Sums what is left out."""
+
+    def __init__(self, texts: dict[str, pa.Array]) -> None:
+        self._layers, self._ops = texts["layer"], texts["op"]
+        self._sums = np.zeros((len(self._layers) * max(len(self._ops), 1), 3), np.int64)
+        self.longest = 0
+
+    def add(self, batch: pa.RecordBatch, at: Ints, duration: Ints) -> None:
+        kind = codes(batch["layer"])[at] * max(len(self._ops), 1) + codes(batch["op"])[at]
+        time = np.where(duration[at] == _ENDLESS, 0, duration[at])
+        amounts = numbers(batch["calls"])[at].astype(np.int64), time, numbers(batch["bytes_moved"])[at]
+        for place, amount in enumerate(amounts):
+            np.add.at(self._sums[:, place], kind, np.clip(amount, 0, 1 << 53))
+        self.longest = max(self.longest, int(time.max(initial=0)))
+
+    def sums(self) -> list[Rest]:
+        found = []
+        for at in np.flatnonzero(self._sums[:, 0]).tolist():
+            layer, op = divmod(at, len(self._ops))
+            calls, time, moved = self._sums[at].tolist()
+            found.append(Rest(self._layers[layer].as_py(), self._ops[op].as_py(), calls, time, moved))
+        return sorted(found, key=lambda one: -one.time)
+
+
+def _in_order(rows: Rows) -> Rows:
+    values, there = rows.values, rows.there
+    values["process"] = np.where(there["process"], values["process"], -1)
+    values["tid"] = np.where(there["tid"], values["tid"], -1)
+    length = np.where(there["duration"], values["duration"], _ENDLESS)
+    order = np.lexsort((values["id"], -length, values["time"], values["tid"], values["process"]))
+    rows = rows.only(order)
+    _add_extents(rows)
+    return rows
+
+
+def _add_extents(rows: Rows) -> None:
+    """What the details of rows that stand for several calls say of their extent."""
+    detail, extent = rows.values["detail"], rows.extent
+    at = np.flatnonzero((rows.values["calls"] > 1) & (detail >= 0))
+    used, which = np.unique(detail[at], return_inverse=True)
+    found = [_SPAN.match(text or "") for text in texts_at(rows.texts["detail"], used)]
+    spans = np.array([int(one[1]) if one else 0 for one in found], np.int64)
+    extent[at] = spans[which]
+
+
+def longest(rows: Rows, most: int) -> Rows:
+    """The `most` longest of these rows, in their order; the others are added to the rest."""
+    if len(rows) <= most:
+        return rows
+    values = rows.values
+    length = np.where(rows.there["duration"], values["duration"], _ENDLESS)
+    order = np.argsort(-length, kind="stable")
+    kept, gone = np.sort(order[:most]), order[most:]
+    return _without(rows, kept, gone, int(np.where(rows.there["duration"], values["duration"], 0)[gone].max(initial=0)))
+
+
+def lanes_of(rows: Rows) -> tuple[Rows, list[tuple[int, int, int]]]:
+    """(the rows of at most MOST_LANES threads, those with the most operations; (process, thread, rows) of each; -1: not
+    known)."""
+    values = rows.values
+    if not len(rows):
+        return rows, []
+    process, tid = values["process"], values["tid"]
+    starts = np.flatnonzero(np.concatenate([[True], (np.diff(process) != 0) | (np.diff(tid) != 0)]))
+    counts = np.diff(np.append(starts, len(rows)))
+    if len(starts) > MOST_LANES:
+        lanes = np.argsort(-counts, kind="stable")
+        kept = np.zeros(len(starts), np.bool_)
+        kept[lanes[:MOST_LANES]] = True
+        mask = np.repeat(kept, counts)
+        gone = np.flatnonzero(~mask)
+        known = np.where(rows.there["duration"], values["duration"], 0)
+        return lanes_of(_without(rows, np.flatnonzero(mask), gone, int(known[gone].max(initial=0))))
+    return rows, [
+        (int(process[start]), int(tid[start]), int(count)) for start, count in zip(starts, counts, strict=True)
+    ]
+
+
+def _without(rows: Rows, kept: Ints, gone: Ints, longest_gone: int) -> Rows:
+    left, values = rows.only(kept), rows.values
+    layers, ops = rows.texts["layer"], rows.texts["op"]
+    kind = values["layer"][gone] * max(len(ops), 1) + values["op"][gone]
+    which, place = np.unique(kind, return_inverse=True)
+    sums = np.zeros((len(which), 3), np.int64)
+    known = np.where(rows.there["duration"], values["duration"], 0)
+    moved = np.where(rows.there["bytes_moved"], values["bytes_moved"], 0)
+    for column, amount in enumerate((values["calls"], known, moved)):
+        np.add.at(sums[:, column], place, np.clip(amount[gone], 0, 1 << 53))
+    together: dict[tuple[str, str], list[int]] = {}
+    new = [
+        (layers[at // len(ops)].as_py(), ops[at % len(ops)].as_py(), *one)
+        for at, one in zip(which.tolist(), sums.tolist(), strict=True)
+    ]
+    old = [(one.layer, one.op, one.calls, one.time, one.moved) for one in rows.rest]
+    for layer, op, *amounts in itertools.chain(old, new):
+        have = together.setdefault((layer, op), [0, 0, 0])
+        together[layer, op] = [a + b for a, b in zip(have, amounts, strict=True)]
+    rest = sorted((Rest(*names, *one) for names, one in together.items()), key=lambda one: -one.time)
+    longest_left_out = max(rows.longest_left_out, longest_gone)
+    return Rows(left.values, left.there, left.texts, left.extent, rest, rows.of, longest_left_out)
