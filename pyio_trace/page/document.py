@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from pyio_trace.analysis.results.figures import Summary
 from pyio_trace.analysis.results.overview_figures import FileGroup
 from pyio_trace.insights.finding import MOTIFS, Finding, Site
-from pyio_trace.page.shown import all_shown, shown_lines
+from pyio_trace.page.shown import all_shown
 from pyio_trace.page.source_lines import SourceLines
 from pyio_trace.report.bars import LOOKS, states_of
 from pyio_trace.report.end_text import answer, best_of, nothing_found
@@ -57,11 +57,7 @@ def document(log: Log, summary: Summary, insights: Insights | None, sources: Sou
         "processes": [*_processes(log, summary)],
         "cost": {"time": summary.cost.time, "share": summary.cost.share},
     }
-    found = all_shown(found)
-    for finding in found["findings"] or ():
-        for key in ("before", "after"):
-            finding[key] = shown_lines(finding.pop(f"{key}_lines")) if f"{key}_lines" in finding else ""
-    return found
+    return all_shown(found)  # type: ignore[no-any-return]
 
 
 def _run(summary: Summary) -> dict[str, Any]:
@@ -113,9 +109,11 @@ def _kinds(summary: Summary) -> list[dict[str, Any]]:
 
 
 def _storage(summary: Summary) -> dict[str, int] | None:
-    """Of the bytes that were read, how many came from storage at most; None: not known."""
+    """Of the bytes that were read, how many came from storage at most; None: not known, or next to nothing."""
     overview, read = summary.overview, moved_by(summary).read
     if overview is None or overview.storage.read is None or overview.storage.processes or not read:
+        return None
+    if overview.storage.read * 100 < read:
         return None
     return {"read": read, "storage": min(overview.storage.read, read)}
 
@@ -172,10 +170,12 @@ def _confidence(one: Finding) -> str:
 
 def _remedy(one: Finding) -> dict[str, Any]:
     if one.remedy is None:
-        return {"remedy": ""}
+        return {"remedy": "", "before": [], "after": []}
     return {
-        "remedy": " ".join(one.remedy.text.split()), "before_lines": one.remedy.before, "after_lines": one.remedy.after,
-    }  # fmt: skip
+        "remedy": " ".join(one.remedy.text.split()),
+        "before": one.remedy.before.split("\n") if one.remedy.before else [],
+        "after": one.remedy.after.split("\n") if one.remedy.after else [],
+    }
 
 
 def _processes(log: Log, summary: Summary) -> Iterator[dict[str, Any]]:

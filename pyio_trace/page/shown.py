@@ -21,11 +21,6 @@ def shown(text: str) -> str:
     return "".join(one if is_plain(one) else one.encode("unicode_escape").decode() for one in text)
 
 
-def shown_lines(text: str) -> str:
-    """The same for code of several lines."""
-    return "\n".join(map(shown, text.expandtabs(4).split("\n")))
-
-
 def all_shown(value: Any) -> Any:
     """The value with all its texts shown: dicts (whose keys are ours), lists, tuples, texts and numbers."""
     if isinstance(value, str):

@@ -5,7 +5,7 @@ export interface Site { text: string; place: string; line: number; find: string;
 export interface Finding {
   slug: string; severity: "critical" | "warning" | "info" | "ok"; title: string; notable: boolean; time: number | null;
   bound: string; cost: string; how: string; of_wall: number; place: string; sites: Site[]; files: string[];
-  evidence: string[]; confidence: string; motif: string; remedy: string; before: string; after: string;
+  evidence: string[]; confidence: string; motif: string; remedy: string; before: string[]; after: string[];
 }
 
 export interface Kind {

@@ -52,7 +52,7 @@ function bar(kind: Kind): HTMLElement {
   const amounts: Child[] = [];
   const add = (name: string, time: number): void => {
     if (amounts.length) amounts.push(" · ");
-    amounts.push(el("span", {}, `${name} `, el("b", {}, seconds(time))));
+    amounts.push(el("span", { class: "whole" }, `${name} `, el("b", {}, seconds(time))));
   };
   for (const [, name, time] of told) add(name, time);
   for (const [name, time] of kind.beside) if (time >= LEAST * whole) add(name, time);
@@ -104,7 +104,7 @@ function finding(one: Finding, find: Find, open: boolean): HTMLElement {
       ...one.sites.slice(0, 1).map((site) => source(site)),
       place?.find ? el("button", { class: "go", click: () => find(place.find) }, `Show ${place.place} on the timeline`) : null,
       one.remedy ? el("p", {}, one.remedy) : null,
-      one.before || one.after ? el("div", { class: "change" }, code("before", one.before), code("after", one.after)) : null,
+      one.before.length || one.after.length ? el("div", { class: "change" }, code("before", one.before), code("after", one.after)) : null,
       el("details", { class: "why" }, el("summary", {}, "Why"),
         el("ul", {}, ...one.evidence.map((text) => el("li", {}, text))),
         one.files.length ? el("p", {}, "Files: ", el("code", {}, one.files.slice(0, 5).join(", ")), one.files.length > 5 ? ` and ${number(one.files.length - 5)} more` : "") : null,
@@ -122,8 +122,8 @@ function source(site: Site): HTMLElement | null {
     el("span", { class: line === site.line ? "line here" : "line" }, el("span", { class: "at" }, String(line)), el("bdi", {}, text || " "))));
 }
 
-function code(name: string, text: string): HTMLElement | null {
-  return text ? el("div", { class: name }, el("small", {}, name), el("pre", { class: "code" }, el("bdi", {}, text))) : null;
+function code(name: string, lines: string[]): HTMLElement | null {
+  return lines.length ? el("div", { class: name }, el("small", {}, name), el("pre", { class: "code" }, el("bdi", {}, lines.join("\n")))) : null;
 }
 
 export function notSeenCard(facts: Facts): HTMLElement {

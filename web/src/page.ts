@@ -29,6 +29,7 @@ class Page {
   private readonly processes = processTable(facts, (query) => this.find(query));
   private readonly place = el("div", { class: "place-of-timeline" }, el("p", { class: "muted loading" }, "Reading the operations …"));
   private readonly card = el("section", { class: "card timeline", id: "timeline-card", "aria-labelledby": "timeline-title" });
+  private others: HTMLElement[] = [];
   private timeline: Timeline | null = null;
   private model: Model | null = null;
   private details: Details | null = null;
@@ -37,6 +38,10 @@ class Page {
 
   build(): void {
     document.body.prepend(this.header(), this.main());
+    // Each further card goes where there is room.
+    const [left, right] = document.querySelectorAll<HTMLElement>(".column");
+    const end = (column: HTMLElement): number => (column.lastElementChild as HTMLElement).getBoundingClientRect().bottom;
+    for (const card of this.others) (end(left) <= end(right) ? left : right).append(card);
     document.body.append(this.help, this.tip);
     this.box.addEventListener("input", () => {
       clearTimeout(this.typing);
@@ -58,17 +63,17 @@ class Page {
     const pictures = [...document.querySelectorAll<HTMLElement>("figure.picture")];
     for (const one of pictures) one.hidden = false;
     const { more } = facts;
-    const left = (count: number): HTMLElement | null => (count ? el("p", { class: "muted" }, `${number(count)} more are not in this page`) : null);
+    const missing = (count: number): HTMLElement | null => (count ? el("p", { class: "muted" }, `${number(count)} more are not in this page`) : null);
+    const lines = el("section", { class: "card" }, el("h2", {}, "Lines", el("span", {}, facts.sampled ? "wall time they held, blue: I/O in it" : "time in what they asked for, blue: I/O in it")), this.lines.element, missing(more.lines));
+    const files = el("section", { class: "card" }, el("h2", {}, "Files", el("span", {}, "time in calls on them")), this.files.element, missing(more.files));
+    const left = el("div", { class: "column" }, answerCard(facts), facts.lines.length ? lines : null);
+    const right = el("div", { class: "column" }, findingsCard(facts, (query) => this.find(query)));
+    this.others = [...(facts.files.length ? [files] : []), notSeenCard(facts)];
     return el("main", {},
-      el("div", { class: "row first" }, answerCard(facts), findingsCard(facts, (query) => this.find(query))),
-      facts.lines.length || facts.files.length ? el("div", { class: "row second" },
-        el("section", { class: "card" }, el("h2", {}, "Lines", el("span", {}, facts.sampled ? "wall time they held, blue: I/O in it" : "time in what they asked for, blue: I/O in it")), this.lines.element, left(more.lines)),
-        el("section", { class: "card" }, el("h2", {}, "Files", el("span", {}, "time in calls on them")), this.files.element, left(more.files))) : null,
+      el("div", { class: "row first" }, left, right),
       this.timelineCard(),
       pictures.length ? el("div", { class: "pictures" }, ...pictures) : null,
-      el("div", { class: "row third" },
-        el("section", { class: "card" }, el("h2", {}, "Processes", el("span", {}, "who started them, how they ended")), this.processes.element),
-        notSeenCard(facts)),
+      el("section", { class: "card" }, el("h2", {}, "Processes", el("span", {}, "who started them, how they ended")), this.processes.element),
       el("footer", { class: "muted" }, `${facts.run.log} · run ${facts.run.run} · made by pyio_trace · this file asks for nothing from anywhere`));
   }
 

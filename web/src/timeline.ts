@@ -384,7 +384,7 @@ export class Timeline {
 
 /** The text, cut to a width; "" if nothing of it fits. */
 function fitted(context: CanvasRenderingContext2D, text: string, width: number): string {
-  if (text.length * 4 < width || context.measureText(text).width <= width) return text;
+  if (text.length * 9 < width || context.measureText(text).width <= width) return text;
   let end = Math.min(text.length, Math.floor(width / 4));
   while (end > 1 && context.measureText(`${text.slice(0, end)}…`).width > width) end -= end > 40 ? 8 : 1;
   return end > 1 ? `${text.slice(0, end)}…` : "";
