@@ -43,7 +43,7 @@ def report(
     has_rows = run.mode != "profile"
     rows, lanes = lanes_of(rows_of(log, most if has_rows else 0, progress))
     timeline = timeline_of(rows, lanes, run.start)
-    while timeline.size > MOST_BYTES:
+    while timeline.size > MOST_BYTES and len(rows):
         rows, lanes = lanes_of(longest(rows, int(len(rows) * 0.9 * MOST_BYTES / timeline.size)))
         timeline = timeline_of(rows, lanes, run.start)
     facts["operations"] = _about(rows, timeline, has_rows)

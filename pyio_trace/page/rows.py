@@ -7,9 +7,9 @@ operation, and the page says so.
 
 from __future__ import annotations
 
-import itertools
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -84,19 +84,19 @@ class Rows:
 def rows_of(log: Log, most: int, progress: Callable[[int], None] | None = None) -> Rows:
     """At most so many operations of a log; progress: called with a number of rows read."""
     total = log.rows()
-    least = _least_duration(log, most, progress) if total > most else -1
+    least, room = _least_duration(log, most) if total > most else (-1, 0)
     texts = {name: log.dictionary(name) for name in TEXTS}
     kept: dict[str, list[Any]] = {name: [] for name in (*COLUMNS, *(f"?{name}" for name in NULLABLE))}
     left = _Left(texts)
-    room = most
     for batch in log.batches(COLUMNS, 1 << 18):
         duration = np.where(present(batch["duration"]), numbers(batch["duration"]), _ENDLESS)
-        chosen = np.flatnonzero(duration >= least)
-        if len(chosen) > room:  # as long as the shortest that is kept
-            chosen = chosen[np.sort(np.argsort(-duration[chosen], kind="stable")[:room])]
-        room -= len(chosen)
+        alike = np.flatnonzero(duration == least)[:room]
+        room -= len(alike)
+        chosen = np.sort(np.concatenate([np.flatnonzero(duration > least), alike]))
         if len(chosen) < len(batch):
-            left.add(batch, np.delete(np.arange(len(batch)), chosen), duration)
+            gone = np.delete(np.arange(len(batch)), chosen)
+            kind = (codes(batch[name])[gone] for name in ("layer", "op"))
+            left.add(*kind, *(numbers(batch[name])[gone] for name in ("calls", "duration", "bytes_moved")))
         for name in COLUMNS:
             column = batch[name]
             found = codes(column) if name in TEXTS else truths(column) if name == "submitted" else numbers(column)
@@ -115,42 +115,46 @@ def _joined(parts: list[NDArray[Any]], kind: Any) -> NDArray[Any]:
     return np.concatenate(parts).astype(kind, copy=False) if parts else np.zeros(0, kind)
 
 
-def _least_duration(log: Log, most: int, progress: Callable[[int], None] | None) -> int:
-    """The duration of the shortest of the `most` longest operations."""
+def _least_duration(log: Log, most: int) -> tuple[int, int]:
+    """(the duration of the shortest of the `most` longest operations, how many of those take exactly so long)."""
+    if not most:
+        return _ENDLESS, 0
     longest = np.zeros(0, np.int64)
     for batch in log.batches(("duration",), 1 << 20):
         duration = np.where(present(batch["duration"]), numbers(batch["duration"]), _ENDLESS)
         longest = np.concatenate([longest, duration])
         if len(longest) > most:
             longest = np.partition(longest, len(longest) - most)[len(longest) - most :]
-        if progress is not None:
-            progress(0)
-    return int(longest.min()) if len(longest) else -1
+    least = int(longest.min())
+    return least, int((longest == least).sum())
 
 
 class _Left:
     """Sums what is left out."""
 
-    def __init__(self, texts: dict[str, pa.Array]) -> None:
-        self._layers, self._ops = texts["layer"], texts["op"]
-        self._sums = np.zeros((len(self._layers) * max(len(self._ops), 1), 3), np.int64)
+    def __init__(self, texts: dict[str, pa.Array], rest: Sequence[Rest] = ()) -> None:
+        self._texts = [texts[name] for name in ("layer", "op")]
+        self._ops = max(len(texts["op"]), 1)
+        # Sums of what a forged log says may exceed any integer.
+        self._sums = np.zeros((len(texts["layer"]) * self._ops, 3))
+        self._rest = {(one.layer, one.op): one for one in rest}
         self.longest = 0
 
-    def add(self, batch: pa.RecordBatch, at: Ints, duration: Ints) -> None:
-        kind = codes(batch["layer"])[at] * max(len(self._ops), 1) + codes(batch["op"])[at]
-        time = np.where(duration[at] == _ENDLESS, 0, duration[at])
-        amounts = numbers(batch["calls"])[at].astype(np.int64), time, numbers(batch["bytes_moved"])[at]
-        for place, amount in enumerate(amounts):
-            np.add.at(self._sums[:, place], kind, np.clip(amount, 0, 1 << 53))
+    def add(self, layer: Ints, op: Ints, calls: Ints, time: Ints, moved: Ints) -> None:
+        """time: 0 for those that have not returned."""
+        for place, amount in enumerate((calls, time, moved)):
+            np.add.at(self._sums[:, place], layer * self._ops + op, np.maximum(amount, 0))
         self.longest = max(self.longest, int(time.max(initial=0)))
 
     def sums(self) -> list[Rest]:
-        found = []
+        """The most time first."""
+        found = dict(self._rest)
         for at in np.flatnonzero(self._sums[:, 0]).tolist():
-            layer, op = divmod(at, len(self._ops))
-            calls, time, moved = self._sums[at].tolist()
-            found.append(Rest(self._layers[layer].as_py(), self._ops[op].as_py(), calls, time, moved))
-        return sorted(found, key=lambda one: -one.time)
+            layer, op = (texts[one].as_py() for texts, one in zip(self._texts, divmod(at, self._ops), strict=True))
+            before = found.get((layer, op), Rest(layer, op, 0, 0, 0))
+            calls, time, moved = map(int, self._sums[at].tolist())
+            found[layer, op] = Rest(layer, op, before.calls + calls, before.time + time, before.moved + moved)
+        return sorted(found.values(), key=lambda one: -one.time)
 
 
 def _in_order(rows: Rows) -> Rows:
@@ -176,13 +180,9 @@ def _add_extents(rows: Rows) -> None:
 
 def longest(rows: Rows, most: int) -> Rows:
     """The `most` longest of these rows, in their order; the others are added to the rest."""
-    if len(rows) <= most:
-        return rows
-    values = rows.values
-    length = np.where(rows.there["duration"], values["duration"], _ENDLESS)
+    length = np.where(rows.there["duration"], rows.values["duration"], _ENDLESS)
     order = np.argsort(-length, kind="stable")
-    kept, gone = np.sort(order[:most]), order[most:]
-    return _without(rows, kept, gone, int(np.where(rows.there["duration"], values["duration"], 0)[gone].max(initial=0)))
+    return _without(rows, np.sort(order[:most]), order[most:])
 
 
 def lanes_of(rows: Rows) -> tuple[Rows, list[tuple[int, int, int]]]:
@@ -199,33 +199,14 @@ def lanes_of(rows: Rows) -> tuple[Rows, list[tuple[int, int, int]]]:
         kept = np.zeros(len(starts), np.bool_)
         kept[lanes[:MOST_LANES]] = True
         mask = np.repeat(kept, counts)
-        gone = np.flatnonzero(~mask)
-        known = np.where(rows.there["duration"], values["duration"], 0)
-        return lanes_of(_without(rows, np.flatnonzero(mask), gone, int(known[gone].max(initial=0))))
+        return lanes_of(_without(rows, np.flatnonzero(mask), np.flatnonzero(~mask)))
     return rows, [
         (int(process[start]), int(tid[start]), int(count)) for start, count in zip(starts, counts, strict=True)
     ]
 
 
-def _without(rows: Rows, kept: Ints, gone: Ints, longest_gone: int) -> Rows:
-    left, values = rows.only(kept), rows.values
-    layers, ops = rows.texts["layer"], rows.texts["op"]
-    kind = values["layer"][gone] * max(len(ops), 1) + values["op"][gone]
-    which, place = np.unique(kind, return_inverse=True)
-    sums = np.zeros((len(which), 3), np.int64)
-    known = np.where(rows.there["duration"], values["duration"], 0)
-    moved = np.where(rows.there["bytes_moved"], values["bytes_moved"], 0)
-    for column, amount in enumerate((values["calls"], known, moved)):
-        np.add.at(sums[:, column], place, np.clip(amount[gone], 0, 1 << 53))
-    together: dict[tuple[str, str], list[int]] = {}
-    new = [
-        (layers[at // len(ops)].as_py(), ops[at % len(ops)].as_py(), *one)
-        for at, one in zip(which.tolist(), sums.tolist(), strict=True)
-    ]
-    old = [(one.layer, one.op, one.calls, one.time, one.moved) for one in rows.rest]
-    for layer, op, *amounts in itertools.chain(old, new):
-        have = together.setdefault((layer, op), [0, 0, 0])
-        together[layer, op] = [a + b for a, b in zip(have, amounts, strict=True)]
-    rest = sorted((Rest(*names, *one) for names, one in together.items()), key=lambda one: -one.time)
-    longest_left_out = max(rows.longest_left_out, longest_gone)
-    return Rows(left.values, left.there, left.texts, left.extent, rest, rows.of, longest_left_out)
+def _without(rows: Rows, kept: Ints, gone: Ints) -> Rows:
+    """The rows that are kept; the others are added to the rest."""
+    left, values = _Left(rows.texts, rows.rest), rows.values
+    left.add(*(values[name][gone] for name in ("layer", "op", "calls", "duration", "bytes_moved")))
+    return replace(rows.only(kept), rest=left.sums(), longest_left_out=max(rows.longest_left_out, left.longest))

@@ -59,7 +59,7 @@ COMMANDS: list[list[str]] = [
     ["processes"], ["processes", "--format", "csv"], ["processes", "--format", "json"],
     ["insights", "--rule", "read-again", "--fail-on", "info"],
     *(["view", name, *more] for name in views() for more in ([], ["--json"])),
-    ["pack"],
+    ["pack"], ["report", "--force"], ["report", "--force", "--max-operations", "3", "--no-source"],
 ]  # fmt: skip
 #: Statuses other than 0 that say something of the log, and no error.
 _FAILS = ("--fail-if", "--fail-on")

@@ -12,6 +12,7 @@ import { answerCard, facts_line, findingsCard, notSeenCard } from "./overview";
 import { type Found, search } from "./search";
 import { nextTheme, startTheme, themeName } from "./theme";
 import { legend, range, Timeline } from "./timeline";
+import * as units from "./units";
 import { counted, number, seconds } from "./units";
 
 const facts = json<Facts>("facts");
@@ -109,7 +110,7 @@ class Page {
     this.inView.addEventListener("toggle", () => this.viewed());
     timeline.resize();
     new ResizeObserver(() => timeline.resize()).observe(this.place);
-    Object.assign(window, { pyioTrace: { timeline, model, operations } });
+    Object.assign(window, { pyioTrace: { timeline, model, operations, units } });
     document.documentElement.dataset["ready"] = "1";
   }
 

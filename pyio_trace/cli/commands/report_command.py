@@ -23,6 +23,7 @@ from pyio_trace.cli.scan_workers import add_workers, workers
 from pyio_trace.cli.selection import add_selection, restricted, selection
 from pyio_trace.cli.standard_output import standard_output
 from pyio_trace.errors import ConfigError, printable
+from pyio_trace.existing_files import check_output
 from pyio_trace.units import size
 
 if TYPE_CHECKING:
@@ -80,6 +81,7 @@ def _output(arguments: argparse.Namespace) -> str:
     if output is None:
         log = arguments.log.rstrip("/") or "/"
         output = (log if os.path.isdir(log) else os.path.splitext(log)[0]) + _SUFFIX
+    check_output(arguments.log, output)
     if os.path.lexists(output) and not arguments.force:
         raise ConfigError("output-exists", f"{output} exists: name another file with -o, or replace it with --force")
     return output
