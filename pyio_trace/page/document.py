@@ -57,7 +57,7 @@ def document(log: Log, summary: Summary, insights: Insights | None, sources: Sou
         "processes": [*_processes(log, summary)],
         "cost": {"time": summary.cost.time, "share": summary.cost.share},
     }
-    return all_shown(found)  # type: ignore[no-any-return]
+    return all_shown(found)
 
 
 def _run(summary: Summary) -> dict[str, Any]:
@@ -183,8 +183,10 @@ def _processes(log: Log, summary: Summary) -> Iterator[dict[str, Any]]:
     start = summary.run.start
     by_index = {one.index: one for one in summary.processes}
     of_kind = {one.index: one for one in summary.overview.processes} if summary.overview is not None else {}
-    columns = ["index", "pid", "parent", "host", "begin", "end", "script_begin", "ended", "argv", "process_name", "site",
-               "global_rank", "followed"]  # fmt: skip
+    columns = [
+        "index", "pid", "parent", "host", "begin", "end", "script_begin", "ended", "argv", "process_name", "site",
+        "global_rank", "followed",
+    ]  # fmt: skip
     for row in log.processes().select(columns).slice(0, MOST_PROCESSES).to_pylist():
         index = row["index"]
         figures, named = by_index.get(index), of_kind.get(index)

@@ -24,7 +24,8 @@ def page(title: str, facts: dict[str, Any], timeline: Timeline, pictures: Sequen
     """The parts of the file, in order.  facts: see document.py."""
     assets = files("pyio_trace.page") / "assets"
     style, program = ((assets / name).read_text("utf-8") for name in ("page.css", "page.js"))
-    policy = f"default-src 'none'; script-src {_hash(program)}; style-src {_hash(style)}; base-uri 'none'; form-action 'none'"
+    allowed = f"script-src {_hash(program)}; style-src {_hash(style)}"
+    policy = f"default-src 'none'; {allowed}; base-uri 'none'; form-action 'none'"
     yield '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
     yield f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
     yield '<meta name="viewport" content="width=device-width, initial-scale=1">\n'

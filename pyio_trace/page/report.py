@@ -58,7 +58,7 @@ def _about(rows: Rows, timeline: Timeline, has_rows: bool) -> dict[str, Any]:
         "of": rows.of if has_rows else 0, "shown": len(rows), "longest_left_out": rows.longest_left_out,
         "rest": [asdict(one) for one in rows.rest[:100]] if has_rows else [], "left_out": timeline.left_out,
         "orphans": timeline.orphans,
-    })  # type: ignore[no-any-return]  # fmt: skip
+    })  # fmt: skip
 
 
 def _sources(rows: Rows, sources: SourceLines | None) -> dict[str, str]:
@@ -72,4 +72,4 @@ def _sources(rows: Rows, sources: SourceLines | None) -> dict[str, str]:
         if line.isdigit() and len(line) < 9:
             for _, source in sources.around(Site(file, int(line), function), 0):
                 found[text] = source
-    return all_shown(found)  # type: ignore[no-any-return]
+    return all_shown(found)

@@ -21,12 +21,16 @@ def shown(text: str) -> str:
     return "".join(one if is_plain(one) else one.encode("unicode_escape").decode() for one in text)
 
 
-def all_shown(value: Any) -> Any:
-    """The value with all its texts shown: dicts (whose keys are ours), lists, tuples, texts and numbers."""
+def all_shown(values: dict[str, Any]) -> dict[str, Any]:
+    """The values with all their texts shown, in dicts (whose keys are ours), lists and tuples."""
+    return {key: _shown(one) for key, one in values.items()}
+
+
+def _shown(value: Any) -> Any:
     if isinstance(value, str):
         return shown(value)
     if isinstance(value, dict):
-        return {key: all_shown(one) for key, one in value.items()}
+        return all_shown(value)
     if isinstance(value, Iterable):
-        return [all_shown(one) for one in value]
+        return [_shown(one) for one in value]
     return value

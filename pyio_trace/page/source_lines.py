@@ -77,6 +77,8 @@ class _File:
         if not 1 <= site.line <= len(self.lines) or not self.lines[site.line - 1].strip():
             return False
         name = site.function.rpartition(".")[2]
-        return not name or name.startswith("<") or any(
-            one == name and first <= site.line <= last for one, first, last in self._functions
+        return (
+            not name
+            or name.startswith("<")
+            or any(one == name and first <= site.line <= last for one, first, last in self._functions)
         )

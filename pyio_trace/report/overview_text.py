@@ -292,8 +292,8 @@ def lines_of(overview: Overview, folder: str, rows: int, wall: int) -> list[str]
 
 
 def line_rows(overview: Overview, folder: str, wall: int) -> list[tuple[int, int, str, str]]:
-    """(ns, of it I/O, what, the line) of each row of LINES, the longest first: wall time where the run was sampled, else
-    time in what the line asked for."""
+    """(ns, of it I/O, what, the line) of each row of LINES, the longest first: wall time where the run was sampled,
+    else time in what the line asked for."""
     if overview.wall:
         return wall_rows(overview.wall, wall, partial(_said, overview, folder))
     found = [

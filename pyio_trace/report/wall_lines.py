@@ -44,7 +44,12 @@ def wall_rows(
     ranked = sorted(((_held(line), line) for line in lines if line.line != IDLE), key=lambda one: -one[0])
     most = ranked[0][0] if ranked else 0
     return [
-        (held, min(line.io_ns + line.sync_ns, held), f"{said(line.line, held) or _found(line)}{_others(line)}", line.line)
+        (
+            held,
+            min(line.io_ns + line.sync_ns, held),
+            f"{said(line.line, held) or _found(line)}{_others(line)}",
+            line.line,
+        )
         for held, line in ranked
         if held and held >= _WORTH * most and (line.line != NOWHERE or held >= _RESIDUAL * wall)
     ]

@@ -79,7 +79,8 @@ class Page:
         codes = {name: self._column(name) for name in texts}
         kind, steps, extent = self._column("kind"), self._column("time"), self._column("extent")
         names = {"duration": "duration", "calls": "calls", "errno": "errno", "fd": "fd", "offset": "file_offset",
-                 "requested": "bytes_requested", "moved": "bytes_moved", "cpu": "cpu_time", "parent": "parent"}  # fmt: skip
+                 "requested": "bytes_requested", "moved": "bytes_moved", "cpu": "cpu_time",
+                 "parent": "parent"}  # fmt: skip
         signed = {name: self._signed(name) for name in names}
         submitted = self._column("submitted")
         for process, tid, count in self.head["lanes"]:

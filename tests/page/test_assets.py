@@ -36,5 +36,16 @@ def test_the_assets_are_small_and_end_no_element() -> None:
 def test_the_program_sets_texts_only_as_text() -> None:
     for one in (ROOT / "web" / "src").glob("*.ts"):
         text = one.read_text("utf-8")
-        for name in ("innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "Function(", "fetch(", "XMLHttpRequest", "WebSocket", "import("):
+        for name in (
+            "innerHTML",
+            "outerHTML",
+            "insertAdjacentHTML",
+            "document.write",
+            "eval(",
+            "Function(",
+            "fetch(",
+            "XMLHttpRequest",
+            "WebSocket",
+            "import(",
+        ):
             assert name not in text, (one.name, name)

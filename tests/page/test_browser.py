@@ -48,10 +48,9 @@ def quiet(tab: Browser) -> None:
     assert tab.problems == [] and tab.requests == []
 
 
-def row_of(tab: Browser, op: str, last: bool = False) -> int:
-    """A row of this operation."""
-    found = f"[...pyioTrace.operations.kind].{'findLastIndex' if last else 'findIndex'}((kind) => pyioTrace.operations.kinds[kind].op === '{op}')"
-    row = tab.eval(found)
+def row_of(tab: Browser, op: str) -> int:
+    """The first row of this operation."""
+    row = tab.eval(f"[...pyioTrace.operations.kind].findIndex((one) => pyioTrace.operations.kinds[one].op === '{op}')")
     assert row >= 0
     return int(row)
 
@@ -79,7 +78,9 @@ def test_the_first_screen(run: Browser) -> None:
     assert run.text("h1")
     assert run.eval("document.querySelectorAll('.kind').length") >= 1
     for heading in ("Findings", "Files", "Not seen", "Processes", "Timeline"):
-        assert run.eval(f"[...document.querySelectorAll('h2')].some((one) => one.innerText.startsWith('{heading}'))"), heading
+        assert run.eval(f"[...document.querySelectorAll('h2')].some((one) => one.innerText.startsWith('{heading}'))"), (
+            heading
+        )
     assert "signal 9" in run.text("main")
     # the whole of it fits the window
     assert run.eval("document.documentElement.scrollWidth <= innerWidth")
@@ -119,8 +120,12 @@ def test_the_keys(run: Browser) -> None:
     run.until(f"{selected} === 'BufferedReader.read'")
     run.key("ArrowDown")
     run.until(f"pyioTrace.timeline.selected === {row}")
+    run.key("ArrowUp")
+    run.until(f"{selected} === 'BufferedReader.read'")
     run.key("ArrowRight")
-    run.until(f"pyioTrace.timeline.selected !== {row}")
+    run.until(f"{selected} === 'pread'")
+    run.key("ArrowLeft")
+    run.until(f"{selected} === 'BufferedReader.read'")
     run.key("Escape")
     assert run.eval("pyioTrace.timeline.selected") == -1
     run.key("?")
@@ -158,10 +163,21 @@ def test_search_and_what_is_found(run: Browser) -> None:
     run.until("document.querySelector('.count').textContent.startsWith('1 of ')")
     run.key("Enter")
     run.until("pyioTrace.timeline.selected >= 0")
-    assert "/d/out.bin" in run.until("document.querySelector('.details').innerText.includes('pwrite') && document.querySelector('.details').innerText")
+    assert "/d/out.bin" in run.until(
+        "((text) => text.includes('pwrite') && text)(document.querySelector('.details').innerText)"
+    )
     run.eval("document.activeElement.blur()")
-    for query, op in (("/d/out.bin", "pwrite"), ("*.bin >15us", "pwrite"), ("failed", "stat"), ("train.py:20", "pwrite"), ("epoch", "epoch")):
-        run.eval(f"document.querySelector('input').value = {query!r}; document.querySelector('input').dispatchEvent(new Event('input')); document.querySelector('.count').textContent = ''")
+    for query, op in (
+        ("/d/out.bin", "pwrite"),
+        ("*.bin >15us", "pwrite"),
+        ("failed", "stat"),
+        ("train.py:20", "pwrite"),
+        ("epoch", "epoch"),
+    ):
+        run.eval(
+            f"{{ const box = document.querySelector('input'); box.value = {query!r};"
+            "box.dispatchEvent(new Event('input')); document.querySelector('.count').textContent = ''; }"
+        )
         run.until("document.querySelector('.count').textContent !== ''")
         run.key("n")
         seen = set()
@@ -178,7 +194,9 @@ def test_a_line_leads_to_its_operations(run: Browser) -> None:
     run.press(".link.mono")
     run.until("document.querySelector('.count').textContent !== '' && pyioTrace.timeline.selected >= 0")
     assert run.eval("document.querySelector('input').value").startswith(("u/train.py:", "train.py:", "/d/"))
-    assert not run.eval("document.querySelector('.details').hidden") or run.until("!document.querySelector('.details').hidden")
+    assert not run.eval("document.querySelector('.details').hidden") or run.until(
+        "!document.querySelector('.details').hidden"
+    )
     quiet(run)
 
 
@@ -186,7 +204,9 @@ def test_the_tables_are_sorted_and_the_picture_has_one(run: Browser) -> None:
     heads = "[...document.querySelectorAll('[aria-label=Files] th button')]"
     run.eval(f"{heads}.at(-1).click()")
     run.eval(f"{heads}.at(-1).focus()")
-    names = run.eval("[...document.querySelectorAll('[aria-label=Files] tbody tr')].map((one) => one.cells[5].innerText)")
+    names = run.eval(
+        "[...document.querySelectorAll('[aria-label=Files] tbody tr')].map((one) => one.cells[5].innerText)"
+    )
     assert names == sorted(names, key=str.casefold) and len(names) > 1
     assert run.eval("document.querySelector('[aria-label=Files] th[aria-sort=ascending]') !== null")
     run.eval("document.querySelector('.in-view').open = true")
@@ -211,7 +231,13 @@ def test_hostile_names_do_nothing(folder: Path, tab: Browser) -> None:
     assert tab.eval("document.querySelectorAll('img, svg, iframe, object, main script').length") == 0
     assert tab.eval("document.querySelectorAll('main b[onclick]').length") == 0
     texts = "".join(NAMES[:2])
-    assert all(part in tab.eval("document.querySelector('.in-view').innerText + document.querySelector('[aria-label=Files]').innerText") for part in ("<img src=x onerror=alert(1)>", "</script><script>alert(2)")), texts
+    assert all(
+        part
+        in tab.eval(
+            "document.querySelector('.in-view').innerText + document.querySelector('[aria-label=Files]').innerText"
+        )
+        for part in ("<img src=x onerror=alert(1)>", "</script><script>alert(2)")
+    ), texts
     quiet(tab)
 
 
@@ -224,7 +250,11 @@ def test_a_log_that_lies_can_be_looked_at(lie: str, folder: Path, tab: Browser) 
     def ends(table: pa.Table) -> pa.Array:
         return pa.array([(-(1 << 62), 1 << 62, 0)[at % 3] for at in range(len(table))])
 
-    columns = {"times": {"time": ends}, "parents": {"parent": lambda table: pa.array([*table["id"].to_pylist()[1:], table["id"][0].as_py()])}, "sizes": {"file_offset": ends, "bytes_moved": ends, "duration": ends}}[lie]
+    columns = {
+        "times": {"time": ends},
+        "parents": {"parent": lambda table: pa.array([*table["id"].to_pylist()[1:], table["id"][0].as_py()])},
+        "sizes": {"file_offset": ends, "bytes_moved": ends, "duration": ends},
+    }[lie]
     log = forged(folder / f"{lie}.parquet", **columns)
     if main(["report", str(log), "--force"]) == 2:
         return
@@ -262,8 +292,29 @@ def test_phones_and_the_dark(folder: Path, run: Browser) -> None:
 
 def test_numbers_are_written_as_everywhere(run: Browser) -> None:
     """GIVEN times and sizes WHEN the page writes them THEN it writes what the commands write, but µ."""
-    amounts = [0, 1, 999, 1000, 1536, 9_994, 9_996, 99_949, 123_456, 1 << 20, 1_500_000, 999_499_999, 1_000_000_000, 179_999_999_999, 180_000_000_000, 3_600_000_000_000, 9_000_000_000_000, 5 << 40]
-    written = run.eval(f"{amounts}.map((one) => [pyioTrace.units.seconds(one), pyioTrace.units.size(one), pyioTrace.units.number(one)])")
+    amounts = [
+        0,
+        1,
+        999,
+        1000,
+        1536,
+        9_994,
+        9_996,
+        99_949,
+        123_456,
+        1 << 20,
+        1_500_000,
+        999_499_999,
+        1_000_000_000,
+        179_999_999_999,
+        180_000_000_000,
+        3_600_000_000_000,
+        9_000_000_000_000,
+        5 << 40,
+    ]
+    written = run.eval(
+        f"{amounts}.map((one) => ['seconds', 'size', 'number'].map((name) => pyioTrace.units[name](one)))"
+    )
     for amount, (time, bytes_, count) in zip(amounts, written, strict=True):
         assert (time.replace("µ", "u"), bytes_, count) == (seconds(amount), size(amount), number(amount))
 

@@ -39,7 +39,10 @@ def test_what_exists_is_kept_unless_told(tmp_path: Path, capfd: pytest.CaptureFi
     log, file = small_run(tmp_path / "a.pyio"), tmp_path / "a.html"
     file.write_text("mine")
     assert main(["report", str(log)]) == 2
-    assert capfd.readouterr().err == f"pyio-trace: {file} exists: name another file with -o, or replace it with --force [output-exists]\n"
+    assert (
+        capfd.readouterr().err
+        == f"pyio-trace: {file} exists: name another file with -o, or replace it with --force [output-exists]\n"
+    )
     assert file.read_text() == "mine"
     assert main(["report", str(log), "--force"]) == 0
     assert file.read_text() != "mine"

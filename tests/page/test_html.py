@@ -15,13 +15,13 @@ import pytest
 
 from pyio_trace.cli.main import main
 from pyio_trace.insights.finding import Site
+from pyio_trace.join.sources.opening import open_log
 from pyio_trace.page.html import page
 from pyio_trace.page.rows import rows_of
 from pyio_trace.page.shown import LONGEST, all_shown, shown
 from pyio_trace.page.source_lines import SourceLines
 from pyio_trace.page.svg import checked_svg
 from pyio_trace.page.timeline import timeline_of
-from pyio_trace.join.sources.opening import open_log
 from pyio_trace.pictures.picture import Picture
 from tests.page.decode import Page
 from tests.page.hostile import NAMES, hostile_run
@@ -86,7 +86,8 @@ def test_a_picture_is_shapes_and_texts(svg: str) -> None:
 @pytest.mark.parametrize(
     ("text", "wanted"),
     [
-        ("plain é ü 漢", "plain é ü 漢"), ("a\nb", "a\\nb"), ("\u202egpj.exe", "\\u202egpj.exe"), ("a\u200bb", "a\\u200bb"),
+        ("plain é ü 漢", "plain é ü 漢"), ("a\nb", "a\\nb"),
+        ("\u202egpj.exe", "\\u202egpj.exe"), ("a\u200bb", "a\\u200bb"),
         ("\u2028", "\\u2028"), ("\x1b[31m", "\\x1b[31m"), ("\ud800", "\\ud800"), ("::error::x", "::error::x"),
     ],
 )  # fmt: skip
@@ -119,7 +120,13 @@ def test_no_line_of_a_file_that_may_be_another(tmp_path: Path) -> None:
     path = source(tmp_path)
     known = SourceLines(LATER)
     # WHEN the function is not there, the line is not, or is empty THEN it is not known what it was
-    for site in (Site(str(path), 3, "other"), Site(str(path), 99, "main"), Site(str(path), 4, "main"), Site("a.py", 1), Site(str(path), 5, "main")):
+    for site in (
+        Site(str(path), 3, "other"),
+        Site(str(path), 99, "main"),
+        Site(str(path), 4, "main"),
+        Site("a.py", 1),
+        Site(str(path), 5, "main"),
+    ):
         assert known.around(site) == [], site
     assert known.around(Site(str(path), 5, "<module>"))
     # WHEN the file is newer than the run, is no Python, or says that it is something else THEN nothing of it is shown

@@ -54,7 +54,9 @@ def check(page: Page, log: Log, wanted: list[dict[str, Any]] | None = None) -> N
         texts = {name: None if row[name] is None else shown(row[name]) for name in TEXTS}
         assert {name: made[name] for name in TEXTS} == texts
         assert made["parent"] == place.get(row["parent"])
-        assert (made["process"], made["tid"]) == tuple(-1 if row[name] is None else row[name] for name in ("process", "tid"))
+        assert (made["process"], made["tid"]) == tuple(
+            -1 if row[name] is None else row[name] for name in ("process", "tid")
+        )
         detail = json.loads(row["detail"] or "{}")
         assert made["extent"] == (detail.get("span_ns", 0) if row["calls"] > 1 else 0)
         assert (made["detail"] or "") == ("" if set(detail) <= {"span_ns"} else shown(row["detail"]))
@@ -107,7 +109,9 @@ LIES = {
     "a parent that is no row": {"parent": lambda table: pa.array([7] * len(table), pa.int64())},
     "each its own parent": {"parent": lambda table: table["id"]},
     "parents in a circle": {"parent": lambda table: pa.array([*table["id"].to_pylist()[1:], table["id"][0].as_py()])},
-    "times at both ends": {"time": lambda table: pa.array([(-(1 << 63), (1 << 63) - 1)[at % 2] for at in range(len(table))])},
+    "times at both ends": {
+        "time": lambda table: pa.array([(-(1 << 63), (1 << 63) - 1)[at % 2] for at in range(len(table))])
+    },
     "endless durations": {"duration": lambda table: pa.array([(1 << 63) - 1 - at for at in range(len(table))])},
     "negative durations": {"duration": lambda table: pa.array([-at for at in range(len(table))])},
     "large offsets": {"file_offset": lambda table: pa.array([(1 << 63) - 1 - at for at in range(len(table))])},

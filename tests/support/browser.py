@@ -25,7 +25,7 @@ _OPTIONS = (
     "--disable-sync", "--hide-scrollbars", "--mute-audio", "--force-color-profile=srgb", "--font-render-hinting=none",
     "--disable-features=Translate,MediaRouter,OptimizationHints",
 )  # fmt: skip
-TIMEOUT = 120
+TIMEOUT = 60
 
 
 class Browser:
