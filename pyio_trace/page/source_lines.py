@@ -38,6 +38,8 @@ class SourceLines:
             return []
         first = max(site.line - around, 1)
         lines = [line.expandtabs(4).rstrip() for line in file.lines[first - 1 : site.line + around]]
+        while lines and not lines[-1]:
+            del lines[-1]
         indent = min((len(line) - len(line.lstrip()) for line in lines if line), default=0)
         return [(first + at, shown(line[indent:][:_LONGEST])) for at, line in enumerate(lines)]
 

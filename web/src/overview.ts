@@ -77,7 +77,7 @@ function data(facts: Facts): HTMLElement {
   return el("div", { class: "amount" }, table, strip, legend);
 }
 
-export function findingsCard(facts: Facts, find: Find): HTMLElement {
+export function findingsCard(facts: Facts, find: Find | null): HTMLElement {
   const card = el("section", { class: "card findings", "aria-labelledby": "findings" }, el("h2", { id: "findings" }, "Findings", el("span", {}, "what could be saved")));
   const all = facts.findings;
   if (all === null) card.append(el("p", { class: "muted" }, "Nobody looked for any."));
@@ -93,7 +93,7 @@ export function findingsCard(facts: Facts, find: Find): HTMLElement {
   return card;
 }
 
-function finding(one: Finding, find: Find, open: boolean): HTMLElement {
+function finding(one: Finding, find: Find | null, open: boolean): HTMLElement {
   const [bound, amount] = one.time !== null && one.time > 0 ? [one.bound === "upper" ? "up to" : one.bound === "estimate" ? "about" : "measured", seconds(one.time)] : ["", one.cost];
   const place = one.sites[0];
   const made = el("details", { class: `finding ${one.severity}` },
@@ -102,7 +102,7 @@ function finding(one: Finding, find: Find, open: boolean): HTMLElement {
       el("span", { class: "title" }, one.title, el("span", { class: "under" }, el("span", { class: "badge" }, one.severity), place ? el("code", {}, place.place) : one.place ? el("code", {}, one.place) : null))),
     el("div", { class: "body" },
       ...one.sites.slice(0, 1).map((site) => source(site)),
-      place?.find ? el("button", { class: "go", click: () => find(place.find) }, `Show ${place.place} on the timeline`) : null,
+      find && place?.find ? el("button", { class: "go", click: () => find(place.find) }, `Show ${place.place} on the timeline`) : null,
       one.remedy ? el("p", {}, one.remedy) : null,
       one.before.length || one.after.length ? el("div", { class: "change" }, code("before", one.before), code("after", one.after)) : null,
       el("details", { class: "why" }, el("summary", {}, "Why"),

@@ -68,7 +68,7 @@ class Page {
     const lines = el("section", { class: "card" }, el("h2", {}, "Lines", el("span", {}, facts.sampled ? "wall time they held, blue: I/O in it" : "time in what they asked for, blue: I/O in it")), this.lines.element, missing(more.lines));
     const files = el("section", { class: "card" }, el("h2", {}, "Files", el("span", {}, "time in calls on them")), this.files.element, missing(more.files));
     const left = el("div", { class: "column" }, answerCard(facts), facts.lines.length ? lines : null);
-    const right = el("div", { class: "column" }, findingsCard(facts, (query) => this.find(query)));
+    const right = el("div", { class: "column" }, findingsCard(facts, facts.operations.shown ? (query) => this.find(query) : null));
     this.others = [...(facts.files.length ? [files] : []), notSeenCard(facts)];
     return el("main", {},
       el("div", { class: "row first" }, left, right),
