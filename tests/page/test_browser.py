@@ -200,6 +200,19 @@ def test_a_line_leads_to_its_operations(run: Browser) -> None:
     quiet(run)
 
 
+def test_the_tables_show_what_belongs_to_what_was_found(run: Browser) -> None:
+    names = "[...document.querySelectorAll('[aria-label={}] tbody tr')].map((one) => one.cells[{}].innerText)"
+    whole = run.eval(names.format("Files", 5))
+    run.eval("document.querySelector('input').value = 'train.py:10'; document.querySelector('input').focus()")
+    run.key("Enter")
+    run.until("document.querySelector('.count').textContent !== ''")
+    # GIVEN a line that read one file WHEN it is searched THEN that file is listed, and the process that ran the line
+    found = run.eval(names.format("Files", 5))
+    assert found == ["/d/in.bin"] and len(whole) > 1
+    assert "200" not in "".join(run.eval(names.format("Processes", 0)))
+    quiet(run)
+
+
 def test_the_tables_are_sorted_and_the_picture_has_one(run: Browser) -> None:
     heads = "[...document.querySelectorAll('[aria-label=Files] th button')]"
     run.eval(f"{heads}.at(-1).click()")

@@ -9,7 +9,7 @@ import { helpDialog } from "./help";
 import { filesTable, linesTable, processTable } from "./lists";
 import { Model } from "./model";
 import { answerCard, facts_line, findingsCard, notSeenCard } from "./overview";
-import { type Found, search } from "./search";
+import { type Found, linked, search } from "./search";
 import { nextTheme, startTheme, themeName } from "./theme";
 import { legend, range, Timeline } from "./timeline";
 import * as units from "./units";
@@ -187,12 +187,15 @@ class Page {
 
   private async search(): Promise<void> {
     const query = this.box.value.trim();
-    for (const table of [this.lines, this.files, this.processes]) table.filter(query);
-    if (!this.model || !this.timeline) return;
-    const { operations } = this.model;
-    const more = query ? await operations.rest() : null;
+    const operations = this.model?.operations;
+    const more = query && operations ? await operations.rest() : null;
     if (query !== this.box.value.trim()) return;
-    this.found = query && more ? search(query, operations, more, facts.processes) : null;
+    this.found = operations && more ? search(query, operations, more, facts.processes) : null;
+    const link = operations && more && this.found ? linked(this.found, operations, more) : null;
+    this.lines.filter(query, link && ((row) => link.line(row.find)));
+    this.files.filter(query, link && ((row) => link.file(row.find)));
+    this.processes.filter(query, link && (([one]) => link.process(one.index)));
+    if (!operations || !this.timeline) return;
     this.count.textContent = this.found ? `${number(this.found.count)} of ${counted(operations.count, "operation")}` : "";
     this.timeline.highlight(this.found ? this.found.marks : null);
   }

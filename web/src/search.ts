@@ -35,7 +35,7 @@ function testOf(word: string): Test {
     };
   }
   if (small.includes("*")) {
-    const pattern = new RegExp(small.split(/\*+/).map((part) => part.replace(/[.+?^${}()|[\]\\]/g, "\\$&")).join("[^/]*"));
+    const pattern = new RegExp(small.split(/\*+/).map(escaped).join("[^/]*"));
     return (text) => pattern.test(text.toLowerCase());
   }
   return (text) => text.toLowerCase().includes(small);
@@ -55,6 +55,34 @@ export function search(query: string, operations: Operations, more: More, proces
     found.last = row;
   }
   return found;
+}
+
+/** Which rows of the tables what was found belongs to. */
+export interface Linked { file: (pattern: string) => boolean; line: (line: string) => boolean; process: (index: number) => boolean }
+
+/** Distinct paths, and lines, that are compared with the rows of a table. */
+const MOST_LINKED = 5000;
+
+export function linked(found: Found, operations: Operations, more: More): Linked {
+  const [paths, sites, processes] = [new Set<number>(), new Set<number>(), new Set<number>()];
+  for (const lane of operations.lanes)
+    for (let row = lane.first; row < lane.first + lane.count; row++) {
+      if (!found.marks[row]) continue;
+      processes.add(lane.process);
+      if (more.path[row] && paths.size < MOST_LINKED) paths.add(more.path[row]);
+      if (more.site[row] && sites.size < MOST_LINKED) sites.add(more.site[row]);
+    }
+  const names = [...paths].map((code) => more.paths[code - 1]);
+  const lines = [...sites].map((code) => more.frames[more.nodes[2 * more.sites[code - 1]]] ?? "");
+  const file = (pattern: string): boolean => {
+    const whole = new RegExp(`^${pattern.split("*").map(escaped).join("[^/]*")}$`);
+    return names.some((name) => whole.test(name));
+  };
+  return { file, line: (line) => line !== "" && lines.some(testOf(line)), process: (index) => processes.has(index) };
+}
+
+function escaped(text: string): string {
+  return text.replace(/[.+?^${}()|[\]\\*]/g, "\\$&");
 }
 
 function keep(word: string, marks: Uint8Array, operations: Operations, more: More, processes: Process[]): void {

@@ -16,7 +16,7 @@ export class Table<T> {
   private readonly body = el("tbody");
   private sorted = 0;
   private up = false;
-  private test: (text: string) => boolean = () => true;
+  private test: (row: T) => boolean = () => true;
   private all = false;
 
   constructor(
@@ -28,8 +28,10 @@ export class Table<T> {
     this.draw();
   }
 
-  filter(query: string): void {
-    this.test = tester(query);
+  /** Narrows it to the rows with these words, and those that belong to what was found. */
+  filter(query: string, linked: ((row: T) => boolean) | null): void {
+    const words = tester(query);
+    this.test = (row) => words(this.text(row)) || (linked !== null && linked(row));
     this.draw();
   }
 
@@ -40,7 +42,7 @@ export class Table<T> {
       const [a, b] = [column.key(one), column.key(other)];
       return sign * (typeof a === "number" && typeof b === "number" ? a - b : String(a).localeCompare(String(b)));
     };
-    const matching = this.rows.filter((row) => this.test(this.text(row)));
+    const matching = this.rows.filter(this.test);
     const shown = this.ordered ? [...matching].sort(compare) : matching;
     const most = this.all ? shown.length : this.most;
     this.body.replaceChildren(...shown.slice(0, most).map((row) => this.row(row)));

@@ -21,7 +21,7 @@ export class Timeline {
   view: View;
   selected = -1;
   private found: Uint8Array | null = null;
-  private readonly canvas = el("canvas", { class: "lanes", tabindex: "0", role: "img" });
+  private readonly canvas = el("canvas", { class: "lanes", tabindex: "0", role: "application", "aria-roledescription": "timeline" });
   private readonly axis = el("canvas", { class: "axis", "aria-hidden": "true" });
   private readonly spacer = el("div", { class: "spacer" });
   private readonly scroller = el("div", { class: "lanes-scroll" }, this.spacer, this.canvas);
