@@ -21,6 +21,7 @@ from pyio_trace.report.findings_text import cost_of, is_notable, notes, place_of
 from pyio_trace.report.overview_text import data_rows, kind_name, line_rows, moved_by, state_lines
 from pyio_trace.report.step_lines import step_lines
 from pyio_trace.report.wording import relative, short_line
+from pyio_trace.units import counted, seconds
 
 if TYPE_CHECKING:
     from pyio_trace.insights.insights import Insights
@@ -78,12 +79,13 @@ def _run(summary: Summary) -> dict[str, Any]:
 
 def _answer(summary: Summary, insights: Insights | None) -> list[str]:
     """The verdict, as the end of a run has it."""
-    best = best_of(insights)
-    sentences = answer(summary)
+    run, best = summary.run, best_of(insights)
+    found = answer(summary)
     if best is not None and not best.recoverable.is_time:
-        return [f"{best.title}.", *sentences]
-    nothing = nothing_found(summary) if insights is not None and best is None else []
-    return [*sentences, *nothing] or state_lines(summary)[:1]
+        found = [f"{best.title}.", *found]
+    if insights is not None and best is None:
+        found += nothing_found(summary) if run.calls else []
+    return found or state_lines(summary)[:1] or [f"{counted(run.calls, 'call')} in {seconds(run.wall)}."]
 
 
 def _kinds(summary: Summary) -> list[dict[str, Any]]:

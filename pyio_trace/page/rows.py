@@ -100,13 +100,13 @@ def rows_of(log: Log, most: int, progress: Callable[[int], None] | None = None) 
         for name in COLUMNS:
             column = batch[name]
             found = codes(column) if name in TEXTS else truths(column) if name == "submitted" else numbers(column)
-            kept[name].append(found[chosen])
+            kept[name].append(found[chosen].astype(np.int32, copy=False) if name in TEXTS else found[chosen])
             if name in NULLABLE:
                 kept[f"?{name}"].append(present(column)[chosen])
         if progress is not None:
             progress(len(batch))
-    values = {name: _joined(kept[name], np.int64) for name in COLUMNS}
-    there = {name: _joined(kept[f"?{name}"], np.bool_) for name in NULLABLE}
+    values = {name: _joined(kept.pop(name), np.int32 if name in TEXTS else np.int64) for name in COLUMNS}
+    there = {name: _joined(kept.pop(f"?{name}"), np.bool_) for name in NULLABLE}
     rows = Rows(values, there, texts, np.zeros(len(values["id"]), np.int64), left.sums(), total, left.longest)
     return _in_order(rows)
 
@@ -163,7 +163,10 @@ def _in_order(rows: Rows) -> Rows:
     values["tid"] = np.where(there["tid"], values["tid"], -1)
     length = np.where(there["duration"], values["duration"], _ENDLESS)
     order = np.lexsort((values["id"], -length, values["time"], values["tid"], values["process"]))
-    rows = rows.only(order)
+    for name in values:  # one after the other: a copy of all of them would double the memory
+        values[name] = values[name][order]
+    for name in there:
+        there[name] = there[name][order]
     _add_extents(rows)
     return rows
 
