@@ -35,7 +35,11 @@ def test_the_types_are_right(tmp_path: Path) -> None:
 
 def build(folder: Path, types: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [ROOT / "web" / "build", folder], capture_output=True, text=True, check=False, env={**os.environ, "TYPES": types}
+        [ROOT / "web" / "build", folder],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "TYPES": types},
     )
 
 
