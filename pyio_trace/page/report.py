@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pyio_trace.insights.finding import Site
 from pyio_trace.page.document import document
@@ -28,6 +28,14 @@ MOST_BYTES = 10_500_000
 _MOST_SOURCES = 300
 
 
+class Report(NamedTuple):
+    """parts: of the HTML file, in order; shown: operations on its timeline; of: so many that there are."""
+
+    parts: Iterator[str]
+    shown: int
+    of: int
+
+
 def report(
     log: Log,
     summary: Summary,
@@ -35,8 +43,8 @@ def report(
     most: int = MOST_OPERATIONS,
     with_sources: bool = True,
     progress: Callable[[int], None] | None = None,
-) -> Iterator[str]:
-    """The parts of the HTML file.  most: operations in its timeline; progress: called with a number of rows read."""
+) -> Report:
+    """most: operations in its timeline; progress: called with a number of rows read.  Raises what reading raises."""
     run = summary.run
     sources = SourceLines(run.start) if with_sources else None
     facts = document(log, summary, insights, sources)
@@ -49,7 +57,8 @@ def report(
     facts["operations"] = _about(rows, timeline, has_rows)
     facts["sources"] = _sources(rows, sources)
     pictures = pictures_of(log, progress)
-    return page(f"{facts['run']['command']} · pyio_trace", facts, timeline, pictures)
+    parts = page(f"{facts['run']['command']} · pyio_trace", facts, timeline, pictures)
+    return Report(parts, len(rows), rows.of if has_rows else 0)
 
 
 def _about(rows: Rows, timeline: Timeline, has_rows: bool) -> dict[str, Any]:

@@ -169,6 +169,7 @@ def test_search_and_what_is_found(run: Browser) -> None:
     run.eval("document.activeElement.blur()")
     for query, op in (
         ("/d/out.bin", "pwrite"),
+        ("/d/*t.b*n", "pwrite"),
         ("*.bin >15us", "pwrite"),
         ("failed", "stat"),
         ("train.py:20", "pwrite"),

@@ -67,11 +67,17 @@ def test_what_cannot_be_written(tmp_path: Path, capfd: pytest.CaptureFixture[str
     assert sorted(os.listdir(tmp_path)) == ["a.pyio"]
 
 
-def test_in_the_browser(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_in_the_browser(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
     opened: list[str] = []
-    monkeypatch.setattr("webbrowser.open", opened.append)
+    monkeypatch.setattr("webbrowser.open", opened.append)  # which says that there is none
     assert main(["report", str(small_run(tmp_path / "a b.pyio")), "--open"]) == 0
     assert opened == [(tmp_path / "a b.html").as_uri()]
+    assert capfd.readouterr().err == "pyio-trace: there is no browser here: open the file yourself\n"
+
+
+def test_it_says_that_operations_are_left_out(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    assert main(["report", str(small_run(tmp_path / "a.pyio")), "--max-operations", "3"]) == 0
+    assert capfd.readouterr().out.endswith(", the 3 longest of 14 operations\n")
 
 
 def test_a_selection(tmp_path: Path) -> None:

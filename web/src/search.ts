@@ -34,10 +34,7 @@ function testOf(word: string): Test {
       return false;
     };
   }
-  if (small.includes("*")) {
-    const pattern = new RegExp(small.split(/\*+/).map(escaped).join("[^/]*"));
-    return (text) => pattern.test(text.toLowerCase());
-  }
+  if (small.includes("*")) return (text) => globbed(small.split("*"), text.toLowerCase(), false);
   return (text) => text.toLowerCase().includes(small);
 }
 
@@ -75,14 +72,25 @@ export function linked(found: Found, operations: Operations, more: More): Linked
   const names = [...paths].map((code) => more.paths[code - 1]);
   const lines = [...sites].map((code) => more.frames[more.nodes[2 * more.sites[code - 1]]] ?? "");
   const file = (pattern: string): boolean => {
-    const whole = new RegExp(`^${pattern.split("*").map(escaped).join("[^/]*")}$`);
-    return names.some((name) => whole.test(name));
+    const parts = pattern.split("*");
+    return names.some((name) => globbed(parts, name, true));
   };
   return { file, line: (line) => line !== "" && lines.some(testOf(line)), process: (index) => processes.has(index) };
 }
 
-function escaped(text: string): string {
-  return text.replace(/[.+?^${}()|[\]\\*]/g, "\\$&");
+/** Whether the parts stand in a text one after the other; whole: and are all of it but what is between them.  No
+ *  regular expression: a log may have patterns for which one takes for ever. */
+function globbed(parts: string[], text: string, whole: boolean): boolean {
+  if (whole && parts.length === 1) return text === parts[0];
+  if (whole && !text.startsWith(parts[0])) return false;
+  let at = whole ? parts[0].length : 0;
+  const middle = whole ? parts.slice(1, -1) : parts;
+  for (const part of middle) {
+    const found = text.indexOf(part, at);
+    if (found < 0) return false;
+    at = found + part.length;
+  }
+  return !whole || (text.length - at >= parts[parts.length - 1].length && text.endsWith(parts[parts.length - 1]));
 }
 
 function keep(word: string, marks: Uint8Array, operations: Operations, more: More, processes: Process[]): void {

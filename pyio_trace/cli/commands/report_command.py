@@ -22,9 +22,9 @@ from pyio_trace.cli.parser import Parser, add_log, count, open_log, progress
 from pyio_trace.cli.scan_workers import add_workers, workers
 from pyio_trace.cli.selection import add_selection, restricted, selection
 from pyio_trace.cli.standard_output import standard_output
-from pyio_trace.errors import ConfigError, printable
+from pyio_trace.errors import ConfigError, printable, say
 from pyio_trace.existing_files import check_output
-from pyio_trace.units import size
+from pyio_trace.units import number, size
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -61,15 +61,17 @@ def run(arguments: argparse.Namespace) -> int:
     with workers(arguments) as others, progress("report", 2 * log.rows()) as bar:
         log, bar = restricted(log, chosen, bar, others)
         summary, insights = find(log, rules, wanted, bar, workers=others)
-        parts = report(log, summary, insights, arguments.max_operations, not arguments.no_source, bar)
-        written = _write(output, parts, arguments.force)
+        made = report(log, summary, insights, arguments.max_operations, not arguments.no_source, bar)
+        written = _write(output, made.parts, arguments.force)
+    less = f", the {number(made.shown)} longest of {number(made.of)} operations" if made.shown < made.of else ""
     with standard_output() as out:
-        out.write(f"{printable(output)}  {size(written)}\n")
+        out.write(f"{printable(output)}  {size(written)}{less}\n")
     if arguments.open:
         import webbrowser
         from pathlib import Path
 
-        webbrowser.open(Path(output).absolute().as_uri())
+        if not webbrowser.open(Path(output).absolute().as_uri()):
+            say("there is no browser here: open the file yourself")
     return 0
 
 
