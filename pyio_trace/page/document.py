@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 #: Rows of a table in the page.
 MOST_ROWS, MOST_PROCESSES = 500, 2000
+#: Findings in the page.
+MOST_FINDINGS = 300
 #: A step line is cut where it is longer.
 _STEP = 200
 
@@ -51,11 +53,12 @@ def document(log: Log, summary: Summary, insights: Insights | None, sources: Sou
         "files": [_file(one, run.folder) for one in files[:MOST_ROWS]],
         "more": {"lines": max(len(lines) - MOST_ROWS, 0), "files": max(len(files) - MOST_ROWS, 0)},
         "findings": [*_findings(insights, run.folder, sources)] if insights is not None else None,
-        "notes": [*notes(insights)] if insights is not None else [],
+        "notes": [*_notes(insights)] if insights is not None else [],
         "not_seen": [
             {"brief": one.brief or "", "text": one.text, "details": one.details[:100]} for one in summary.weaknesses
         ],
         "processes": [*_processes(log, summary)],
+        "processes_more": max(len(log.processes()) - MOST_PROCESSES, 0),
         "cost": {"time": summary.cost.time, "share": summary.cost.share},
     }
     return all_shown(found)
@@ -144,8 +147,15 @@ def find(line: str) -> str:
     return "/".join(place.split("/")[-2:])
 
 
+def _notes(insights: Insights) -> Iterator[str]:
+    more = len(insights.findings) - MOST_FINDINGS
+    if more > 0:
+        yield f"{counted(more, 'further finding')} with less time each: pyio-trace insights has all of them."
+    yield from notes(insights)
+
+
 def _findings(insights: Insights, folder: str, sources: SourceLines | None) -> Iterator[dict[str, Any]]:
-    for one in insights.findings:
+    for one in insights.findings[:MOST_FINDINGS]:
         yield {
             "slug": one.slug, "severity": one.severity, "title": one.title, "notable": is_notable(one),
             "time": one.recoverable_ns if one.recoverable.is_time and one.severity != "ok" else None,

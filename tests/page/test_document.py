@@ -11,6 +11,7 @@ import pytest
 from pyio_trace.insights.finding import Finding, Recoverable, Remedy, Site
 from pyio_trace.insights.insights import Insights
 from pyio_trace.join.sources.opening import open_log
+from pyio_trace.page import document as page_document
 from pyio_trace.page.document import document, find
 from tests.insights.test_formats import HOSTILE
 from tests.report.test_overview import MS, overview
@@ -73,6 +74,16 @@ def test_a_finding_with_its_remedy(tmp_path: Path) -> None:
         "source": [],
     }
     assert (wrong["cost"], wrong["time"]) == ("wrong results", None)
+
+
+def test_what_is_left_out_is_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(page_document, "MOST_FINDINGS", 1)
+    monkeypatch.setattr(page_document, "MOST_PROCESSES", 1)
+    monkeypatch.setattr(page_document, "MOST_ROWS", 1)
+    said = facts(tmp_path, of(SLOW, WRONG))
+    assert len(said["findings"]) == len(said["processes"]) == len(said["lines"]) == len(said["files"]) == 1
+    assert said["notes"] == ["1 further finding with less time each: pyio-trace insights has all of them."]
+    assert said["processes_more"] == 1 and said["more"]["lines"] > 0 and said["more"]["files"] > 0
 
 
 def test_lines_lead_to_their_operations(tmp_path: Path) -> None:

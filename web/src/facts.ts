@@ -35,7 +35,7 @@ export interface Facts {
   answer: string[]; kinds: Kind[]; steps: string[]; data: [string, string, string][];
   storage: { read: number; storage: number } | null; sampled: boolean; lines: Line[]; files: FileGroup[];
   more: { lines: number; files: number }; findings: Finding[] | null; notes: string[];
-  not_seen: { brief: string; text: string; details: string[] }[]; processes: Process[];
+  not_seen: { brief: string; text: string; details: string[] }[]; processes: Process[]; processes_more: number;
   cost: { time: number; share: number | null };
   operations: {
     of: number; shown: number; longest_left_out: number; left_out: Record<string, number>; orphans: number;

@@ -74,7 +74,7 @@ class Page {
       el("div", { class: "row first" }, left, right),
       this.timelineCard(),
       pictures.length ? el("div", { class: "pictures" }, ...pictures) : null,
-      el("section", { class: "card" }, el("h2", {}, "Processes", el("span", {}, "who started them, how they ended")), this.processes.element),
+      el("section", { class: "card" }, el("h2", {}, "Processes", el("span", {}, "who started them, how they ended")), this.processes.element, missing(facts.processes_more)),
       el("footer", { class: "muted" }, `${facts.run.log} · run ${facts.run.run} · made by pyio_trace · this file asks for nothing from anywhere`));
   }
 

@@ -58,7 +58,7 @@ def run(arguments: argparse.Namespace) -> int:
     log = open_log(arguments.log)
     rules = registry.found()
     wanted = settings.load(rules)
-    with workers(arguments) as others, progress("report", 2 * log.rows()) as bar:
+    with workers(arguments) as others, progress("report", 3 * log.rows()) as bar:
         log, bar = restricted(log, chosen, bar, others)
         summary, insights = find(log, rules, wanted, bar, workers=others)
         made = report(log, summary, insights, arguments.max_operations, not arguments.no_source, bar)
