@@ -55,7 +55,7 @@ export function processTable(facts: Facts, find: Find): Table<[Process, number]>
       cell.title = one.argv;
       return cell;
     } },
-    { name: "started by", key: ([one]) => one.site, cell: ([one]) => (one.site ? one.find ? el("button", { class: "link mono", click: () => find(one.find) }, one.site) : one.site : none) },
+    { name: "started by", key: ([one]) => one.site, cell: ([one]) => (one.site ? one.find ? el("button", { class: "link mono whole", click: () => find(one.find) }, one.site) : one.site : none) },
     { name: "began", key: ([one]) => one.begin, cell: ([one]) => seconds(one.begin), kind: "number" },
     { name: "wall", key: ([one]) => one.wall ?? 0, cell: ([one]) => (one.wall === undefined ? none : seconds(one.wall)), kind: "number" },
     { name: "in calls", key: ([one]) => one.busy ?? 0, cell: ([one]) => (one.busy ? seconds(one.busy) : none), kind: "number" },

@@ -6,12 +6,13 @@ import { Details, short } from "./details";
 import { el, json } from "./dom";
 import type { Facts } from "./facts";
 import { helpDialog } from "./help";
+import { legend, range } from "./labels";
 import { filesTable, linesTable, processTable } from "./lists";
 import { Model } from "./model";
 import { answerCard, facts_line, findingsCard, notSeenCard } from "./overview";
 import { type Found, linked, search } from "./search";
 import { nextTheme, startTheme, themeName } from "./theme";
-import { legend, range, Timeline } from "./timeline";
+import { Timeline } from "./timeline";
 import * as units from "./units";
 import { counted, number, seconds } from "./units";
 

@@ -74,10 +74,10 @@ export class Painter {
     for (let line = Math.max(y, 0); line < bottom; line++) this.pixels.fill(colour, line * this.width + Math.max(x, 0), line * this.width + right);
   }
 
-  private hatch(x: number, y: number, width: number, height: number, colour: number, every: number): void {
+  private hatch(x: number, y: number, width: number, height: number, colour: number, every: number, part = 4): void {
     const right = Math.min(x + width, this.width);
     const bottom = Math.min(y + height, this.height);
-    const thick = Math.max(1, Math.round(every / 4));
+    const thick = Math.max(1, Math.round(every / part));
     for (let line = Math.max(y, 0); line < bottom; line++)
       for (let column = Math.max(x, 0); column < right; column++)
         if ((column + line) % every < thick) this.pixels[line * this.width + column] = colour;
@@ -206,7 +206,8 @@ export class Painter {
       const tall = Math.max(Math.round(height * part), 2);
       if (part < 0.95) this.box(left, y, room - gap, height, palette.faded[strand.klass]);
       this.box(left, y + height - tall, room - gap, tall, colour);
-      if (strand.klass === 6 || Number.isNaN(duration[row])) this.hatch(left, y, room - gap, height, palette.card, Math.round(6 * this.ratio));
+      if (strand.klass === 6) this.hatch(left, y, room - gap, height, palette.card, Math.round(6 * this.ratio), 4);
+      else if (Number.isNaN(duration[row])) this.hatch(left, y, room - gap, height, palette.card, Math.round(8 * this.ratio), 8);
       this.heights.fill(height, left, right);
       if (room / this.ratio > LEAST_LABEL) this.labels.push({ x: left / this.ratio, y: y / this.ratio, width: (room - gap) / this.ratio, row, klass: strand.klass, faded: faded || part < 0.5 });
     }

@@ -1,10 +1,11 @@
 // The timeline: how one moves in it, and what is drawn over the lanes.
 
 import { calm, el } from "./dom";
-import { begun, type Band, CLASS_NAMES, CLASSES, DEPTHS, type Model, TRACK } from "./model";
+import { fitted } from "./labels";
+import { begun, type Band, DEPTHS, type Model, TRACK } from "./model";
 import { Minimap } from "./minimap";
 import { Painter, type Palette, paletteOf, type View } from "./paint";
-import { moment, seconds } from "./units";
+import { moment } from "./units";
 
 const FONT = '11px Inter, system-ui, -apple-system, "Segoe UI", Roboto, sans-serif';
 const BOLD = FONT.replace("11px", "600 12px");
@@ -380,24 +381,4 @@ export class Timeline {
       this.zoom(Math.exp(Math.max(Math.min(event.deltaY, 120), -120) * 0.004), event.clientX - box.left, false);
     }, { passive: false });
   }
-}
-
-/** The text, cut to a width; "" if nothing of it fits. */
-function fitted(context: CanvasRenderingContext2D, text: string, width: number): string {
-  if (text.length * 9 < width || context.measureText(text).width <= width) return text;
-  let end = Math.min(text.length, Math.floor(width / 4));
-  while (end > 1 && context.measureText(`${text.slice(0, end)}…`).width > width) end -= end > 40 ? 8 : 1;
-  return end > 1 ? `${text.slice(0, end)}…` : "";
-}
-
-/** What the colours mean. */
-export function legend(model: Model): HTMLElement {
-  const shown = CLASSES.map((name, at) => ({ name, at })).filter(({ at }) => model.shown.has(at));
-  return el("ul", { class: "legend" }, ...shown.map(({ name, at }) => el("li", {}, el("span", { class: `swatch ${name}` }), CLASS_NAMES[at])));
-}
-
-export function range(view: View, model: Model): string {
-  const span = view.to - view.from;
-  if (span >= (model.last - model.first) * 0.999) return `whole run, ${seconds(span)}`;
-  return `${seconds(span)} from ${moment(view.from, span / 100)}`;
 }
