@@ -47,7 +47,8 @@ function quoted(text: string): string {
 }
 
 export function processTable(facts: Facts, find: Find): Table<[Process, number]> {
-  const bad = (ended: string): boolean => /^(signal|lost|exit [1-9])/.test(ended);
+  // Pools end their workers by SIGTERM.
+  const bad = (ended: string, depth: number): boolean => /^(signal|lost|exit [1-9])/.test(ended) && !(depth && ended.startsWith("signal 15 "));
   const columns: Column<[Process, number]>[] = [
     { name: "process", key: ([one]) => one.index, kind: "wide", cell: ([one, depth]) => {
       const cell = el("span", { class: "process" }, el("b", {}, one.name), el("span", { class: "muted" }, ` ${one.pid}${one.rank === null ? "" : `, rank ${one.rank}`}`));
@@ -63,7 +64,7 @@ export function processTable(facts: Facts, find: Find): Table<[Process, number]>
     { name: "read", key: ([one]) => one.read ?? 0, cell: ([one]) => (one.read ? size(one.read) : none), kind: "number" },
     { name: "from storage", key: ([one]) => one.storage ?? -1, cell: ([one]) => (one.storage === null || one.storage === undefined ? "?" : one.storage ? size(one.storage) : none), kind: "number" },
     { name: "written", key: ([one]) => one.written ?? 0, cell: ([one]) => (one.written ? size(one.written) : none), kind: "number" },
-    { name: "ended", key: ([one]) => one.ended, cell: ([one]) => el("span", { class: bad(one.ended) ? "ended bad" : "ended" }, one.ended + (one.followed ? "" : ", not followed")) },
+    { name: "ended", key: ([one]) => one.ended, cell: ([one, depth]) => el("span", { class: bad(one.ended, depth) ? "ended bad" : "ended" }, one.ended + (one.followed ? "" : ", not followed")) },
   ];
   return new Table("Processes", columns, nested(facts.processes), ([one]) => `${one.name} ${one.pid} ${one.argv} ${one.ended} ${one.site}`, null, 20, false);
 }
