@@ -26,6 +26,7 @@ COMMANDS = {
     "files": "sums by file",
     "stacks": "sums by Python stack; --format folded for flame graphs",
     "insights": "what is slow, why, at which line, and what to do",
+    "report": "one HTML file that shows a run, to look at and to send",
     "diff": "two runs compared; more of them as a scaling table",
     "processes": "the processes: their names, who started them, how they ended",
     "counters": "Darshan's counters by file; what was counted and not recorded",

@@ -1,7 +1,7 @@
 """Reads source files that a log names.
 
 A forged log may name anything.  So a file is read only if it is a regular one of a real file system, not large, and
-belongs to the user or to root; nothing of it may be printed.
+belongs to the user or to root; nothing of it may be printed but what page/source_lines.py lets through.
 """
 
 from __future__ import annotations

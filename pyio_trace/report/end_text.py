@@ -58,9 +58,7 @@ def end_lines(
 
     None is wider than WIDTH but the last, which has the name of the log.  Safe to print on a terminal.
     """
-    best = (
-        next((one for one in insights.findings if is_notable(one) and one.severity != "ok"), None) if insights else None
-    )
+    best = best_of(insights)
     verdict = [*_verdict(summary, letters, insights, best), _next(summary, insights, best, ranks)]
     for kinds, rows, states in _ROWS:
         parts = [*_parts(summary, letters, bars, (kinds, rows, states)), verdict]
@@ -108,14 +106,25 @@ def _not_seen(summary: Summary) -> list[str]:
     return []
 
 
+def answer(summary: Summary) -> list[str]:
+    """What held the time, in a sentence or two."""
+    return conclusions(summary)[:_SENTENCES]
+
+
+def best_of(insights: Insights | None) -> Finding | None:
+    """The finding that the end of a run shows."""
+    found = insights.findings if insights is not None else []
+    return next((one for one in found if is_notable(one) and one.severity != "ok"), None)
+
+
 def _verdict(summary: Summary, letters: Letters, insights: Insights | None, best: Finding | None) -> list[str]:
     """Where the time went, and what to change; results that may be wrong and files that may be lost come first."""
-    sentences = conclusions(summary)[:_SENTENCES]
+    sentences = answer(summary)
     together = sum(map(len, sentences)) + len(sentences) - 1 <= WIDTH
     went = [line for text in ([" ".join(sentences)] if together else sentences) for line in textwrap.wrap(text, WIDTH)]
     missing = unanswered(insights, "insights --list") if insights is not None else []
     if best is None:
-        found = [] if insights is None else _nothing_found(summary)
+        found = [] if insights is None else nothing_found(summary)
         return [*went, *found, *missing]
     found = _best(best, letters)
     return [*found, *went, *missing] if not best.recoverable.is_time else [*went, *found, *missing]
@@ -140,7 +149,7 @@ def _instead(finding: Finding) -> str:
     return " ".join(remedy.text.split())
 
 
-def _nothing_found(summary: Summary) -> list[str]:
+def nothing_found(summary: Summary) -> list[str]:
     """That there is no finding, and what the first process does most of the time."""
     overview = summary.overview
     if overview is None or not overview.kinds:

@@ -20,7 +20,7 @@ from pyio_trace.join.references.own_code import library_of
 from pyio_trace.report.bars import LOOKS, Letters, bar, legend, states_of
 from pyio_trace.report.conclusions import conclusions, is_part
 from pyio_trace.report.step_lines import step_lines
-from pyio_trace.report.wall_lines import wall_lines
+from pyio_trace.report.wall_lines import wall_lines, wall_rows
 from pyio_trace.report.wording import fitting, none_recorded, relative, short_line, waits
 from pyio_trace.units import counted, number, seconds, shortened, significant, size
 
@@ -160,7 +160,7 @@ def time_lines(
     lines = [f"TIME  {meaning if len(meaning) <= WIDTH - 6 else meaning.replace('  ', ' ')}".rstrip()]
     for at, kind in enumerate(kinds):
         lines.append(
-            f"  {_kind(kind, names.get(kind.kind, kind.kind)):{_NAME}} {seconds(kind.split.wall_ns):>8}  "
+            f"  {kind_name(kind, names.get(kind.kind, kind.kind)):{_NAME}} {seconds(kind.split.wall_ns):>8}  "
             f"{drawn[at] if bars else _states(kind, _BAR)}"
         )
         if states:
@@ -172,7 +172,7 @@ def time_lines(
     return lines
 
 
-def _kind(kind: KindTime, only: str) -> str:
+def kind_name(kind: KindTime, only: str) -> str:
     """only: the name of its process, if it has one."""
     name = only if kind.processes == 1 else f"{kind.processes} {kind.kind}"
     name = name if len(name) <= _NAME else name.replace("multiprocessing ", "")  # "fork server"
@@ -219,11 +219,18 @@ def moved_by(summary: Summary) -> Moved:
 
 
 def _data(summary: Summary) -> list[str]:
+    rows = data_rows(summary)
+    return ["DATA", *(f"  {what:<7} {amount:>10}  {text}".rstrip() for what, amount, text in rows)] if rows else []
+
+
+def data_rows(summary: Summary) -> list[tuple[str, str, str]]:
+    """(what, bytes, what is to be said of them): what was read, written, copied and imported; a row without the first
+    is about the one before."""
     moved, overview = summary.bytes, summary.overview
     whole = not is_part(summary)
     read, written, copied, imports = moved_by(summary)
     storage = overview.storage if overview is not None else None
-    lines = []
+    rows = []
     if read:
         text, little = "", True
         if storage is not None and storage.read is not None:
@@ -234,9 +241,9 @@ def _data(summary: Summary) -> list[str]:
                 else f"{size(storage.read)} fetched from storage" + ("" if storage.processes else " (imports included)")
             )
             text += _without_account(storage.processes)
-        lines.append(f"  read    {size(read):>10}  {text}".rstrip())
+        rows.append(("read", size(read), text))
         if storage is not None and not little and whole:
-            lines += _slow(storage.slow)
+            rows += _slow(storage.slow)
         unplaced = read if overview is None else overview.read.unplaced
         again = whole and read >= _NOTABLE * moved.distinct_read and read - moved.distinct_read >= _LEAST_MORE
         if moved.distinct_read and unplaced * 100 <= read and again:
@@ -244,30 +251,28 @@ def _data(summary: Summary) -> list[str]:
             what = f"different bytes: each read {times} times"
             if moved.distinct_filled:
                 what = f"different bytes at most: each read at least {times} times"
-            lines.append(f"          {size(moved.distinct_read):>10}  {what}")
+            rows.append(("", size(moved.distinct_read), what))
         ratio = moved.read_amplification
         if whole and ratio is not None and ratio >= _NOTABLE and moved.below_read - moved.asked_read >= _LEAST_MORE:
-            lines.append(
-                f"          {size(moved.asked_read):>10}  asked for: {significant(ratio)} times as much was read"
-            )
+            rows.append(("", size(moved.asked_read), f"asked for: {significant(ratio)} times as much was read"))
     if written:
-        lines.append(f"  written {size(written):>10}  to the page cache")
+        rows.append(("written", size(written), "to the page cache"))
     if copied:
-        lines.append(f"  copied  {size(copied):>10}  inside the kernel")
+        rows.append(("copied", size(copied), "inside the kernel"))
     if imports:
         spent = f", {seconds(summary.imports.time)}" if summary.imports.time else ""
-        lines.append(f"  imports {size(imports):>10}  by Python's imports{spent}; not in the figures above")
-    return ["DATA", *lines] if lines else []
+        rows.append(("imports", size(imports), f"by Python's imports{spent}; not in the figures above"))
+    return rows
 
 
-def _slow(slow: SlowReads) -> list[str]:
+def _slow(slow: SlowReads) -> list[tuple[str, str, str]]:
     """Which reads went to storage, and by which rule."""
     if not slow.compared:
         return []
     rule = f"over {seconds(BASE)} + {PER_BYTE} ns a byte"
     if not slow.calls:
-        return [f"  slow    {size(0):>10}  none of {counted(slow.compared, 'read')} took {rule}: cached"]
-    return [f"  slow    {size(slow.bytes):>10}  in {counted(slow.calls, 'read')}, {seconds(slow.time_ns)}: {rule}"]
+        return [("slow", size(0), f"none of {counted(slow.compared, 'read')} took {rule}: cached")]
+    return [("slow", size(slow.bytes), f"in {counted(slow.calls, 'read')}, {seconds(slow.time_ns)}: {rule}")]
 
 
 def _without_account(processes: int) -> str:
@@ -278,13 +283,23 @@ def lines_of(overview: Overview, folder: str, rows: int, wall: int) -> list[str]
     """LINES: the lines of the program that held the time."""
     if overview.wall:
         return wall_lines(overview.wall, wall, partial(_said, overview, folder), rows)
-    found = [row for line in overview.lines if _is_place(line) for row in _rows_of(line, overview, folder)]
-    shown = _leading(found, [time for time, _, _ in found], rows)
+    shown = line_rows(overview, folder, wall)[:rows]
     if not shown:
         return []
     heading = f"LINES {'time':>9}  {'of it I/O':>9}  what"
-    texts = (f"{seconds(time):>13}  {seconds(leaf) if leaf else '-':>9}  {text}" for time, leaf, text in shown)
+    texts = (f"{seconds(time):>13}  {seconds(leaf) if leaf else '-':>9}  {text}" for time, leaf, text, _ in shown)
     return [heading, *(f"  {text}" for text in texts)]
+
+
+def line_rows(overview: Overview, folder: str, wall: int) -> list[tuple[int, int, str, str]]:
+    """(ns, of it I/O, what, the line) of each row of LINES, the longest first: wall time where the run was sampled,
+    else time in what the line asked for."""
+    if overview.wall:
+        return wall_rows(overview.wall, wall, partial(_said, overview, folder))
+    found = [
+        (*row, line.line) for line in overview.lines if _is_place(line) for row in _rows_of(line, overview, folder)
+    ]
+    return _leading(found, [row[0] for row in found], len(found))
 
 
 def _said(overview: Overview, folder: str, place: str, held: int) -> str | None:

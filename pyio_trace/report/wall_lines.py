@@ -27,23 +27,32 @@ _WORTH, _RESIDUAL = 0.01, 0.05
 
 def wall_lines(lines: list[LineTime], wall: int, said: Callable[[str, int], str | None], rows: int) -> list[str]:
     """The section: wall: of the run, ns; said: what operations say of a line, if they took that long; rows: at most."""
-    ranked = sorted(((_held(line), line) for line in lines if line.line != IDLE), key=lambda one: -one[0])
-    most = ranked[0][0] if ranked else 0
-    shown = [
-        (held, line) for held, line in ranked
-        if held and held >= _WORTH * most and (line.line != NOWHERE or held >= _RESIDUAL * wall)
-    ]  # fmt: skip
-    if not shown:
+    found = wall_rows(lines, wall, said)
+    if not found:
         return []
     texts = [f"LINES {'wall':>9} {'':>5}  {'I/O':>8}  what"]
-    for held, line in shown[:rows]:
-        part = min(line.io_ns + line.sync_ns, held)
+    for held, part, what, _ in found[:rows]:
         share = percent(held / wall) if 0 < held <= wall else ""
-        io = seconds(part) if part else "-"
-        texts.append(
-            f"  {seconds(held):>13} {share:>5}  {io:>8}  {said(line.line, held) or _found(line)}{_others(line)}"
-        )
+        texts.append(f"  {seconds(held):>13} {share:>5}  {seconds(part) if part else '-':>8}  {what}")
     return texts
+
+
+def wall_rows(
+    lines: list[LineTime], wall: int, said: Callable[[str, int], str | None]
+) -> list[tuple[int, int, str, str]]:
+    """(time held, of it I/O, what, the line) of the lines that are worth a row, the longest first."""
+    ranked = sorted(((_held(line), line) for line in lines if line.line != IDLE), key=lambda one: -one[0])
+    most = ranked[0][0] if ranked else 0
+    return [
+        (
+            held,
+            min(line.io_ns + line.sync_ns, held),
+            f"{said(line.line, held) or _found(line)}{_others(line)}",
+            line.line,
+        )
+        for held, line in ranked
+        if held and held >= _WORTH * most and (line.line != NOWHERE or held >= _RESIDUAL * wall)
+    ]
 
 
 def _held(line: LineTime) -> int:

@@ -161,7 +161,7 @@ def make_bad_logs(folder: Path) -> None:
     "words",
     [
         ["summary"], ["events"], ["files"], ["stacks"], ["counters"], ["counters", "--unrecorded"], ["pack"],
-        ["insights"], ["processes"], ["view", "by_line"], ["diff", "good.pyio"],
+        ["insights"], ["processes"], ["view", "by_line"], ["diff", "good.pyio"], ["report"],
     ],
     ids=" ".join,
 )  # fmt: skip

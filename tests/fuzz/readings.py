@@ -61,7 +61,8 @@ COMMANDS: list[list[str]] = [
     ["insights", "--rule", "read-again", "--fail-on", "info"],
     *(["view", name, *more] for name in views() for more in ([], ["--json"])),
     *(["export", "--to", name] for name in formats()), ["export", "--to", "chrome", "--imports", "--max-size", "20K"],
-    ["pack"],
+    ["pack"], ["report", "--force"],
+    ["report", "--force", "--max-operations", "3", "--no-source"],
 ]  # fmt: skip
 #: Statuses other than 0 that say something of the log, and no error.
 _FAILS = ("--fail-if", "--fail-on")

@@ -22,7 +22,8 @@ SHARE = 3
 #: What a Python can hardly change: the half that reads logs, and what the core does to files, limits and other
 #: processes.  Folders and files, from tests/.
 _HARDLY = (
-    "analysis/", "cli/", "docs/", "insights/", "join/", "log/", "report/", "tools/", "fidelity/test_harness.py",
+    "analysis/", "cli/", "docs/", "insights/", "join/", "log/", "page/", "report/", "tools/",
+    "fidelity/test_harness.py",
     *(f"capture/test_{name}.py" for name in (
         "blind_spots", "build", "child_endings", "csrc", "descriptors", "doctor", "forged_log", "full", "joining",
         "mapped_writers", "memory", "one_packer", "packed_files", "places", "places_of_appends", "privilege",

@@ -1,0 +1,105 @@
+"""One HTML file that shows a run, to look at and to send.
+
+It opens in any browser, needs no network and asks for nothing.  On its first
+screen: what held the time, the bars of `summary`, the findings with their lines
+of source, the lines and files that took the most time.  Below: every operation
+on a timeline, from the whole run down to one call with its stack.
+
+Source lines are in it if the files have not changed since the run: leave them
+out with --no-source.  `pyio-trace pack --obfuscate` makes a log without names.
+
+  pyio-trace report run.parquet
+  pyio-trace report run.parquet -o run.html --open
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+from typing import TYPE_CHECKING
+
+from pyio_trace.cli.parser import Parser, add_log, count, open_log, progress
+from pyio_trace.cli.scan_workers import add_workers, workers
+from pyio_trace.cli.selection import add_selection, restricted, selection
+from pyio_trace.cli.standard_output import standard_output
+from pyio_trace.errors import ConfigError, printable, say
+from pyio_trace.existing_files import check_output
+from pyio_trace.units import number, size
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+_SUFFIX = ".html"
+
+
+def arguments(parser: Parser) -> None:
+    from pyio_trace.page.report import MOST_OPERATIONS
+
+    add_log(parser)
+    parser.add_argument("-o", "--output", metavar="FILE", help="the file; default: beside LOG, with its name and .html")
+    parser.add_argument("--force", action="store_true", help="replace FILE if it exists")
+    parser.add_argument(
+        "--max-operations", type=count, default=MOST_OPERATIONS, metavar="N",
+        help="operations on the timeline, the longest ones; the others are summed; default: %(default)d",
+    )  # fmt: skip
+    parser.add_argument("--no-source", action="store_true", help="no lines of source files")
+    parser.add_argument("--open", action="store_true", help="open it in the browser")
+    add_selection(parser)
+    add_workers(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    from pyio_trace.insights import registry, settings
+    from pyio_trace.insights.insights import find
+    from pyio_trace.page.report import report
+
+    output = _output(arguments)
+    chosen = selection(arguments)
+    log = open_log(arguments.log)
+    rules = registry.found()
+    wanted = settings.load(rules)
+    with workers(arguments) as others, progress("report", 3 * log.rows()) as bar:
+        log, bar = restricted(log, chosen, bar, others)
+        summary, insights = find(log, rules, wanted, bar, workers=others)
+        made = report(log, summary, insights, arguments.max_operations, not arguments.no_source, bar)
+        written = _write(output, made.parts, arguments.force)
+    less = f", the {number(made.shown)} longest of {number(made.of)} operations" if made.shown < made.of else ""
+    with standard_output() as out:
+        out.write(f"{printable(output)}  {size(written)}{less}\n")
+    if arguments.open:
+        import webbrowser
+        from pathlib import Path
+
+        if not webbrowser.open(Path(output).absolute().as_uri()):
+            say("there is no browser here: open the file yourself")
+    return 0
+
+
+def _output(arguments: argparse.Namespace) -> str:
+    """The name of the file.  Raises ConfigError."""
+    output: str | None = arguments.output
+    if output == "":
+        raise ConfigError("missing-value", "report: the name of the FILE is empty")
+    if output is None:
+        log = arguments.log.rstrip("/") or "/"
+        output = (log if os.path.isdir(log) else os.path.splitext(log)[0]) + _SUFFIX
+    check_output(arguments.log, output)
+    if os.path.lexists(output) and not arguments.force:
+        raise ConfigError("output-exists", f"{output} exists: name another file with -o, or replace it with --force")
+    return output
+
+
+def _write(output: str, parts: Iterable[str], force: bool) -> int:
+    """Writes the file; an unfinished one is removed.  Returns its size.  Raises ConfigError."""
+    began = False
+    try:
+        with open(output, "w" if force else "x", encoding="utf-8") as file:
+            began = True
+            for part in parts:
+                file.write(part)
+            file.flush()
+            return os.fstat(file.fileno()).st_size
+    except OSError as error:
+        if began and os.path.isfile(output):
+            os.unlink(output)
+        raise ConfigError("unwritable-output", f"{output}: cannot be written: {error.strerror or error}") from None

@@ -1,0 +1,84 @@
+"""Makes the page of a log."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from pyio_trace.insights.finding import Site
+from pyio_trace.page.document import document
+from pyio_trace.page.html import page
+from pyio_trace.page.rows import Rows, lanes_of, longest, rows_of
+from pyio_trace.page.shown import all_shown
+from pyio_trace.page.source_lines import SourceLines
+from pyio_trace.page.timeline import Timeline, timeline_of
+from pyio_trace.pictures import pictures_of
+
+if TYPE_CHECKING:
+    from pyio_trace.analysis.results.figures import Summary
+    from pyio_trace.insights.insights import Insights
+    from pyio_trace.join.sources.facade import Log
+
+#: Operations in a page: a browser opens so many in a second or two.
+MOST_OPERATIONS = 1_000_000
+#: Bytes of the timeline, deflated; a third more in the file.
+MOST_BYTES = 10_500_000
+#: Lines of source that go with the timeline.
+_MOST_SOURCES = 300
+
+
+class Report(NamedTuple):
+    """parts: of the HTML file, in order; shown: operations on its timeline; of: so many that there are."""
+
+    parts: Iterator[str]
+    shown: int
+    of: int
+
+
+def report(
+    log: Log,
+    summary: Summary,
+    insights: Insights | None,
+    most: int = MOST_OPERATIONS,
+    with_sources: bool = True,
+    progress: Callable[[int], None] | None = None,
+) -> Report:
+    """most: operations in its timeline; progress: called with a number of rows read.  Raises what reading raises."""
+    run = summary.run
+    sources = SourceLines(run.start) if with_sources else None
+    facts = document(log, summary, insights, sources)
+    has_rows = run.mode != "profile"
+    rows, lanes = lanes_of(rows_of(log, most if has_rows else 0, progress))
+    timeline = timeline_of(rows, lanes, run.start)
+    while timeline.size > MOST_BYTES and len(rows):
+        rows, lanes = lanes_of(longest(rows, int(len(rows) * 0.9 * MOST_BYTES / timeline.size)))
+        timeline = timeline_of(rows, lanes, run.start)
+    facts["operations"] = _about(rows, timeline, has_rows)
+    facts["sources"] = _sources(rows, sources)
+    pictures = pictures_of(log, progress)
+    parts = page(f"{facts['run']['command']} · pyio_trace", facts, timeline, pictures)
+    return Report(parts, len(rows), rows.of if has_rows else 0)
+
+
+def _about(rows: Rows, timeline: Timeline, has_rows: bool) -> dict[str, Any]:
+    """What of the operations is in the page, and what is not."""
+    return all_shown({
+        "of": rows.of if has_rows else 0, "shown": len(rows), "longest_left_out": rows.longest_left_out,
+        "rest": [asdict(one) for one in rows.rest[:100]] if has_rows else [], "left_out": timeline.left_out,
+        "orphans": timeline.orphans,
+    })  # fmt: skip
+
+
+def _sources(rows: Rows, sources: SourceLines | None) -> dict[str, str]:
+    """file:line:function -> the line, of the first lines of the program."""
+    found: dict[str, str] = {}
+    if sources is None or not len(rows):
+        return found
+    for text in rows.texts["site"][:_MOST_SOURCES].to_pylist():
+        place, _, function = (text or "").rpartition(":")
+        file, _, line = place.rpartition(":")
+        if line.isdigit() and len(line) < 9:
+            for _, source in sources.around(Site(file, int(line), function), 0):
+                found[text] = source
+    return all_shown(found)
