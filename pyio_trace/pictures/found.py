@@ -32,6 +32,8 @@ def results_of(
 ) -> Results:
     """The views that these kinds read, from one scan; progress, workers: see scan()."""
     views = list(dict.fromkeys(view for kind in kinds for view in kind.views))
+    if not log.has_whole_processes:
+        views = [view for view in views if not getattr(view, "whole_processes", False)]
     return Results(log, dict(zip(views, scan(log, [view() for view in views], progress, workers=workers), strict=True)))
 
 

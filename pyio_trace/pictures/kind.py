@@ -26,6 +26,10 @@ class Results:
     def __init__(self, log: Log, results: Mapping[type[Reducer[Any, Any]], Any]) -> None:
         self.log, self._results = log, results
 
+    def get(self, reducer: type[Reducer[Any, Result]]) -> Result | None:
+        """None: calls are left out that the view needs."""
+        return self._results.get(reducer)
+
     def __getitem__(self, reducer: type[Reducer[Any, Result]]) -> Result:
         found: Result = self._results[reducer]
         return found

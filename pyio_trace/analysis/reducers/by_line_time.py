@@ -53,6 +53,8 @@ class ByLineTime:
 
     top: int = TOP
 
+    #: Its result needs all calls of a process (Log.has_whole_processes).
+    whole_processes: ClassVar[bool] = True
     columns: ClassVar[tuple[str, ...]] = (
         *MEANING, "time", "duration", "process", "tid", "site", "call_stack", "in_import", "op", "detail",
     )  # fmt: skip

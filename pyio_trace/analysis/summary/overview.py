@@ -116,7 +116,7 @@ def make_overview(
 def of_samples(log: Log) -> list[Reducer[Any, Any]]:
     """The reducer of wall time by line.  None without samples, and none for a log that was filtered by more than the
     process: calls in which samples were taken could be missing."""
-    if not len(log.sampled()) or (log.choice is not None and not set(log.choice.columns) <= {"process"}):
+    if not len(log.sampled()) or not log.has_whole_processes:
         return []
     from pyio_trace.analysis.reducers.by_line_time import ByLineTime  # the end of a small run imports little
 

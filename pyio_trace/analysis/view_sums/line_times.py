@@ -70,7 +70,7 @@ def line_times(log: Log, when: TimeBins, where: GroupedSums, tasks: TimeBins, to
     Raises ConfigError bad-value for a part of a log that has other calls besides: their time would be taken for
     something else.
     """
-    if log.choice is not None and not set(log.choice.columns) <= {"process"}:
+    if not log.has_whole_processes:
         raise ConfigError("bad-value", "by_line_time: only processes can be selected; a call left out would be no I/O")
     samples = log.sampled()
     lines = StackLines(log.own_code())

@@ -96,6 +96,11 @@ class Log:
             raise ValueError(f"rows must be at least 1, not {rows}")
         return self._source.batches(self._names(columns), rows, within)
 
+    @property
+    def has_whole_processes(self) -> bool:
+        """Whether only() left out nothing but whole processes."""
+        return self.choice is None or set(self.choice.columns) <= {"process"}
+
     def only(self, choice: Choice) -> Self:
         """The same log with only the chosen operations.  The process table, counters and losses stay whole, and so does
         rows()."""

@@ -61,15 +61,19 @@ class LinesPicture:
     views: ClassVar[tuple[Any, ...]] = (ByLineTime, ByLine)
 
     def data(self, results: Results) -> list[LinesData]:
-        times = results[ByLineTime]
-        if times.sampled:
+        times = results.get(ByLineTime)
+        if times is not None and times.sampled:
             # A line that mostly calls other lines of the program is left out: they have bars of their own.
             lines = [row for row in times.rows if 2 * row.here_ns >= row.time_ns > 0 and row.line not in (IDLE, POOLS)]
             rows = [_sampled(row) for row in lines]
         else:
             rows = [_summed(row) for row in results[ByLine].rows if row.time_ns + row.wait_ns > 0]
         rows.sort(key=lambda row: (-row.time_ns, row.line))
-        return [LinesData(tuple(rows[:_MOST]), times.sampled, max(len(rows) - _MOST, 0))] if rows else []
+        return (
+            [LinesData(tuple(rows[:_MOST]), times is not None and times.sampled, max(len(rows) - _MOST, 0))]
+            if rows
+            else []
+        )
 
     def picture(self, data: LinesData, number: int) -> Picture:
         canvas = Canvas("lines", "Time by line")
