@@ -1,0 +1,499 @@
+"""A live log that is read again and again while it grows: each look reads what was written since the one before.
+
+Nothing is locked and nothing is mapped, so neither the program nor its finisher
+can wait for a reader.  What a look costs follows from what was written since
+the last one, not from the length of the log:
+
+- chunks are found from where the last look ended (a gap, whose header may still
+  come, is looked at again for a while);
+- of each thread's chunk, only records behind those that were read;
+- records that had begun, and series of small calls that may go on, one by one;
+- sums of like operations (mode `profile`) are all read, and the differences taken;
+- of a ring, the chunks in use now.  What was overwritten in between is counted.
+
+Whatever the bytes are, a look gives records or a LogError.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pyio_trace.light_dataclass import dataclass
+from pyio_trace.log import layout
+from pyio_trace.log.chunks import Chunks, walk
+from pyio_trace.log.clock import clock_of, now_on
+from pyio_trace.log.extents import ROWS, SUMS_AT_ONCE, column
+from pyio_trace.log.live import LiveLog, claimed_end, fixed_region, header_of
+from pyio_trace.log.log_file import LogFile
+
+_RECORD = layout.RECORD.itemsize
+#: Records that are read at once from a thread's chunk: few at first, as most have few new ones.
+_FIRST, _AT_ONCE = 1 << 8, 1 << 14
+#: For how many looks a gap between chunks, or an empty place among records, may still be filled.
+_PATIENCE = 16
+#: A series of small calls goes on until a pause as long as PT_PAUSE_US in csrc/core/base/clock.h; three times that.
+_PAUSE_NS = 30_000_000
+#: Most records and chunks that are watched, readings of clocks and places of samples that are kept, bytes of sums
+#: that are read.  A program with more threads, or a forged log, shows less; `unwatched` counts that.
+_MOST_WATCHED, _MOST_CHUNKS, _MOST_GAPS, _MOST_PAIRS, _MOST_PLACES = 1 << 16, 1 << 16, 1 << 10, 1 << 8, 1 << 14
+_MOST_SUMS = 1 << 28
+_MOST_PROCESSES = 1 << 12
+
+#: What operations added since the last look: id of the record, process (id), tid, number of the operation, ids as in
+#: the record, calls, bytes moved, ticks in calls, failed calls.
+ADDED = np.dtype(
+    [
+        ("id", "<i8"), ("process", "<i8"), ("tid", "<i4"), ("op", "u1"), ("desc", "<u4"), ("stack", "<u4"),
+        ("parent", "<u4"), ("aux", "<u4"), ("offset", "<i8"), ("calls", "<i8"), ("moved", "<i8"), ("ticks", "<i8"),
+        ("failed", "<i8"),
+    ]
+)  # fmt: skip
+
+
+class Begun(NamedTuple):
+    """An operation that has not returned.  record: layout.RECORD, of a sum one made of it; since_is_known: False for
+    a sum, whose last earlier call then ended at record["begin"]."""
+
+    id: int
+    process: int
+    tid: int
+    record: np.void
+    since_is_known: bool = True
+
+
+@dataclass
+class _Chunk:
+    """A chunk of records that may get more.  next: the first slot that was not read; identity: changes when a ring
+    uses the chunk again; holes: empty slots before next -> looks since."""
+
+    at: int
+    size: int
+    process: int
+    tid: int
+    identity: tuple[int, int]
+    next: int
+    holes: dict[int, int]
+    left: int = _PATIENCE
+
+
+@dataclass
+class _SumChunk:
+    """A chunk of sums.  ticks: when it was claimed; before: by slot the calls, bytes and ticks at the last look."""
+
+    kind: int
+    at: int
+    size: int
+    ticks: int
+    before: NDArray[np.int64]
+
+
+class GrowingLog(LiveLog):
+    """See the module.  Of a LiveLog it has what does not need all records: processes, counters, single records.
+
+    Raises what LiveLog raises; look() raises LogError if the file cannot be read any more.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], opened: int | None = None, *, from_now: bool) -> None:
+        """opened: a descriptor of the file; it is closed with the log.  from_now: what was written before the first
+        look is passed over, except what is in flight."""
+        self.path = Path(path)
+        self.file = LogFile(self.path, opened)
+        self._fixed = fixed_region(self.file)
+        self.header = header_of(self.path, self._fixed)
+        self.op_rows = np.frombuffer(self._fixed, layout.OP_ROW, layout.MAX_OPS, layout.OPTABLE_OFFSET)
+        self._from_now = from_now
+        self._end = int(self.header["first_chunk"])
+        self._gaps: list[tuple[int, int, int]] = []
+        self._open: dict[int, _Chunk] = {}
+        self._newest: dict[tuple[int, int], int] = {}
+        self._watched: dict[int, Begun] = {}
+        self._series: dict[int, tuple[Begun, tuple[int, int, int]]] = {}
+        self._ring_chunks: dict[int, _Chunk] = {}
+        self._ring_claims = -1
+        self._sum_chunks: dict[int, _SumChunk] = {}
+        self._sums_begun: list[Begun] = []
+        self._alive: list[int] = []
+        self._past: dict[int, np.void] = {}
+        self._ended: set[int] = set()
+        self._entries = np.zeros(0, layout.PROCESS_ENTRY)
+        self._pairs = np.zeros(0, layout.CLOCK_PAIR)
+        self.clock = clock_of(int(self.header["tick_kind"]), self.header["first"], self._pairs)
+        #: (offset, size) of the newest chunks of samples, in file order
+        self.sample_places: list[tuple[int, int]] = []
+        #: chunks of a ring that were used again before they were read; operations that are not watched
+        self.missed_chunks = self.unwatched = 0
+        #: bytes of the log that are used
+        self.used = 0
+        self.looks = 0
+        shape, traits = self.op_rows["shape"], self.op_rows["traits"]
+        self._hidden: NDArray[np.bool_] = (traits & layout.Trait.HIDDEN) != 0
+        self._hidden[0] = True
+        self._extends: NDArray[np.bool_] = shape == layout.SHAPE_EXT
+        self._moves: NDArray[np.bool_] = (traits & layout.Trait.RESULT_IS_BYTES) != 0
+
+    # ---- a look
+
+    def look(self) -> NDArray[np.void]:
+        """What was added since the last look (ADDED)."""
+        self.file.update()
+        self._fixed = fixed_region(self.file)
+        self.header = header_of(self.path, self._fixed)
+        self._find_chunks()
+        self._read_processes()
+        added = [np.zeros(0, ADDED), *self._settled(), *self._read_open(), *self._ring(), *self._sums()]
+        first, self._from_now = self._from_now, False
+        self.looks += 1
+        return added[0] if first else np.concatenate(added)
+
+    def in_flight(self) -> list[Begun]:
+        """The operations that had begun and not returned at the last look, of processes whose end is not known."""
+        found = [*self._watched.values(), *self._sums_begun]
+        return [one for one in found if one.process not in self._ended]
+
+    def _find_chunks(self) -> None:
+        claimed = claimed_end(self.header)
+        gaps, self._gaps = self._gaps, []
+        for start, end, left in gaps:
+            self._take(walk(self.file, start, end), start, end, left - 1)
+        start, self.used = self._end, min(claimed, self.file.whole)
+        reach = min(claimed, self.file.size)
+        if reach > start:
+            self._end = self._take(walk(self.file, start, claimed), start, reach, _PATIENCE)
+
+    def _take(self, chunks: Chunks, start: int, end: int, patience: int) -> int:
+        """Takes note of chunks and of the gaps between them.  Returns where the last one ends, or `end`."""
+        ring, ring_end = self._ring_range()
+        at = start
+        for header in chunks.headers:
+            offset, size = int(header["offset"]), int(header["size"])
+            self._gap(at, offset, patience)
+            at = offset + size
+            if not ring <= offset < ring_end:
+                self._add(header, offset, size)
+        if len(chunks.headers):
+            pairs = chunks.headers["clock"][chunks.headers["kind"] != layout.CHUNK_PAD]
+            self._keep_pairs(pairs)
+        self._gap(at, end, patience)
+        return max(at, end)
+
+    def _gap(self, start: int, end: int, patience: int) -> None:
+        if end > start and patience > 0 and len(self._gaps) < _MOST_GAPS:
+            self._gaps.append((start, end, patience))
+
+    def _keep_pairs(self, pairs: NDArray[np.void]) -> None:
+        """Readings of the clocks: the first ones and the latest, which are the farthest apart."""
+        every = np.concatenate([self._pairs, pairs])
+        if len(every) > _MOST_PAIRS:
+            half = _MOST_PAIRS // 2
+            every = np.concatenate([every[:half], every[-half:]])
+        self._pairs = every
+        self.clock = clock_of(int(self.header["tick_kind"]), self.header["first"], every)
+
+    def _add(self, header: np.void, offset: int, size: int) -> None:
+        kind = int(header["kind"])
+        if kind == layout.CHUNK_OPS:
+            key = int(header["process"]), int(header["tid"])
+            before = self._newest.get(key)
+            if before is not None and self._from_now:  # what is in flight is in the thread's newest chunk
+                self._open.pop(before, None)
+            if len(self._open) >= _MOST_CHUNKS:
+                self.unwatched += 1
+                return
+            self._newest[key] = offset
+            self._open[offset] = _Chunk(offset, size, *key, (int(header["sequence"]), 0), 0, {})
+        elif kind in (layout.CHUNK_SUMS, layout.CHUNK_SUMS_DATA):
+            if sum(one.size for one in self._sum_chunks.values()) + size > _MOST_SUMS:
+                self.unwatched += 1
+                return
+            ticks = int(header["clock"]["ticks"])
+            self._sum_chunks[offset] = _SumChunk(kind, offset, size, ticks, np.zeros((0, 3), np.int64))
+        elif kind == layout.CHUNK_PROCESS:
+            self._alive.append(offset)
+        elif kind == layout.CHUNK_SAMPLES:
+            self.sample_places.append((offset, size))
+            del self.sample_places[:-_MOST_PLACES]
+
+    # ---- processes
+
+    def _read_processes(self) -> None:
+        """Reads the entries of the processes that have not ended; of many that have, the latest are known."""
+        self._alive = [at for at in self._alive if at + layout.PROCESS_ENTRY.itemsize <= self.file.whole]
+        if self.looks == 0 and len(self._alive) > _MOST_PROCESSES:
+            self._alive = [at for at in self._alive[:-_MOST_PROCESSES] if not self._has_ended(at)] + self._alive[
+                -_MOST_PROCESSES:
+            ]
+        if len(self._alive) > _MOST_PROCESSES:
+            self.unwatched += len(self._alive) - _MOST_PROCESSES
+            self._alive = self._alive[: _MOST_PROCESSES // 2] + self._alive[-_MOST_PROCESSES // 2 :]
+        entries = np.zeros(len(self._alive), layout.PROCESS_ENTRY)
+        for row, at in enumerate(self._alive):
+            self.file.fill(at, entries[row : row + 1])
+        entries["chunk"]["offset"] = self._alive
+        over = entries["end_kind"] != layout.END_UNKNOWN
+        for row in np.flatnonzero(over).tolist():
+            self._past[self._alive[row]] = entries[row]
+            self._ended.add(self._alive[row] >> layout.ID_SHIFT)
+        for at in list(self._past)[:-_MOST_PROCESSES]:
+            del self._past[at]
+        self._alive = [at for at, ended in zip(self._alive, over.tolist(), strict=True) if not ended]
+        known = [*self._past.values(), *entries[~over]]
+        self._entries = np.array(sorted(known, key=lambda one: int(one["chunk"]["offset"])), layout.PROCESS_ENTRY)
+        self._entries.setflags(write=False)
+        if int(self.header["tick_kind"]) != layout.TICKS_MONOTONIC_NS and len(self._entries):
+            ends = self._entries["end_clock"][-_MOST_PAIRS // 4 :]
+            self._keep_pairs(ends[ends["ticks"] != 0])
+
+    def _has_ended(self, at: int) -> bool:
+        place = layout.PROCESS_ENTRY.fields["end_kind"][1]  # type: ignore[index]
+        return self.file.read(at + place, 4) not in (bytes(4), b"")
+
+    def processes(self) -> NDArray[np.void]:
+        return self._entries
+
+    @property
+    def process_ids(self) -> NDArray[np.int64]:  # type: ignore[override]
+        return self._entries["chunk"]["offset"].astype(np.int64) >> layout.ID_SHIFT
+
+    # ---- records
+
+    def _read_open(self) -> Iterator[NDArray[np.void]]:
+        for at, chunk in list(self._open.items()):
+            if self._from_now and chunk.process in self._ended:
+                del self._open[at]
+                self._newest.pop((chunk.process, chunk.tid), None)
+                continue
+            yield from self._read_chunk(chunk)
+            superseded = self._newest.get((chunk.process, chunk.tid)) != at or chunk.process in self._ended
+            chunk.left -= superseded
+            full = layout.OPS_START + (chunk.next + 1) * _RECORD > chunk.size
+            if (full and not chunk.holes) or chunk.left <= 0:
+                del self._open[at]
+                if self._newest.get((chunk.process, chunk.tid)) == at and chunk.process in self._ended:
+                    del self._newest[chunk.process, chunk.tid]
+
+    def _read_chunk(self, chunk: _Chunk) -> Iterator[NDArray[np.void]]:
+        if chunk.holes:
+            yield from self._fill_holes(chunk)
+        slots = (chunk.size - layout.OPS_START) // _RECORD
+        step = _FIRST
+        while chunk.next < slots:
+            asked = min(step, slots - chunk.next)
+            records = self._records(chunk.at + layout.OPS_START + chunk.next * _RECORD, asked)
+            filled = np.flatnonzero(records["flags"] & layout.STATE_MASK)
+            if not len(filled):
+                return
+            count = int(filled[-1]) + 1
+            if len(filled) < count and chunk.next + count < slots:
+                empty = np.flatnonzero((records["flags"][:count] & layout.STATE_MASK) == 0)
+                chunk.holes |= dict.fromkeys((empty + chunk.next).tolist()[:_PATIENCE], _PATIENCE)
+            yield self._understood(chunk, chunk.next, records[:count])
+            chunk.next += count
+            if count < asked:
+                return
+            step = min(step * 8, _AT_ONCE)
+
+    def _fill_holes(self, chunk: _Chunk) -> Iterator[NDArray[np.void]]:
+        holes, chunk.holes = chunk.holes, {}
+        for slot, left in holes.items():
+            records = self._records(chunk.at + layout.OPS_START + slot * _RECORD, 1)
+            if len(records) and records["flags"][0] & layout.STATE_MASK:
+                yield self._understood(chunk, slot, records)
+            elif left > 1:
+                chunk.holes[slot] = left - 1
+
+    def _records(self, at: int, count: int) -> NDArray[np.void]:
+        read = self.file.read(at, count * _RECORD)
+        return np.frombuffer(read, layout.RECORD, len(read) // _RECORD)
+
+    def _understood(self, chunk: _Chunk, first: int, records: NDArray[np.void]) -> NDArray[np.void]:
+        """What these records add; notes those that are to be looked at again.  first: slot of the first of them."""
+        ids = (chunk.at + layout.OPS_START + (first + np.arange(len(records), dtype=np.int64)) * _RECORD) >> (
+            layout.ID_SHIFT
+        )
+        flags, op = records["flags"], records["op"]
+        state, hidden = flags & layout.STATE_MASK, self._hidden.take(op)
+        for row in np.flatnonzero((state == layout.BEGUN) & ~hidden).tolist():
+            self._watch(Begun(int(ids[row]), chunk.process, chunk.tid, records[row].copy()))
+        done = np.flatnonzero((state == layout.DONE) & ~hidden)
+        added = self._added(chunk.process, chunk.tid, ids[done], records[done])
+        for row in done[(flags[done] & layout.COALESCED) != 0][-64:].tolist():
+            one = Begun(int(ids[row]), chunk.process, chunk.tid, records[row].copy())
+            if len(self._series) < _MOST_WATCHED and self._may_go_on(one.record):
+                self._series[one.id] = one, _amounts(one.record)
+        wide = np.flatnonzero((state == layout.DONE) & self._extends.take(op))
+        return np.concatenate([added, *(self._wide(chunk, records[row]) for row in wide.tolist())])
+
+    def _watch(self, one: Begun) -> None:
+        if len(self._watched) >= _MOST_WATCHED:
+            self.unwatched += 1
+            self._watched.pop(next(iter(self._watched)))
+        self._watched[one.id] = one
+
+    def _added(
+        self, process: int, tid: int, ids: NDArray[np.int64], records: NDArray[np.void]
+    ) -> NDArray[np.void]:
+        added = np.zeros(len(records), ADDED)
+        added["id"], added["process"], added["tid"] = ids, process, np.uint32(tid & 0xFFFFFFFF).view(np.int32)
+        for name in ("op", "desc", "stack", "parent", "aux", "offset"):
+            added[name] = records[name]
+        flags = records["flags"]
+        failed = (flags & layout.FAILED) != 0
+        series = (flags & layout.COALESCED) != 0
+        added["calls"] = np.where(series, records["aux"], 1)
+        moves = self._moves.take(records["op"]) & ~failed & (records["result"] != layout.NO_BYTES)
+        moves &= (flags & layout.WIDE) == 0
+        added["moved"] = np.where(moves, records["result"], 0)
+        added["ticks"] = records["duration_lo"].astype(np.int64) + (records["duration_hi"].astype(np.int64) << 32)
+        added["failed"] = failed
+        return added
+
+    def _wide(self, chunk: _Chunk, ext: np.void) -> NDArray[np.void]:
+        """The bytes of a record that did not fit into it, from the record that completes it."""
+        identity, moved = int(ext["parent"]), int(ext["begin"])
+        record = self.record(identity)
+        if record is None or not self._moves[int(record["op"])] or not 0 <= moved < 1 << 62:
+            return np.zeros(0, ADDED)
+        added = self._added(chunk.process, chunk.tid, np.array([identity]), np.array([record], layout.RECORD))
+        added["moved"], added["calls"], added["ticks"], added["failed"] = moved, 0, 0, 0
+        return added
+
+    def _settled(self) -> Iterator[NDArray[np.void]]:
+        """Of the records that are watched, those that have returned, and what series have had added to them."""
+        for identity, one in list(self._watched.items()):
+            record = self.record(identity)
+            state = layout.EMPTY if record is None else int(record["flags"]) & layout.STATE_MASK
+            if record is not None and state == layout.BEGUN and record["begin"] == one.record["begin"]:
+                self._watched[identity] = one._replace(record=record)
+                continue
+            del self._watched[identity]
+            if record is not None and state == layout.DONE and record["begin"] == one.record["begin"]:
+                yield self._added(one.process, one.tid, np.array([identity]), np.array([record], layout.RECORD))
+                if int(record["flags"]) & layout.COALESCED and self._may_go_on(record):
+                    self._series[identity] = one._replace(record=record), _amounts(record)
+        for identity, (one, before) in list(self._series.items()):
+            record = self.record(identity)
+            if record is None or record["begin"] != one.record["begin"]:
+                del self._series[identity]
+                continue
+            now = _amounts(record)
+            if now != before:
+                added = self._added(one.process, one.tid, np.array([identity]), np.array([record], layout.RECORD))
+                for name, value, former in zip(("calls", "moved", "ticks"), now, before, strict=True):
+                    added[name] = max(value - former, 0)
+                yield added
+            if self._may_go_on(record) and one.process not in self._ended:
+                self._series[identity] = one, now
+            else:
+                del self._series[identity]
+
+    def _may_go_on(self, record: np.void) -> bool:
+        """Whether a series may get another call: its last one ended a moment ago."""
+        end = self.clock.epoch_of(min(int(record["begin"]), 1 << 62)) + max(int(record["offset"]), 0) * self.clock.rate
+        return end + _PAUSE_NS > self.now()
+
+    def now(self) -> int:
+        """Now, on the log's clock: ns since the epoch, as its times are."""
+        return now_on(self.header)
+
+    # ---- the ring
+
+    def _ring_range(self) -> tuple[int, int]:
+        start, slots = int(self.header["ring_start"]), int(self.header["ring_slots"])
+        return start, start + min(slots, 1 << 20) * layout.RING_SLOT
+
+    def _ring(self) -> Iterator[NDArray[np.void]]:
+        start, end = self._ring_range()
+        cut = 0
+        for at in range(start, min(end, self.file.size), layout.RING_SLOT):
+            header = self._chunk_header(at)
+            if header is None or int(header["kind"]) != layout.CHUNK_OPS:
+                continue
+            identity = int(header["sequence"]), int(header["clock"]["ticks"])
+            chunk = self._ring_chunks.get(at)
+            if chunk is None or chunk.identity != identity:
+                cut += chunk is not None and layout.OPS_START + (chunk.next + 1) * _RECORD <= chunk.size
+                owner = int(header["process"]), int(header["tid"])
+                chunk = _Chunk(at, layout.RING_SLOT, *owner, identity, 0, {})
+            added = list(self._read_chunk(chunk))
+            again = self._chunk_header(at)
+            if again is not None and (int(again["sequence"]), int(again["clock"]["ticks"])) == identity:
+                self._ring_chunks[at] = chunk
+                yield from added
+        claims, slots = int(self.header["ring_next"]), (end - start) // layout.RING_SLOT
+        if self._ring_claims >= 0 and claims - self._ring_claims > slots:  # it has gone round more than once
+            self.missed_chunks += claims - self._ring_claims - slots + cut
+        self._ring_claims = claims
+
+    def _chunk_header(self, at: int) -> np.void | None:
+        read = self.file.read(at, layout.CHUNK.itemsize)
+        if len(read) < layout.CHUNK.itemsize:
+            return None
+        header: np.void = np.frombuffer(read, layout.CHUNK, 1)[0]
+        return header if int(header["magic"]) == layout.CHUNK_MAGIC and int(header["offset"]) == at else None
+
+    # ---- sums
+
+    def _sums(self) -> Iterator[NDArray[np.void]]:
+        self._sums_begun = []
+        for chunk in self._sum_chunks.values():
+            rows = self._rows_of(chunk)
+            now = np.stack([rows[name].astype(np.int64) for name in ("count", "moved", "ticks")], axis=1)
+            former = np.zeros_like(now)
+            former[: len(chunk.before)] = chunk.before[: len(now)]
+            chunk.before = now
+            ids = (chunk.at + ROWS[chunk.kind][0] + ROWS[chunk.kind][1] * np.arange(len(rows))) >> layout.ID_SHIFT
+            shown = ~self._hidden.take(rows["op"])
+            changed = np.flatnonzero(shown & (now != former).any(axis=1))
+            yield self._added_to_sums(ids[changed], rows[changed], np.maximum(now[changed] - former[changed], 0))
+            running = np.flatnonzero(shown & (rows["begun"] > rows["count"]))
+            self._sums_begun += [self._begun_sum(chunk, int(ids[at]), rows[at]) for at in running[:_MOST_CHUNKS].tolist()]
+
+    def _rows_of(self, chunk: _SumChunk) -> NDArray[np.void]:
+        """The sums of a chunk, up to the last one in use; those that are not are zero."""
+        first, step = ROWS[chunk.kind]
+        found = [np.zeros(0, layout.PROFILE)]
+        slots = (min(chunk.size, self.file.whole - chunk.at) - first) // step
+        for start in range(0, slots, SUMS_AT_ONCE):
+            read = self.file.read(chunk.at + first + start * step, min(slots - start, SUMS_AT_ONCE) * step)
+            raw = np.frombuffer(read, np.uint8, len(read) // step * step).reshape(-1, step)
+            rows = column(raw, layout.PROFILE)
+            rows[rows["heap"]["kind"] != layout.HEAP_PROFILE] = np.zeros((), layout.PROFILE)
+            found.append(rows)
+            if not rows["begun"].any():
+                break
+        return np.concatenate(found)
+
+    def _added_to_sums(
+        self, ids: NDArray[np.int64], rows: NDArray[np.void], more: NDArray[np.int64]
+    ) -> NDArray[np.void]:
+        added = np.zeros(len(rows), ADDED)
+        added["id"], added["process"] = ids, rows["process"]
+        added["tid"] = rows["tid"].astype(np.uint32).view(np.int32)
+        for name in ("op", "desc", "stack", "parent", "aux"):
+            added[name] = rows[name]
+        added["offset"] = rows["opened"]
+        added["calls"], added["ticks"] = more[:, 0], more[:, 2]
+        added["moved"] = np.where(self._moves.take(rows["op"]), more[:, 1], 0)
+        added["failed"] = np.where(rows["error"] != 0, more[:, 0], 0)
+        return added
+
+    def _begun_sum(self, chunk: _SumChunk, identity: int, row: np.void) -> Begun:
+        record = np.zeros((), layout.RECORD)
+        for name in ("op", "desc", "stack", "parent", "aux"):
+            record[name] = row[name]
+        record["flags"], record["size"], record["result"] = layout.BEGUN, layout.NO_BYTES, layout.NO_BYTES
+        record["begin"] = int(row["last"]) or chunk.ticks
+        return Begun(identity, int(row["process"]), int(row["tid"]), record[()], False)
+
+
+def _amounts(record: np.void) -> tuple[int, int, int]:
+    """Calls, bytes and ticks of a series."""
+    moved = int(record["result"])
+    ticks = int(record["duration_lo"]) + (int(record["duration_hi"]) << 32)
+    return int(record["aux"]), 0 if moved == layout.NO_BYTES else moved, ticks
