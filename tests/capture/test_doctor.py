@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from pyio_trace.cli.doctor.foreign_files import open_inside
+from pyio_trace.running.foreign_files import open_inside
 from pyio_trace.cli.doctor.loaded_objects import LEFT_ALONE
 from pyio_trace.cli.doctor.sampling import sampling
 from tests.support.programs import Runner, clean_environment

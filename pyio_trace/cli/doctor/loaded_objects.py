@@ -11,7 +11,7 @@ from bisect import bisect_right
 from dataclasses import dataclass
 
 from pyio_trace.cli.doctor.diagnosis import LoadedObject
-from pyio_trace.cli.doctor.foreign_files import open_inside
+from pyio_trace.running.foreign_files import open_inside
 from pyio_trace.cli.doctor.process_memory import Area, Memory
 from pyio_trace.elf import Elf, ElfError, Slot, read_elf_at
 from pyio_trace.join.processes.raw_syscalls import makes_calls
