@@ -185,7 +185,7 @@ def _cut(text: str) -> str:
 def _notes(waits: Waits) -> Iterator[str]:
     reasons: dict[str, list[int]] = {}
     for process in waits.processes:
-        if not process.traced and any(one.kind != "ended" for one in process.threads):
+        if process.why_not and any(one.kind != "ended" and not one.site for one in process.threads):
             reasons.setdefault(process.why_not, []).append(process.pid)
     for why, pids in reasons.items():
         many = ", ".join(map(str, pids[:4])) + (f" and {len(pids) - 4} more" if len(pids) > 4 else "")

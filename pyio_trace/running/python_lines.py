@@ -23,7 +23,7 @@ from pyio_trace.values import MODES
 
 #: Chunks of samples that are read, from the end: some hours of a few threads that wait.
 _CHUNKS = 256
-#: A sample is of now if it ended so many ns ago at most, or if the thread has not run since.
+#: A sample is of now if the thread has not run since.  Where that is not known, it has to be so many ns old at most.
 _FRESH = 1_000_000_000
 #: Seconds between two looks at sums, of which those that grow are of now.
 _BETWEEN = 0.3
@@ -93,7 +93,7 @@ class TracedLog:
         rows = rows[np.argsort(rows["begin"], kind="stable")]
         last = rows[-1]
         end = self._time(int(last["begin"]) + int(last["ticks"]))
-        if self.log.now() - end > max(blocked or 0, _FRESH):
+        if self.log.now() - end > (_FRESH if blocked is None else blocked):
             return None
         same = (rows["stack"] == last["stack"]) & (rows["state"] == last["state"])
         broken = np.flatnonzero(~same | (rows["cpu_ns"] > 0))

@@ -80,8 +80,8 @@ class ThreadWait:
 
 @dataclass(frozen=True)
 class ProcessWaits:
-    """One process.  parent: its number; traced: whether lines of Python are known, else why_not says why not; log: the
-    live log; threads: those that have waited longest first; threads_left_out: beyond the first 256."""
+    """One process.  parent: its number; traced: whether it writes into a live log, `log`; why_not: why some or all
+    lines of Python are not known; threads: those that have waited longest first; threads_left_out: beyond the first 256."""
 
     pid: int
     name: str
@@ -168,6 +168,8 @@ class _Looks:
         stat = process.stat()
         log, why = self._logs.of(process)
         entries = log.entries_of(process) if log is not None else []
+        if log is not None and not log.log.header["sampling_hz"]:
+            why = "its run has no sampler, so only calls in flight have a line"
         descriptors = Descriptors(process)
         tids = process.threads()
         raws = [_thread(process, descriptors, tid, log, entries, clocks) for tid in tids[:_MOST_THREADS]]
