@@ -139,17 +139,24 @@ class GrowingLog(LiveLog):
 
     # ---- a look
 
-    def look(self) -> NDArray[np.void]:
-        """What was added since the last look (ADDED)."""
+    def look(self) -> Iterator[NDArray[np.void]]:
+        """What was added since the last look (ADDED), in parts that fit into memory; take all of them."""
         self.file.update()
         self._fixed = fixed_region(self.file)
         self.header = header_of(self.path, self._fixed)
         self._find_chunks()
         self._read_processes()
-        added = [np.zeros(0, ADDED), *self._settled(), *self._read_open(), *self._ring(), *self._sums()]
-        first, self._from_now = self._from_now, False
+        for parts in (self._settled(), self._read_open(), self._ring(), self._sums()):
+            for part in parts:
+                if len(part) and not self._from_now:
+                    yield part
+        self._from_now = False
         self.looks += 1
-        return added[0] if first else np.concatenate(added)
+
+    def pass_over(self) -> None:
+        """A look of which only what is in flight counts."""
+        for _ in self.look():
+            pass
 
     def in_flight(self) -> list[Begun]:
         """The operations that had begun and not returned at the last look, of processes whose end is not known."""

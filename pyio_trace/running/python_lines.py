@@ -55,7 +55,7 @@ class TracedLog:
 
     def __init__(self, log: GrowingLog, path: str) -> None:
         self.log, self.path = log, path
-        log.look()
+        log.pass_over()
         self.names = LogNames(log)
         self.names.refresh()
         self._samples = self._newest()
