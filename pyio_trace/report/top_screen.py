@@ -57,8 +57,7 @@ class TopApp(App[None]):
     #title { height: 1; text-style: bold; }
     #table { height: 1fr; }
     #rows { scrollbar-size: 0 0; }
-    #filter { display: none; height: 1; border: none; padding: 0; }
-    #filter.shown { display: block; }
+    #filter { height: 1; border: none; padding: 0; }
     #notes { height: auto; color: $text-muted; }
     #keys { height: 1; color: $text-muted; }
     """
@@ -67,7 +66,8 @@ class TopApp(App[None]):
     BINDINGS: ClassVar[list[Any]] = [
         Binding("tab", "table(1)", "next table", priority=True),
         Binding("shift+tab", "table(-1)", "table before", priority=True),
-        ("q", "quit", "quit"), ("s", "sort", "sort"), ("p", "pause", "pause"), ("slash", "filter", "filter"), ("t", "threads", "threads"),
+        Binding("slash", "filter", "filter", priority=True),  # what is typed next, perhaps already, belongs to it
+        ("q", "quit", "quit"), ("s", "sort", "sort"), ("p", "pause", "pause"), ("t", "threads", "threads"),
         ("escape", "no_filter", "no filter"), ("up", "scroll(-1)", "up"), ("down", "scroll(1)", "down"),
         ("pageup", "scroll(-10)", "page up"), ("pagedown", "scroll(10)", "page down"),
     ]  # fmt: skip
@@ -95,6 +95,7 @@ class TopApp(App[None]):
     def on_mount(self) -> None:
         """Begins to look."""
         self.query_one("#rows", DataTable).add_column("")
+        self.query_one("#filter").display = False
         self._keep_looking()
 
     def on_resize(self) -> None:
@@ -152,8 +153,12 @@ class TopApp(App[None]):
     def action_filter(self) -> None:
         """Asks for a part of a name."""
         asked = self.query_one("#filter", Input)
-        asked.add_class("shown")
-        asked.focus()
+        asked.display = True
+        self.screen.set_focus(asked)
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """A / that is typed into the filter is a part of it."""
+        return not (action == "filter" and self.query_one("#filter").display)
 
     def action_no_filter(self) -> None:
         """Shows all rows again."""
@@ -166,7 +171,7 @@ class TopApp(App[None]):
     def _filter(self, pattern: str) -> None:
         asked = self.query_one("#filter", Input)
         asked.value = self._pattern = pattern
-        asked.remove_class("shown")
+        asked.display = False
         self.set_focus(None)
         self._draw()
 

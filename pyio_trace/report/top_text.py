@@ -57,15 +57,14 @@ def banner(activity: Activity, width: int) -> Iterator[str]:
     """Which run this is, and whether it goes on: two lines, the second no longer than the screen is wide."""
     name = f"{activity.name} (pid {activity.pid})"
     if activity.state == "ended":
-        how = "" if activity.ended in ("", "exit 0") else f" ({activity.ended})"
-        yield printable(f"{name} ended after {seconds(activity.elapsed_ns)}{how}: pyio-trace summary "
-                        f"{short_path(activity.summary_of)}")  # fmt: skip
+        read = f"pyio-trace summary {short_path(activity.summary_of)}"
+        yield printable(f"{name} ended after {seconds(activity.elapsed_ns)}: {read}")
     else:
         where = "" if activity.state == "running" else "  on another machine"
         yield printable(f"{name}  {seconds(activity.elapsed_ns)}{where}  {activity.mode}  {short_path(activity.log)}")
     now, total = rates(activity.now, activity.interval_ns), f"in all {amounts(activity.total)}"
     if activity.state == "ended":
-        yield total
+        yield printable(total + ("" if activity.ended in ("", "exit 0") else f"   {activity.ended}"))
     else:
         yield f"{now}   {total}" if len(now) + len(total) + 3 <= width else now
 

@@ -70,8 +70,9 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _check_screen() -> None:
     """Raises ConfigError where there is nothing to show a screen on, or with."""
-    if sys.stdout is None or not sys.stdout.isatty():
-        raise ConfigError("no-terminal", "top: standard output is no terminal; use --once or --json")
+    for stream in (sys.stdin, sys.stdout, sys.stderr):  # textual reads keys from the first and draws on the last
+        if stream is None or not stream.isatty():
+            raise ConfigError("no-terminal", "top draws a screen, and this is no terminal; use --once or --json")
     from importlib.util import find_spec
 
     if find_spec("textual") is None:
