@@ -19,16 +19,17 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pyio_trace.light_dataclass import dataclass
 from pyio_trace.log import layout
+from pyio_trace.log.added import ADDED, Begun, Meaning, amounts
 from pyio_trace.log.chunks import Chunks, walk
 from pyio_trace.log.clock import clock_of, is_here, now_on
-from pyio_trace.log.extents import ROWS, SUMS_AT_ONCE, column
+from pyio_trace.log.growing_processes import GrowingProcesses
+from pyio_trace.log.growing_sums import GrowingSums
 from pyio_trace.log.live import LiveLog, claimed_end, fixed_region, header_of
 from pyio_trace.log.log_file import LogFile
 
@@ -43,32 +44,9 @@ _SERIES, _THREADS = 32, 1 << 10
 #: Records that are read first where a thread was idle; an empty place may come before others.  Each so many looks,
 #: as many as usual are read, and whether the thread is still there is found out.
 _PROBE, _SELDOM = 4, 8
-#: Most records and chunks that are watched, readings of clocks and places of samples that are kept, bytes of sums
-#: that are read.  A program with more threads, or a forged log, shows less; `unwatched` counts that.
+#: Most records and chunks that are watched, readings of clocks and places of samples that are kept.  A program with
+#: more threads, or a forged log, shows less; `unwatched` counts that.
 _MOST_WATCHED, _MOST_CHUNKS, _MOST_GAPS, _MOST_PAIRS, _MOST_PLACES = 1 << 16, 1 << 16, 1 << 10, 1 << 8, 1 << 14
-_MOST_SUMS = 1 << 28
-_MOST_PROCESSES = 1 << 12
-
-#: What operations added since the last look: id of the record, process (id), tid, number of the operation, ids as in
-#: the record, calls, bytes moved, ticks in calls, failed calls.
-ADDED = np.dtype(
-    [
-        ("id", "<i8"), ("process", "<i8"), ("tid", "<i4"), ("op", "u1"), ("desc", "<u4"), ("stack", "<u4"),
-        ("parent", "<u4"), ("aux", "<u4"), ("offset", "<i8"), ("calls", "<i8"), ("moved", "<i8"), ("ticks", "<i8"),
-        ("failed", "<i8"),
-    ]
-)  # fmt: skip
-
-
-class Begun(NamedTuple):
-    """An operation that has not returned.  record: layout.RECORD, of a sum one made of it; since_is_known: False for
-    a sum, whose last earlier call then ended at record["begin"]."""
-
-    id: int
-    process: int
-    tid: int
-    record: np.void
-    since_is_known: bool = True
 
 
 @dataclass
@@ -86,17 +64,6 @@ class _Chunk:
     holes: dict[int, int]
     left: int = _PATIENCE
     idle: int = 0
-
-
-@dataclass
-class _SumChunk:
-    """A chunk of sums.  ticks: when it was claimed; before: by slot the calls, bytes and ticks at the last look."""
-
-    kind: int
-    at: int
-    size: int
-    ticks: int
-    before: NDArray[np.int64]
 
 
 class GrowingLog(LiveLog):
@@ -122,14 +89,10 @@ class GrowingLog(LiveLog):
         self._series: dict[tuple[int, int], dict[int, tuple[Begun, tuple[int, int, int]]]] = {}
         self._ring_chunks: dict[int, _Chunk] = {}
         self._ring_claims = -1
-        self._sum_chunks: dict[int, _SumChunk] = {}
-        self._sums_begun: list[Begun] = []
-        self._alive: list[int] = []
-        self._past: dict[int, np.void] = {}
-        self._ended: set[int] = set()
-        self._pids: dict[int, int] = {}
+        self._meaning = Meaning(self.op_rows)
+        self._sums = GrowingSums(self.file, self._meaning)
+        self._known = GrowingProcesses(self.file)
         self._is_here = is_here(self.header)
-        self._entries = np.zeros(0, layout.PROCESS_ENTRY)
         self._pairs = np.zeros(0, layout.CLOCK_PAIR)
         self.clock = clock_of(int(self.header["tick_kind"]), self.header["first"], self._pairs)
         #: (offset, size) of the newest chunks of samples, in file order
@@ -139,11 +102,6 @@ class GrowingLog(LiveLog):
         #: bytes of the log that are used
         self.used = 0
         self.looks = 0
-        shape, traits = self.op_rows["shape"], self.op_rows["traits"]
-        self._hidden: NDArray[np.bool_] = (traits & layout.Trait.HIDDEN) != 0
-        self._hidden[0] = True
-        self._extends: NDArray[np.bool_] = shape == layout.SHAPE_EXT
-        self._moves: NDArray[np.bool_] = (traits & layout.Trait.RESULT_IS_BYTES) != 0
 
     # ---- a look
 
@@ -153,8 +111,11 @@ class GrowingLog(LiveLog):
         self._fixed = fixed_region(self.file)
         self.header = header_of(self.path, self._fixed)
         self._find_chunks()
-        self._read_processes()
-        for parts in (self._settled(), self._read_open(), self._ring(), self._sums()):
+        self.unwatched += self._known.read()
+        if int(self.header["tick_kind"]) != layout.TICKS_MONOTONIC_NS:
+            ends = self._known.entries["end_clock"][-_MOST_PAIRS // 4 :]
+            self._keep_pairs(ends[ends["ticks"] != 0])
+        for parts in (self._settled(), self._read_open(), self._ring(), self._sums.look()):
             for part in parts:
                 if len(part) and not self._from_now:
                     yield part
@@ -168,8 +129,8 @@ class GrowingLog(LiveLog):
 
     def in_flight(self) -> list[Begun]:
         """The operations that had begun and not returned at the last look, of processes whose end is not known."""
-        found = [*self._watched.values(), *self._sums_begun]
-        return [one for one in found if one.process not in self._ended]
+        found = [*self._watched.values(), *self._sums.begun]
+        return [one for one in found if one.process not in self._known.ended]
 
     def _find_chunks(self) -> None:
         claimed = claimed_end(self.header)
@@ -223,66 +184,27 @@ class GrowingLog(LiveLog):
             self._newest[key] = offset
             self._open[offset] = _Chunk(offset, size, *key, (int(header["sequence"]), 0), 0, {})
         elif kind in (layout.CHUNK_SUMS, layout.CHUNK_SUMS_DATA):
-            if sum(one.size for one in self._sum_chunks.values()) + size > _MOST_SUMS:
-                self.unwatched += 1
-                return
-            ticks = int(header["clock"]["ticks"])
-            self._sum_chunks[offset] = _SumChunk(kind, offset, size, ticks, np.zeros((0, 3), np.int64))
+            self.unwatched += not self._sums.add(header, size)
         elif kind == layout.CHUNK_PROCESS:
-            self._alive.append(offset)
+            self._known.add(offset)
         elif kind == layout.CHUNK_SAMPLES:
             self.sample_places.append((offset, size))
             del self.sample_places[:-_MOST_PLACES]
 
     # ---- processes
 
-    def _read_processes(self) -> None:
-        """Reads the entries of the processes that have not ended; of many that have, the latest are known."""
-        self._alive = [at for at in self._alive if at + layout.PROCESS_ENTRY.itemsize <= self.file.whole]
-        if self.looks == 0 and len(self._alive) > _MOST_PROCESSES:
-            self._alive = [at for at in self._alive[:-_MOST_PROCESSES] if not self._has_ended(at)] + self._alive[
-                -_MOST_PROCESSES:
-            ]
-        if len(self._alive) > _MOST_PROCESSES:
-            self.unwatched += len(self._alive) - _MOST_PROCESSES
-            self._alive = self._alive[: _MOST_PROCESSES // 2] + self._alive[-_MOST_PROCESSES // 2 :]
-        entries = np.zeros(len(self._alive), layout.PROCESS_ENTRY)
-        for row, at in enumerate(self._alive):
-            self.file.fill(at, entries[row : row + 1])
-        entries["chunk"]["offset"] = self._alive
-        over = entries["end_kind"] != layout.END_UNKNOWN
-        for row in np.flatnonzero(over).tolist():
-            self._past[self._alive[row]] = entries[row]
-            self._ended.add(self._alive[row] >> layout.ID_SHIFT)
-        for at in list(self._past)[:-_MOST_PROCESSES]:
-            del self._past[at]
-        self._alive = [at for at, ended in zip(self._alive, over.tolist(), strict=True) if not ended]
-        here = ~over & (entries["namespace_inode"] == 0)
-        ids = (entries["chunk"]["offset"][here] >> layout.ID_SHIFT).tolist()
-        self._pids = dict(zip(ids, entries["pid"][here].tolist(), strict=True))
-        known = [*self._past.values(), *entries[~over]]
-        self._entries = np.array(sorted(known, key=lambda one: int(one["chunk"]["offset"])), layout.PROCESS_ENTRY)
-        self._entries.setflags(write=False)
-        if int(self.header["tick_kind"]) != layout.TICKS_MONOTONIC_NS and len(self._entries):
-            ends = self._entries["end_clock"][-_MOST_PAIRS // 4 :]
-            self._keep_pairs(ends[ends["ticks"] != 0])
-
-    def _has_ended(self, at: int) -> bool:
-        place = layout.PROCESS_ENTRY.fields["end_kind"][1]  # type: ignore[index]
-        return self.file.read(at + place, 4) not in (bytes(4), b"")
-
     def processes(self) -> NDArray[np.void]:
-        return self._entries
+        return self._known.entries
 
     @property
-    def process_ids(self) -> NDArray[np.int64]:  # type: ignore[override]
-        return self._entries["chunk"]["offset"].astype(np.int64) >> layout.ID_SHIFT
+    def process_ids(self) -> NDArray[np.int64]:
+        return self._known.entries["chunk"]["offset"].astype(np.int64) >> layout.ID_SHIFT
 
     # ---- records
 
     def _read_open(self) -> Iterator[NDArray[np.void]]:
         for at, chunk in list(self._open.items()):
-            if self._from_now and chunk.process in self._ended:
+            if self._from_now and chunk.process in self._known.ended:
                 del self._open[at]
                 self._newest.pop((chunk.process, chunk.tid), None)
                 continue
@@ -294,12 +216,12 @@ class GrowingLog(LiveLog):
                 del self._open[at]
                 self._newest.pop((chunk.process, chunk.tid), None)
                 continue
-            superseded = self._newest.get((chunk.process, chunk.tid)) != at or chunk.process in self._ended
+            superseded = self._newest.get((chunk.process, chunk.tid)) != at or chunk.process in self._known.ended
             chunk.left -= superseded
             full = layout.OPS_START + (chunk.next + 1) * _RECORD > chunk.size
             if (full and not chunk.holes) or chunk.left <= 0:
                 del self._open[at]
-                if self._newest.get((chunk.process, chunk.tid)) == at and chunk.process in self._ended:
+                if self._newest.get((chunk.process, chunk.tid)) == at and chunk.process in self._known.ended:
                     del self._newest[chunk.process, chunk.tid]
 
     def _read_chunk(self, chunk: _Chunk) -> Iterator[NDArray[np.void]]:
@@ -325,7 +247,7 @@ class GrowingLog(LiveLog):
 
     def _is_gone(self, chunk: _Chunk) -> bool:
         """Whether the thread of a chunk has ended, as far as that can be seen here."""
-        pid = self._pids.get(chunk.process)
+        pid = self._known.pids.get(chunk.process)
         return self._is_here and pid is not None and not os.path.exists(f"/proc/{pid}/task/{chunk.tid}")
 
     def _fill_holes(self, chunk: _Chunk) -> Iterator[NDArray[np.void]]:
@@ -347,14 +269,14 @@ class GrowingLog(LiveLog):
             layout.ID_SHIFT
         )
         flags, op = records["flags"], records["op"]
-        state, hidden = flags & layout.STATE_MASK, self._hidden.take(op)
+        state, hidden = flags & layout.STATE_MASK, self._meaning.hidden.take(op)
         for row in np.flatnonzero((state == layout.BEGUN) & ~hidden).tolist():
             self._watch(Begun(int(ids[row]), chunk.process, chunk.tid, records[row].copy()))
         done = np.flatnonzero((state == layout.DONE) & ~hidden)
-        added = self._added(chunk.process, chunk.tid, ids[done], records[done])
+        added = self._meaning.added(chunk.process, chunk.tid, ids[done], records[done])
         for row in done[(flags[done] & layout.COALESCED) != 0][-_SERIES:].tolist():
             self._follow(Begun(int(ids[row]), chunk.process, chunk.tid, records[row].copy()))
-        wide = np.flatnonzero((state == layout.DONE) & self._extends.take(op))
+        wide = np.flatnonzero((state == layout.DONE) & self._meaning.extends.take(op))
         return np.concatenate([added, *(self._wide(chunk, records[row]) for row in wide.tolist())])
 
     def _watch(self, one: Begun) -> None:
@@ -365,7 +287,7 @@ class GrowingLog(LiveLog):
 
     def _follow(self, one: Begun) -> None:
         """A series that may go on; of each thread, those that changed last are followed, and so are threads."""
-        if one.process in self._ended:
+        if one.process in self._known.ended:
             return
         series = self._series.pop((one.process, one.tid), {})
         self._series[one.process, one.tid] = series
@@ -373,35 +295,17 @@ class GrowingLog(LiveLog):
             del self._series[next(iter(self._series))]
             self.unwatched += 1
         series.pop(one.id, None)
-        series[one.id] = one, _amounts(one.record)
+        series[one.id] = one, amounts(one.record)
         if len(series) > _SERIES:
             del series[next(iter(series))]
-
-    def _added(
-        self, process: int, tid: int, ids: NDArray[np.int64], records: NDArray[np.void]
-    ) -> NDArray[np.void]:
-        added = np.zeros(len(records), ADDED)
-        added["id"], added["process"], added["tid"] = ids, process, np.uint32(tid & 0xFFFFFFFF).view(np.int32)
-        for name in ("op", "desc", "stack", "parent", "aux", "offset"):
-            added[name] = records[name]
-        flags = records["flags"]
-        failed = (flags & layout.FAILED) != 0
-        series = (flags & layout.COALESCED) != 0
-        added["calls"] = np.where(series, records["aux"], 1)
-        moves = self._moves.take(records["op"]) & ~failed & (records["result"] != layout.NO_BYTES)
-        moves &= (flags & layout.WIDE) == 0
-        added["moved"] = np.where(moves, records["result"], 0)
-        added["ticks"] = records["duration_lo"].astype(np.int64) + (records["duration_hi"].astype(np.int64) << 32)
-        added["failed"] = failed
-        return added
 
     def _wide(self, chunk: _Chunk, ext: np.void) -> NDArray[np.void]:
         """The bytes of a record that did not fit into it, from the record that completes it."""
         identity, moved = int(ext["parent"]), int(ext["begin"])
         record = self.record(identity)
-        if record is None or not self._moves[int(record["op"])] or not 0 <= moved < 1 << 62:
+        if record is None or not self._meaning.moves[int(record["op"])] or not 0 <= moved < 1 << 62:
             return np.zeros(0, ADDED)
-        added = self._added(chunk.process, chunk.tid, np.array([identity]), np.array([record], layout.RECORD))
+        added = self._meaning.added(chunk.process, chunk.tid, np.array([identity]), np.array([record], layout.RECORD))
         added["moved"], added["calls"], added["ticks"], added["failed"] = moved, 0, 0, 0
         return added
 
@@ -415,7 +319,7 @@ class GrowingLog(LiveLog):
                 continue
             del self._watched[identity]
             if record is not None and state == layout.DONE and record["begin"] == one.record["begin"]:
-                yield self._added(one.process, one.tid, np.array([identity]), np.array([record], layout.RECORD))
+                yield self._meaning.added(one.process, one.tid, np.array([identity]), np.array([record], layout.RECORD))
                 if int(record["flags"]) & layout.COALESCED:
                     self._follow(one._replace(record=record))
         for thread, series in list(self._series.items()):
@@ -424,16 +328,18 @@ class GrowingLog(LiveLog):
                 if record is None or record["begin"] != one.record["begin"]:  # a ring has put another one there
                     del series[identity]
                     continue
-                now = _amounts(record)
+                now = amounts(record)
                 if now == before:
                     continue
-                added = self._added(one.process, one.tid, np.array([identity]), np.array([record], layout.RECORD))
+                added = self._meaning.added(
+                    one.process, one.tid, np.array([identity]), np.array([record], layout.RECORD)
+                )
                 for name, value, former in zip(("calls", "moved", "ticks"), now, before, strict=True):
                     added[name] = max(value - former, 0)
                 self._follow(one)
                 series[identity] = one, now
                 yield added
-            if thread[0] in self._ended:
+            if thread[0] in self._known.ended:
                 del self._series[thread]
 
     def now(self) -> int:
@@ -475,64 +381,3 @@ class GrowingLog(LiveLog):
             return None
         header: np.void = np.frombuffer(read, layout.CHUNK, 1)[0]
         return header if int(header["magic"]) == layout.CHUNK_MAGIC and int(header["offset"]) == at else None
-
-    # ---- sums
-
-    def _sums(self) -> Iterator[NDArray[np.void]]:
-        self._sums_begun = []
-        for chunk in self._sum_chunks.values():
-            rows = self._rows_of(chunk)
-            now = np.stack([rows[name].astype(np.int64) for name in ("count", "moved", "ticks")], axis=1)
-            former = np.zeros_like(now)
-            former[: len(chunk.before)] = chunk.before[: len(now)]
-            chunk.before = now
-            ids = (chunk.at + ROWS[chunk.kind][0] + ROWS[chunk.kind][1] * np.arange(len(rows))) >> layout.ID_SHIFT
-            shown = ~self._hidden.take(rows["op"])
-            changed = np.flatnonzero(shown & (now != former).any(axis=1))
-            yield self._added_to_sums(ids[changed], rows[changed], np.maximum(now[changed] - former[changed], 0))
-            running = np.flatnonzero(shown & (rows["begun"] > rows["count"]))
-            self._sums_begun += [self._begun_sum(chunk, int(ids[at]), rows[at]) for at in running[:_MOST_CHUNKS].tolist()]
-
-    def _rows_of(self, chunk: _SumChunk) -> NDArray[np.void]:
-        """The sums of a chunk, up to the last one in use; those that are not are zero."""
-        first, step = ROWS[chunk.kind]
-        found = [np.zeros(0, layout.PROFILE)]
-        slots = (min(chunk.size, self.file.whole - chunk.at) - first) // step
-        for start in range(0, slots, SUMS_AT_ONCE):
-            read = self.file.read(chunk.at + first + start * step, min(slots - start, SUMS_AT_ONCE) * step)
-            raw = np.frombuffer(read, np.uint8, len(read) // step * step).reshape(-1, step)
-            rows = column(raw, layout.PROFILE)
-            rows[rows["heap"]["kind"] != layout.HEAP_PROFILE] = np.zeros((), layout.PROFILE)
-            found.append(rows)
-            if not rows["begun"].any():
-                break
-        return np.concatenate(found)
-
-    def _added_to_sums(
-        self, ids: NDArray[np.int64], rows: NDArray[np.void], more: NDArray[np.int64]
-    ) -> NDArray[np.void]:
-        added = np.zeros(len(rows), ADDED)
-        added["id"], added["process"] = ids, rows["process"]
-        added["tid"] = rows["tid"].astype(np.uint32).view(np.int32)
-        for name in ("op", "desc", "stack", "parent", "aux"):
-            added[name] = rows[name]
-        added["offset"] = rows["opened"]
-        added["calls"], added["ticks"] = more[:, 0], more[:, 2]
-        added["moved"] = np.where(self._moves.take(rows["op"]), more[:, 1], 0)
-        added["failed"] = np.where(rows["error"] != 0, more[:, 0], 0)
-        return added
-
-    def _begun_sum(self, chunk: _SumChunk, identity: int, row: np.void) -> Begun:
-        record = np.zeros((), layout.RECORD)
-        for name in ("op", "desc", "stack", "parent", "aux"):
-            record[name] = row[name]
-        record["flags"], record["size"], record["result"] = layout.BEGUN, layout.NO_BYTES, layout.NO_BYTES
-        record["begin"] = int(row["last"]) or chunk.ticks
-        return Begun(identity, int(row["process"]), int(row["tid"]), record[()], False)
-
-
-def _amounts(record: np.void) -> tuple[int, int, int]:
-    """Calls, bytes and ticks of a series."""
-    moved = int(record["result"])
-    ticks = int(record["duration_lo"]) + (int(record["duration_hi"]) << 32)
-    return int(record["aux"]), 0 if moved == layout.NO_BYTES else moved, ticks

@@ -87,14 +87,16 @@ class TopApp(App[None]):
         yield Static(id="flight", markup=False)
         yield Static(id="title", markup=False)
         with Vertical(id="table"):
-            yield _Table(id="rows", show_header=False, cursor_type="none", zebra_stripes=False, cell_padding=0)
+            yield DataTable(id="rows", show_header=False, cursor_type="none", zebra_stripes=False, cell_padding=0)
         yield Input(id="filter", placeholder="a part of a name, or a pattern such as *.bin; enter")
         yield Static(id="notes", markup=False)
         yield Static(_KEYS, id="keys", markup=False)
 
     def on_mount(self) -> None:
         """Begins to look."""
-        self.query_one("#rows", DataTable).add_column("")
+        table = self.query_one("#rows", DataTable)
+        table.can_focus = False  # it takes no keys
+        table.add_column("")
         self.query_one("#filter").display = False
         self._keep_looking()
 
@@ -222,10 +224,6 @@ class TopApp(App[None]):
         if self._pattern:
             rows = [row for row in rows if _fits(row.key, self._pattern)]
         return shown_first(rows, self._sort)[:_MOST_ROWS]
-
-
-class _Table(DataTable[Text], can_focus=False):
-    """A table that takes no keys."""
 
 
 def _fits(key: str, pattern: str) -> bool:

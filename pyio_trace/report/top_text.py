@@ -71,10 +71,9 @@ def banner(activity: Activity, width: int) -> Iterator[str]:
 
 def rates(now: Amounts, interval_ns: int) -> str:
     """ "1,204 calls/s  read 12 MiB/s  written 0 B/s"."""
-    return (
-        f"{number(per_second(now.calls, interval_ns))} calls/s  read {size(per_second(now.bytes_read, interval_ns))}/s  "
-        f"written {size(per_second(now.bytes_written, interval_ns))}/s"
-    )
+    amounts_now = (now.calls, now.bytes_read, now.bytes_written)
+    calls, read, written = (per_second(amount, interval_ns) for amount in amounts_now)
+    return f"{number(calls)} calls/s  read {size(read)}/s  written {size(written)}/s"
 
 
 def amounts(total: Amounts) -> str:

@@ -88,7 +88,11 @@ def _for(wait: ThreadWait) -> str:
     if wait.kind == "file lock":
         return f"for a lock on {wait.target} ({wait.call})" + _held(wait.others)
     call = wait.call or "the kernel"
-    text = f"in {call} {'to' if wait.way == 'write' and call != 'open' else 'of'} {wait.target}" if wait.target else f"in {call}"
+    text = (
+        f"in {call} {'to' if wait.way == 'write' and call != 'open' else 'of'} {wait.target}"
+        if wait.target
+        else f"in {call}"
+    )
     if wait.kind in ("pipe", "fifo"):
         return text + _ends(wait)
     if wait.file_system:

@@ -23,7 +23,8 @@ from pyio_trace.analysis.calls.name_patterns import patterns
 from pyio_trace.enums import LAYERS, Layer, OpClass, Role
 from pyio_trace.join.processes.process_table import is_this_boot
 from pyio_trace.light_dataclass import dataclass
-from pyio_trace.log.growing import ADDED, Begun, GrowingLog
+from pyio_trace.log.added import ADDED, Begun
+from pyio_trace.log.growing import GrowingLog
 from pyio_trace.output import packed_name
 from pyio_trace.running.log_names import LogNames
 from pyio_trace.values import MODES
@@ -298,9 +299,9 @@ class Watcher:
                 taken = 0
             more = Amounts(0, 0, 0, max(taken - self._counted.get(one.id, 0), 0))
             self._counted[one.id] = max(now - self._begin(one), 0)
-            row = np.zeros((), ADDED)
+            row = np.zeros(1, ADDED)
             row["process"], row["tid"], row["desc"] = one.process, one.tid & 0x7FFFFFFF, one.record["desc"]
-            self._add_call(row[()], line.site, more)
+            self._add_call(row[0], line.site, more)
             self._tables["layers"].add(LAYERS[int(self._layer[int(one.record["op"])])], more)
 
     def _is_call(self, one: Begun) -> bool:

@@ -109,7 +109,9 @@ def _poll(process: KernelProcess, descriptors: Descriptors, name: str, args: tup
         target = descriptors.target(fds[0])
         if target.kind == "process":
             return Waiting("process", name, target, timed=timed)
-        return Waiting(target.kind if target.kind in ("pipe", "socket") else "poll", name, target, way="read", timed=timed)
+        return Waiting(
+            target.kind if target.kind in ("pipe", "socket") else "poll", name, target, way="read", timed=timed
+        )
     return Waiting("poll", name, Target("descriptors", descriptors.polled(fds)), timed=timed)
 
 
@@ -124,7 +126,7 @@ def _left(process: KernelProcess, name: str, args: tuple[int, ...]) -> int | Non
     read = process.memory(args[2], 16)
     if len(read) < 16:
         return None
-    seconds, nanoseconds = struct.unpack("=qq", read)
+    seconds, nanoseconds = map(int, struct.unpack("=qq", read))
     try:
         return max(seconds * 1_000_000_000 + nanoseconds - time.clock_gettime_ns(signed(args[0])), 0)
     except OSError:

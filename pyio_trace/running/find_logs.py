@@ -8,10 +8,10 @@ from typing import NamedTuple
 
 from pyio_trace.errors import LogError
 from pyio_trace.existing_files import begins_with
+from pyio_trace.join.processes.liveness import Liveness
 from pyio_trace.log import layout
 from pyio_trace.log.live import fixed_region, header_of
 from pyio_trace.log.log_file import LogFile
-from pyio_trace.join.processes.liveness import Liveness
 from pyio_trace.output import LIVE_SUFFIX, memory_pattern
 from pyio_trace.running.foreign_files import open_inside
 from pyio_trace.running.kernel_process import KernelProcess, ProcessError, refused

@@ -9,7 +9,21 @@ from pyio_trace.running.kernel_process import KernelProcess
 
 _OCTAL = re.compile(r"\\([0-7]{3})")
 #: Those whose answers come from another machine or another process.
-_REMOTE = ("nfs", "nfs4", "cifs", "smb3", "ceph", "lustre", "gpfs", "beegfs", "9p", "afs", "orangefs", "virtiofs", "pvfs2")
+_REMOTE = (
+    "nfs",
+    "nfs4",
+    "cifs",
+    "smb3",
+    "ceph",
+    "lustre",
+    "gpfs",
+    "beegfs",
+    "9p",
+    "afs",
+    "orangefs",
+    "virtiofs",
+    "pvfs2",
+)
 
 
 class Mount(NamedTuple):
@@ -50,7 +64,7 @@ class Mounts:
         """The mount that an absolute path leads to, as far as its words tell; the latest one counts."""
         found = None
         for mount in self._by_id.values():
-            inside = mount.folder == "/" or path == mount.folder or path.startswith(mount.folder + "/")
+            inside = mount.folder in ("/", path) or path.startswith(mount.folder + "/")
             if inside and (found is None or len(mount.folder) >= len(found.folder)):
                 found = mount
         return found

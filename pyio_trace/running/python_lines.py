@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from pyio_trace.enums import Layer
 from pyio_trace.errors import LogError
 from pyio_trace.log import layout
-from pyio_trace.log.growing import Begun, GrowingLog
+from pyio_trace.log.added import Begun
+from pyio_trace.log.growing import GrowingLog
 from pyio_trace.running.foreign_files import open_inside
 from pyio_trace.running.kernel_process import KernelProcess
 from pyio_trace.running.log_names import NOWHERE, Line, LogNames
@@ -118,9 +119,9 @@ class TracedLog:
         time.sleep(_BETWEEN)
         after = self._read(len(self.log.sample_places))
         grown = np.flatnonzero(after["ticks"][: len(before)] != before["ticks"][: len(after)])
-        found = after[np.concatenate([grown, np.arange(len(before), len(after))])]
+        found: NDArray[np.void] = after[np.concatenate([grown, np.arange(len(before), len(after))])]
         now, rate = self.log.now() - int(self.log.header["first"]["real"]), self.log.clock.rate
-        found["begin"] = max(int(self.log.header["first"]["ticks"]) + int(now / rate), 0)
+        found["begin"] = min(max(int(self.log.header["first"]["ticks"]) + int(now / rate), 0), 1 << 62)
         found["ticks"] = found["cpu_ns"] = 0
         return found
 
@@ -190,7 +191,7 @@ def _opened(path: str, descriptor: int) -> TracedLog | str:
 
 def live_logs_of(process: KernelProcess) -> list[str]:
     """The paths of files that a process has mapped as it maps a log: shared, from their beginning; newest first."""
-    found = {}
+    found: dict[str, None] = {}
     for line in process.read("maps", 1 << 24).splitlines():
         fields = line.split(None, 5)
         if len(fields) == 6 and fields[1][3:4] == b"s" and not int(fields[2], 16) and fields[5].startswith(b"/"):

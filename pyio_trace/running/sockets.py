@@ -37,7 +37,9 @@ def socket_of(process: KernelProcess, inode: int) -> Socket:
             other = next((row for row in rows if len(row) > 9 and (row[1], row[2]) == (own[2], own[1])), None)
             kind, state = table.rstrip("6"), int(own[3], 16)
             peer = int(other[9]) if other is not None and other is not own and kind == "tcp" else 0
-            return Socket(kind, _address(own[1]), _address(own[2]), _STATES.get(state, "") if kind == "tcp" else "", peer)
+            return Socket(
+                kind, _address(own[1]), _address(own[2]), _STATES.get(state, "") if kind == "tcp" else "", peer
+            )
     for line in process.once("net/unix").splitlines()[1:]:
         row = line.split(maxsplit=7)
         if len(row) > 6 and row[6] == b"%d" % inode:
@@ -74,8 +76,9 @@ def _unix_peer(inode: int) -> tuple[int, str]:
 
 def _asked(inode: int) -> tuple[int, str]:
     """(peer's inode, own path) of a Unix socket."""
-    request = struct.pack("=BBHIIIII", socket.AF_UNIX, 0, 0, 0xFFFFFFFF, inode, _SHOW_NAME | _SHOW_PEER, ~0 & 0xFFFFFFFF,
-                          ~0 & 0xFFFFFFFF)  # fmt: skip
+    any_cookie = (0xFFFFFFFF, 0xFFFFFFFF)
+    what = _SHOW_NAME | _SHOW_PEER
+    request = struct.pack("=BBHIIIII", socket.AF_UNIX, 0, 0, 0xFFFFFFFF, inode, what, *any_cookie)
     header = struct.pack("=IHHII", 16 + len(request), _BY_FAMILY, _REQUEST, 1, 0)
     try:
         with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, _SOCK_DIAG) as asking:

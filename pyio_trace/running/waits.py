@@ -81,7 +81,8 @@ class ThreadWait:
 @dataclass(frozen=True)
 class ProcessWaits:
     """One process.  parent: its number; traced: whether it writes into a live log, `log`; why_not: why some or all
-    lines of Python are not known; threads: those that have waited longest first; threads_left_out: beyond the first 256."""
+    lines of Python are not known; threads: those that have waited longest first; threads_left_out: beyond the first
+    256."""
 
     pid: int
     name: str
@@ -227,7 +228,9 @@ def _thread(
         line = sampled.line
     target, recorded = waits.target if waits else None, _path_of(began)
     mount = target.mount if target else None
-    stack = [text.partition("]")[2].strip().partition("+")[0] for text in process.text(f"task/{tid}/stack").splitlines()]
+    stack = [
+        text.partition("]")[2].strip().partition("+")[0] for text in process.text(f"task/{tid}/stack").splitlines()
+    ]
     return _Raw(
         ThreadWait(
             tid, stat.name, tid == process.pid, kind, waits.call if waits else "",
@@ -262,9 +265,7 @@ def _age(
     return (blocked, "kernel") if blocked is not None else (None, "")
 
 
-def _finished(
-    pid: int, raw: _Raw, holders: Holders, names: dict[int, tuple[str, list[_Raw]]]
-) -> ThreadWait:
+def _finished(pid: int, raw: _Raw, holders: Holders, names: dict[int, tuple[str, list[_Raw]]]) -> ThreadWait:
     """The thread with those who could end its wait."""
     waits, target = raw.waiting, raw.waiting.target if raw.waiting else None
     pids: list[int] = []

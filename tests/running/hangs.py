@@ -141,7 +141,9 @@ class Hanging:
 
 
 @contextmanager
-def hanging(program: Runner, text: str, *words: object, traced: bool, env: dict[str, str] | None = None) -> Iterator[Hanging]:
+def hanging(
+    program: Runner, text: str, *words: object, traced: bool, env: dict[str, str] | None = None
+) -> Iterator[Hanging]:
     """A program that has said that it is ready, and then hangs."""
     extra = {"PYIO_TRACE": "1", "PYIO_TRACE_OUTPUT": "run.pyio", "PYIO_TRACE_QUIET": "1"} if traced else {}
     process = subprocess.Popen(

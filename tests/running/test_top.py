@@ -133,7 +133,9 @@ def test_a_call_in_flight_is_found_whenever_one_looks(program: Runner) -> None:
         path = log_of(program)
         for whole in (True, False):
             watcher = Watcher(path, whole=whole)
-            wait_until(lambda watcher=watcher: any(one.path.endswith("/fifo") for one in watcher.look().in_flight), "it")
+            wait_until(
+                lambda watcher=watcher: any(one.path.endswith("/fifo") for one in watcher.look().in_flight), "it"
+            )
             first, second = watcher.look(), watcher.look()
             one, other = first.in_flight[0], second.in_flight[0]
             assert one.op == "open" and one.site.endswith(":5:<module>") and one.file_kind in ("", "fifo")

@@ -116,8 +116,10 @@ def test_a_cycle_of_locks(program: Runner, traced: bool) -> None:
 
         def all_wait(waits: object) -> bool:
             threads = waits.processes[0].threads  # type: ignore[attr-defined]
-            return len(threads) == 3 and all(one.kind == "lock" for one in threads) and (
-                not traced or all(one.site for one in threads)
+            return (
+                len(threads) == 3
+                and all(one.kind == "lock" for one in threads)
+                and (not traced or all(one.site for one in threads))
             )
 
         waits = hang.until(all_wait, "three threads that wait")
@@ -221,7 +223,9 @@ def test_a_process_that_is_gone(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
 def test_a_process_of_another_user(program: Runner) -> None:
     with hanging(program, hangs.SLEEP, traced=False) as hang:
-        code = "import os, sys; os.setgid(65534); os.setuid(65534); from pyio_trace.cli.main import main; sys.exit(main())"
+        code = (
+            "import os, sys; os.setgid(65534); os.setuid(65534); from pyio_trace.cli.main import main; sys.exit(main())"
+        )
         done = subprocess.run(
             [sys.executable, "-c", code, "why", str(hang.pid)], cwd="/", capture_output=True, text=True
         )
