@@ -306,7 +306,7 @@ class GrowingLog(LiveLog):
         if record is None or not self._meaning.moves[int(record["op"])] or not 0 <= moved < 1 << 62:
             return np.zeros(0, ADDED)
         added = self._meaning.added(chunk.process, chunk.tid, np.array([identity]), np.array([record], layout.RECORD))
-        added["moved"], added["calls"], added["ticks"], added["failed"] = moved, 0, 0, 0
+        added["moved"], added["calls"], added["ticks"] = moved, 0, 0
         return added
 
     def _settled(self) -> Iterator[NDArray[np.void]]:

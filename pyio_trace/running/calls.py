@@ -80,6 +80,22 @@ def waiting(process: KernelProcess, descriptors: Descriptors, call: Call, kernel
     return Waiting(target.kind or "call", name, target, way="write" if name in _WRITES else "read")
 
 
+#: Parts of the names of the kernel's functions in which threads wait -> what for, where the call itself is hidden from us
+#: (Yama).  The first that fits counts.
+_BY_KERNEL = (
+    ("futex", "lock"), ("nanosleep", "sleep"), ("do_wait", "child"), ("partner", "fifo"), ("pipe", "pipe"),
+    ("poll", "poll"), ("select", "poll"), ("locks_", "file lock"), ("flock", "file lock"), ("posix_lock", "file lock"),
+    ("sk_wait", "socket"), ("recv", "socket"), ("sock", "socket"), ("unix_stream", "socket"), ("inet_", "socket"),
+    ("fuse", "file"), ("request_wait", "file"), ("folio", "file"), ("io_schedule", "file"), ("rpc_", "file"),
+)  # fmt: skip
+
+
+def waiting_in(kernel: str) -> Waiting:
+    """What a thread waits for, as far as the kernel's function tells."""
+    kind = next((kind for part, kind in _BY_KERNEL if part in kernel), "call")
+    return Waiting(kind, "", timed=kind == "sleep")
+
+
 def _target(
     process: KernelProcess, descriptors: Descriptors, shape: str, args: tuple[int, ...], in_pipe: bool
 ) -> Target | None:

@@ -13,7 +13,7 @@ from dataclasses import field
 
 from pyio_trace.light_dataclass import dataclass
 from pyio_trace.running.blocked_since import Clocks
-from pyio_trace.running.calls import Waiting, waiting
+from pyio_trace.running.calls import Waiting, waiting, waiting_in
 from pyio_trace.running.descriptors import Descriptors, OtherEnd, other_end
 from pyio_trace.running.file_locks import holders_of
 from pyio_trace.running.holders import Holders
@@ -212,8 +212,11 @@ def _thread(
         waits, kind = None, "ended"
     elif stat.state in "Tt":
         waits, kind = None, "stopped"
+    elif call is None and stat.state == "R":
+        waits, kind = None, "running"
     elif call is None:
-        waits, kind = None, "running" if stat.state == "R" else "call"
+        waits = waiting_in(kernel)
+        kind = waits.kind
     else:
         waits = waiting(process, descriptors, call, kernel)
         kind = waits.kind
@@ -228,12 +231,15 @@ def _thread(
         line = sampled.line
     target, recorded = waits.target if waits else None, _path_of(began)
     mount = target.mount if target else None
+    name = waits.call if waits else ""
+    if waits and not name and began and is_system_call(began[-1]):
+        name = began[-1].op
     stack = [
         text.partition("]")[2].strip().partition("+")[0] for text in process.text(f"task/{tid}/stack").splitlines()
     ]
     return _Raw(
         ThreadWait(
-            tid, stat.name, tid == process.pid, kind, waits.call if waits else "",
+            tid, stat.name, tid == process.pid, kind, name,
             (target.text if target and target.text else recorded) or "",
             mount.kind if mount is not None and mount.is_remote else "", waits.way if waits else "",
             age, age_from, bool(waits and waits.timed), waits.left_ns if waits else None, waits.child if waits else 0,

@@ -194,6 +194,16 @@ def test_a_run_without_a_sampler_says_so(program: Runner) -> None:
         assert "has no sampler" in " ".join(why_lines(waits))
 
 
+def test_where_the_kernel_hides_the_call(program: Runner, monkeypatch: pytest.MonkeyPatch) -> None:
+    # GIVEN a system in which only a debugger may see calls (Yama)
+    monkeypatch.setattr(KernelProcess, "call", lambda *_: None)
+    with hanging(program, hangs.FIFO, traced=True) as hang:
+        text = found(hang, hangs.FIFO, True, "fifo")
+    assert f"in open of {program.folder}/fifo, a FIFO" in text
+    with hanging(program, hangs.SLEEP, traced=False) as hang:
+        assert "has been asleep" in found(hang, hangs.SLEEP, False, "sleep")
+
+
 def test_the_command(program: Runner, capsys: pytest.CaptureFixture[str]) -> None:
     with hanging(program, hangs.SLEEP, traced=True) as hang:
         hang.until(lambda one: main_thread(one).kind == "sleep" and main_thread(one).site, "a sleep")
