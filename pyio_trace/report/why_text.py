@@ -93,7 +93,7 @@ def _for(wait: ThreadWait) -> str:
         if wait.target
         else f"in {call}"
     )
-    if wait.kind in ("pipe", "fifo"):
+    if wait.kind in ("pipe", "fifo") or (wait.kind == "poll" and wait.others):
         return text + _ends(wait)
     if wait.file_system:
         text += f" (on {wait.file_system}, which does not answer)"
@@ -113,7 +113,7 @@ def _held(others: list[Neighbour]) -> str:
 def _ends(wait: ThreadWait) -> str:
     """Who has the other end of a pipe or a FIFO."""
     reader = "reader" if wait.way == "write" else "writer"
-    kind = ", a FIFO" if wait.kind == "fifo" else ""
+    kind = {"fifo": ", a FIFO", "poll": ","}.get(wait.kind, "")
     if wait.nobody:
         doing = "reading" if wait.way == "write" else "writing"
         does = "read from" if wait.way == "write" else "write to"

@@ -80,7 +80,7 @@ def waiting(process: KernelProcess, descriptors: Descriptors, call: Call, kernel
     return Waiting(target.kind or "call", name, target, way="write" if name in _WRITES else "read")
 
 
-#: Parts of the names of the kernel's functions in which threads wait -> what for, where the call itself is hidden from us
+#: Parts of the names of the kernel functions in which threads wait -> what for, where the call itself is hidden from us
 #: (Yama).  The first that fits counts.
 _BY_KERNEL = (
     ("futex", "lock"), ("nanosleep", "sleep"), ("do_wait", "child"), ("partner", "fifo"), ("pipe", "pipe"),
@@ -128,7 +128,7 @@ def _poll(process: KernelProcess, descriptors: Descriptors, name: str, args: tup
         return Waiting(
             target.kind if target.kind in ("pipe", "socket") else "poll", name, target, way="read", timed=timed
         )
-    return Waiting("poll", name, Target("descriptors", descriptors.polled(fds)), timed=timed)
+    return Waiting("poll", name, descriptors.polled(fds), timed=timed)
 
 
 def _bits(words: bytes, count: int) -> list[int]:

@@ -66,7 +66,7 @@ class Descriptors:
             pid = facts.get("Pid", 0)
             return Target("process", f"process {pid}", fd=fd, pid=max(pid, 0))
         if link == "anon_inode:[eventpoll]":
-            return Target("descriptors", self.polled(self.watched(fd)), fd=fd)
+            return self.polled(self.watched(fd), fd)
         if link.startswith("anon_inode:"):
             return Target("other", f"an {link.removeprefix('anon_inode:').strip('[]')}", fd=fd)
         mount = self.mounts.of_id(facts.get("mnt_id", -1))
@@ -87,11 +87,14 @@ class Descriptors:
         """The descriptors that an epoll watches."""
         return [int(number) for number in _WATCHED.findall(self._process.read(f"fdinfo/{fd}"))]
 
-    def polled(self, fds: list[int]) -> str:
-        """Descriptors that are waited for, in words."""
-        texts = list(dict.fromkeys(self.target(fd).text for fd in fds[:_MOST] if not self._is_epoll(fd)))
+    def polled(self, fds: list[int], own: int = -1) -> Target:
+        """Descriptors that are waited for at once, of which the first pipe has its other end looked for.  own: of the
+        epoll that watches them."""
+        found = [self.target(fd) for fd in fds[:_MOST] if not self._is_epoll(fd)]
+        texts = list(dict.fromkeys(one.text for one in found))
         more = f" and {len(fds) - _MOST} more" if len(fds) > _MOST else ""
-        return ", ".join(texts) + more if texts else "nothing"
+        link = next((one.link for one in found if one.kind == "pipe"), "")
+        return Target("descriptors", ", ".join(texts) + more if texts else "nothing", link, own)
 
     def _is_epoll(self, fd: int) -> bool:
         return self._process.link(f"fd/{fd}") == "anon_inode:[eventpoll]"
@@ -130,7 +133,7 @@ def other_end(target: Target, holders: Holders, pid: int, call: str) -> OtherEnd
     if not target.link:
         return None
     found = holders.of(target.link)
-    if target.kind in ("pipe", "fifo"):
+    if target.kind in ("pipe", "fifo", "descriptors"):
         # A reader waits for whoever has it open for writing, and the other way round.
         useless = os.O_WRONLY if call == "write" else os.O_RDONLY
         found = [one for one in found if one.flags & os.O_ACCMODE != useless]

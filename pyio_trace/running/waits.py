@@ -284,7 +284,7 @@ def _finished(pid: int, raw: _Raw, holders: Holders, names: dict[int, tuple[str,
     elif waits is not None and target is not None:
         end: OtherEnd | None = other_end(target, holders, pid, waits.way)
         if end is not None:
-            pids, nobody = end.pids, end.known and not end.pids
+            pids, nobody = end.pids, end.known and not end.pids and target.kind != "descriptors"
         elif raw.wait.file_system.startswith("fuse"):
             pids = sorted({one.pid for one in holders.of(_DEV_FUSE)})
     others = [one for one in (_neighbour(each, names) for each in pids[:8] if each > 0) if one is not None]

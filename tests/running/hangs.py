@@ -103,6 +103,11 @@ POLL = """
     print("ready", flush=True)
     select.select([reader, other], [], [])  # HERE
 """
+GRANDCHILD = """
+    import subprocess
+    print("ready", flush=True)
+    subprocess.run(["sh", "-c", "sleep 600 & exec true"], capture_output=True)  # HERE
+"""
 SEMAPHORE = """
     import multiprocessing
     lock = multiprocessing.get_context("fork").Lock()

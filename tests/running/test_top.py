@@ -443,3 +443,30 @@ def test_the_screen(program: Runner, tmp_path: Path, width: int, height: int) ->
             wait_until(lambda: subprocess.run([*server, "ls"], capture_output=True).returncode != 0, "the end of it")
         finally:
             subprocess.run([*server, "kill-server"], capture_output=True)
+
+
+@pytest.mark.parametrize(("flags", "told"), [((), True), (("-q",), False)])
+def test_a_launch_on_a_terminal_says_where_its_log_is(program: Runner, flags: tuple[str, ...], told: bool) -> None:
+    import pty
+
+    # GIVEN a terminal as stderr
+    ours, theirs = pty.openpty()
+    words = [sys.executable, "-m", "pyio_trace", *flags, "-o", "run.pyio", str(program.write("print('hello')"))]
+    process = subprocess.Popen(
+        words, cwd=program.folder, env=clean_environment(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=theirs
+    )  # fmt: skip
+    os.close(theirs)
+    said = b""
+    try:
+        while part := os.read(ours, 4096):
+            said += part
+    except OSError:  # EIO: the other end is closed
+        pass
+    os.close(ours)
+    assert process.communicate()[0] == b"hello\n" and process.returncode == 0
+    lines = said.decode().splitlines()
+    start = f"pyio-trace: traced into {log_of(program)}; look: pyio-trace top {process.pid}"
+    assert (lines[:1] == [start]) is told
+    # AND nothing of it where stderr is a pipe
+    outcome = program.command([*words[:3], "-o", "other.pyio", words[-1]])
+    assert "traced into" not in outcome.stderr

@@ -176,6 +176,14 @@ def test_a_select_of_two_pipes(program: Runner, traced: bool) -> None:
 
 
 @both
+def test_a_grandchild_that_keeps_a_pipe_open(program: Runner, traced: bool) -> None:
+    with hanging(program, hangs.GRANDCHILD, traced=traced) as hang:
+        hang.until(lambda one: "sleep (pid " in verdict(one), "the grandchild")
+        text = found(hang, hangs.GRANDCHILD, traced, "poll")
+    assert "in poll of a pipe, whose writer is sleep (pid " in text and "which is asleep" in text
+
+
+@both
 def test_a_lock_between_processes(program: Runner, traced: bool) -> None:
     with hanging(program, hangs.SEMAPHORE, traced=traced) as hang:
         assert "for a lock between processes" in found(hang, hangs.SEMAPHORE, traced, "shared lock")
