@@ -96,7 +96,7 @@ def _for(wait: ThreadWait) -> str:
     if wait.kind in ("pipe", "fifo") or (wait.kind == "poll" and wait.others):
         return text + _ends(wait)
     if wait.file_system:
-        text += f" (on {wait.file_system}, which does not answer)"
+        text += f" (on {wait.file_system}, which has not answered)"
         if wait.others:
             text += f", for which {_named(wait.others[0])} may answer"
     elif wait.others and wait.kind == "socket":

@@ -281,6 +281,8 @@ def _finished(pid: int, raw: _Raw, holders: Holders, names: dict[int, tuple[str,
         pids = [one.pid for one in found if one.pid and one.pid != pid]
     elif waits is not None and waits.kind in ("child", "process"):
         pids = [waits.child or (target.pid if target else 0)]
+    elif waits is not None and waits.kind == "fifo" and waits.call in ("open", ""):
+        nobody = True  # else the open would have returned
     elif waits is not None and target is not None:
         end: OtherEnd | None = other_end(target, holders, pid, waits.way)
         if end is not None:

@@ -453,7 +453,8 @@ def test_a_launch_on_a_terminal_says_where_its_log_is(program: Runner, flags: tu
     ours, theirs = pty.openpty()
     words = [sys.executable, "-m", "pyio_trace", *flags, "-o", "run.pyio", str(program.write("print('hello')"))]
     process = subprocess.Popen(
-        words, cwd=program.folder, env=clean_environment(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=theirs
+        words, cwd=program.folder, env=clean_environment(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+        stderr=theirs,
     )  # fmt: skip
     os.close(theirs)
     said = b""
