@@ -36,6 +36,8 @@ def find_log(what: str | None) -> FoundLog:
     if what is not None and not os.path.exists(what) and what.isascii() and what.isdecimal():
         return _of_process(int(what))
     if what is not None and not os.path.isdir(what):
+        if os.path.isfile(what) and begins_with(what, b"PAR1"):
+            raise LogError("not-a-log", f"{what}: no live log; its run is over: pyio-trace summary {what}")
         return FoundLog(what)
     folder = what if what is not None else os.curdir
     found = running_logs(folder)

@@ -7,6 +7,7 @@ with their stacks, and the newest samples of the sampler beside the run.
 from __future__ import annotations
 
 import os
+import time
 from typing import NamedTuple
 
 import numpy as np
@@ -17,9 +18,11 @@ from pyio_trace.errors import LogError
 from pyio_trace.log import layout
 from pyio_trace.log.added import Begun
 from pyio_trace.log.growing import GrowingLog
+from pyio_trace.output import LIVE_SUFFIX
 from pyio_trace.running.foreign_files import open_inside
 from pyio_trace.running.kernel_process import KernelProcess
 from pyio_trace.running.log_names import NOWHERE, Line, LogNames
+from pyio_trace.running.mount_table import Mounts
 from pyio_trace.values import MODES
 
 #: Chunks of samples that are read, from the end: some hours of a few threads that wait.
@@ -28,6 +31,8 @@ _CHUNKS = 256
 _FRESH = 1_000_000_000
 #: Seconds between two looks at sums, of which those that grow are of now.
 _BETWEEN = 0.3
+#: Seconds that a file system may take to answer.
+_ANSWERS_WITHIN = 0.5
 
 
 class InFlight(NamedTuple):
@@ -113,8 +118,6 @@ class TracedLog:
 
     def _growing(self) -> NDArray[np.void]:
         """Of sums of samples, those that grow; each as one that began now."""
-        import time
-
         before = self._read(len(self.log.sample_places))
         time.sleep(_BETWEEN)
         after = self._read(len(self.log.sample_places))
@@ -190,12 +193,35 @@ def _opened(path: str, descriptor: int) -> TracedLog | str:
 
 
 def live_logs_of(process: KernelProcess) -> list[str]:
-    """The paths of files that a process has mapped as it maps a log: shared, from their beginning; newest first."""
+    """The paths of files that a process has mapped as it maps a log: shared, from their beginning.
+
+    On a file system that another machine or process answers for, only a file that is named like a log, if the file
+    system answers: opening a file there may hang, as the program may.
+    """
+    mounts = Mounts(process)
     found: dict[str, None] = {}
     for line in process.read("maps", 1 << 24).splitlines():
         fields = line.split(None, 5)
         if len(fields) == 6 and fields[1][3:4] == b"s" and not int(fields[2], 16) and fields[5].startswith(b"/"):
             path = fields[5].decode("utf-8", "surrogateescape")
             if not path.startswith(("/dev/shm/sem.", "/memfd:", "/SYSV", "/dev/zero", "/dev/nvidia", "/dev/dri")):
-                found[path] = None
+                mount = mounts.of_path(path)
+                if mount is None or not mount.is_remote or (LIVE_SUFFIX in path and _answers(process.pid, path)):
+                    found[path] = None
     return list(found)
+
+
+def _answers(pid: int, path: str) -> bool:
+    """Whether a file can be looked at without hanging.  A child tries it, which hangs in our place."""
+    child = os.fork()
+    if child == 0:
+        try:
+            os.stat(f"/proc/{pid}/root{path}")
+        finally:
+            os._exit(0)
+    until = time.monotonic() + _ANSWERS_WITHIN
+    while time.monotonic() < until:
+        if os.waitpid(child, os.WNOHANG)[0]:
+            return True
+        time.sleep(0.01)
+    return False

@@ -103,6 +103,13 @@ POLL = """
     print("ready", flush=True)
     select.select([reader, other], [], [])  # HERE
 """
+MAPPED = """
+    import mmap, sys
+    file = open(sys.argv[1], "r+b")
+    shared = mmap.mmap(file.fileno(), 0)
+    print("ready", flush=True)
+    open(sys.argv[2], "rb").read()  # HERE
+"""
 GRANDCHILD = """
     import subprocess
     print("ready", flush=True)

@@ -91,6 +91,18 @@ def test_a_file_system_that_does_not_answer(program: Runner, tmp_path: Path, tra
     assert f"in read of {where}/stuck (on fuse" in text and "which has not answered" in text
 
 
+def test_a_file_mapped_from_there_is_not_opened(program: Runner, tmp_path: Path) -> None:
+    # GIVEN a program that maps a file of a file system that answers nothing any more
+    with mirror(tmp_path, "stall") as where:
+        for name in ("mapped", "stuck"):
+            (tmp_path / "behind" / name).write_bytes(bytes(4096))
+        with hanging(program, hangs.MAPPED, where / "mapped", where / "stuck", traced=True) as hang:
+            try:  # THEN why does not hang as well
+                assert "stuck" in found(hang, hangs.MAPPED, True, "file", "read")
+            finally:
+                (tmp_path / "behind" / "go").touch()
+
+
 @both
 def test_a_pipe_that_nobody_reads(program: Runner, traced: bool) -> None:
     with hanging(program, hangs.FULL_PIPE, traced=traced) as hang:
