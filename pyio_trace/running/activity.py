@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 import re
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import field
 from typing import Any
 
@@ -25,6 +25,7 @@ from pyio_trace.join.processes.process_table import is_this_boot
 from pyio_trace.light_dataclass import dataclass
 from pyio_trace.log.added import ADDED, Begun
 from pyio_trace.log.growing import GrowingLog
+from pyio_trace.log.sorting import distinct
 from pyio_trace.output import packed_name
 from pyio_trace.running.log_names import LogNames
 from pyio_trace.values import MODES
@@ -239,31 +240,48 @@ class Watcher:
         if self._counted:
             for row in np.flatnonzero(np.isin(added["id"], list(self._counted))).tolist():
                 time_ns[row] -= min(self._counted.pop(int(added["id"][row])), int(time_ns[row]))
-        keys = [added[name] for name in ("op", "stack", "desc", "tid", "process")]
-        order = np.lexsort(keys)
-        changed = np.zeros(len(added), np.bool_)
-        changed[:1] = True
-        for key in keys:
-            ordered = key[order]
-            changed[1:] |= ordered[1:] != ordered[:-1]
-        starts = np.flatnonzero(changed)
-        first = added[order[starts]]
-        calls, moved = (np.add.reduceat(added[name][order], starts) for name in ("calls", "moved"))
-        times = np.add.reduceat(time_ns[order], starts)
-        self._add(first, calls.tolist(), moved.tolist(), times.tolist())
+        op = added["op"]
+        klass, layer = self._klass.take(op), self._layer.take(op)
+        shown = (klass != OpClass.PROCESS) & (self._role.take(op) != Role.CONTAINER)
+        reads, writes = np.isin(klass, (OpClass.READ, OpClass.COPY)), np.isin(klass, (OpClass.WRITE, OpClass.COPY))
+        amounts = (added["calls"], np.where(reads, added["moved"], 0), np.where(writes, added["moved"], 0), time_ns)
+        self._add("layers", layer[shown].astype(np.int64), [each[shown] for each in amounts], self._layer_names)
+        calls = shown & np.isin(layer, (Layer.POSIX, Layer.STDIO))
+        rows, amounts_of = added[calls], [each[calls] for each in amounts]
+        self._total.add(Amounts(*(int(each.sum()) for each in amounts_of)))
+        process = rows["process"] << 32
+        self._add("lines", process | rows["stack"], amounts_of, self._line_names)
+        self._add("files", rows["desc"].astype(np.int64), amounts_of, self._file_names)
+        self._add("processes", process, amounts_of, self._process_names)
+        self._add("threads", process | (rows["tid"].astype(np.int64) & 0xFFFFFFFF), amounts_of, self._thread_names)
 
-    def _add(self, rows: NDArray[np.void], calls: list[int], moved: list[int], times: list[int]) -> None:
-        lines = self._names.lines(zip(rows["stack"].tolist(), rows["process"].tolist(), strict=True))
-        for row, count, more, ns, line in zip(rows, calls, moved, times, lines, strict=True):
-            op = int(row["op"])
-            klass, layer = int(self._klass[op]), int(self._layer[op])
-            if klass == OpClass.PROCESS or self._role[op] == Role.CONTAINER:
-                continue
-            reads, writes = klass in (OpClass.READ, OpClass.COPY), klass in (OpClass.WRITE, OpClass.COPY)
-            amounts = Amounts(count, more if reads else 0, more if writes else 0, ns)
-            self._tables["layers"].add(LAYERS[layer], amounts)
-            if layer in (Layer.POSIX, Layer.STDIO):
-                self._add_call(row, line.site, amounts)
+    def _add(
+        self, table: str, keys: NDArray[np.int64], amounts: Sequence[NDArray[np.int64]],
+        names: Callable[[list[int]], Iterable[str]],
+    ) -> None:  # fmt: skip
+        """Adds rows to a table: each distinct key is named once."""
+        found = distinct(keys)
+        at = np.searchsorted(found, keys)
+        sums = [np.bincount(at, each, len(found)).astype(np.int64).tolist() for each in amounts]
+        for name, *values in zip(names(found.tolist()), *sums, strict=True):
+            self._tables[table].add(name, Amounts(*values))
+
+    def _layer_names(self, keys: list[int]) -> Iterable[str]:
+        return (LAYERS[key] for key in keys)
+
+    def _line_names(self, keys: list[int]) -> Iterable[str]:
+        lines = self._names.lines((key & 0xFFFFFFFF, key >> 32) for key in keys)
+        return (line.site or NO_LINE for line in lines)
+
+    def _file_names(self, keys: list[int]) -> Iterable[str]:
+        return (self._file_key(self._names.object(key)[0]) for key in keys)
+
+    def _process_names(self, keys: list[int]) -> Iterable[str]:
+        return (self._names.process(key >> 32) for key in keys)
+
+    def _thread_names(self, keys: list[int]) -> Iterable[str]:
+        tids = ((key & 0xFFFFFFFF) - (1 << 32 if key >> 31 & 1 else 0) for key in keys)
+        return (f"{self._names.process(key >> 32)} thread {tid}" for key, tid in zip(keys, tids, strict=True))
 
     def _add_call(self, row: np.void, site: str, amounts: Amounts) -> None:
         self._total.add(amounts)
