@@ -29,7 +29,8 @@ from pyio_trace.report.top_text import (
     unseen,
     width_of_numbers,
 )
-from pyio_trace.running.activity import TABLES, Activity, Row, Watcher, renamed, shown_first
+from pyio_trace.running.activity import TABLES, Activity, Row, renamed, shown_first
+from pyio_trace.running.watcher import Watcher
 
 #: A look may take this share of the time.
 _SHARE = 0.1

@@ -19,9 +19,10 @@ from pyio_trace.cli.main import main
 from pyio_trace.errors import LogError
 from pyio_trace.log import layout
 from pyio_trace.report.top_text import once_lines
-from pyio_trace.running import activity as activity_module
-from pyio_trace.running.activity import Activity, Amounts, Watcher, _Sums
+from pyio_trace.running import watcher as watcher_module
+from pyio_trace.running.activity import Activity, Amounts
 from pyio_trace.running.find_logs import find_log
+from pyio_trace.running.watcher import Watcher, _Sums
 from tests.running import hangs
 from tests.running.hangs import hanging, log_of
 from tests.support.logwriter import OP, LogWriter, Thread
@@ -307,7 +308,7 @@ def test_sums_of_like_operations_that_grow(tmp_path: Path) -> None:
 
 
 def test_so_many_keys_that_some_are_added_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(activity_module, "_MOST_KEYS", 16)
+    monkeypatch.setattr(watcher_module, "_MOST_KEYS", 16)
     sums = _Sums()
     for at in range(100):
         sums.now = {}

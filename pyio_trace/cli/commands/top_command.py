@@ -40,8 +40,8 @@ def arguments(parser: Parser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from pyio_trace.running.activity import Watcher
     from pyio_trace.running.find_logs import find_log
+    from pyio_trace.running.watcher import Watcher
 
     once = arguments.once or arguments.json
     if not once:
