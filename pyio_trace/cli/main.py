@@ -38,6 +38,8 @@ COMMANDS = {
     "export": "the log for other tools: Perfetto, Firefox, pprof, Darshan",
     "pack": "make a compact Parquet log of a live one",
     "merge": "make one log of the logs of a job's ranks and hosts",
+    "why": "what a running program waits for now: file, lock, line, since when",
+    "top": "what a running program reads and writes now, by line and file",
     "fleet": "jobs, users, programs and findings of thousands of logs",
     "doctor": "whether tracing works here, in a process, for a script",
 }

@@ -8,6 +8,10 @@ shift all times.
 
 from __future__ import annotations
 
+import os
+import time
+from functools import cache
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -67,3 +71,31 @@ def clock_of(tick_kind: int, first: np.void, pairs: NDArray[np.void]) -> Clock:
     typical = median(rates)
     far = far[np.abs(far - typical) <= typical / 100]
     return Clock(start, real, median(far) if len(far) else typical)
+
+
+def now_on(header: np.void) -> int:
+    """Now as the times of this log are: ns since the epoch.  A clock that was set since the run began does not change
+    it, on the machine where the log is written."""
+    first = header["first"]
+    if bytes(header["boot_id"]).decode("ascii", "replace") == _boot():
+        return int(first["real"]) + time.clock_gettime_ns(time.CLOCK_MONOTONIC) - int(first["mono"])
+    return time.time_ns()
+
+
+def is_here(header: np.void) -> bool:
+    """Whether process ids mean here what they mean in this log: the same boot, the same pid namespace."""
+    try:
+        namespace = os.stat("/proc/self/ns/pid").st_ino
+    except OSError:
+        return False
+    same_boot = bytes(header["boot_id"]).decode("ascii", "replace") == _boot()
+    return same_boot and int(header["namespace_inode"]) in (0, namespace)
+
+
+@cache
+def _boot() -> str:
+    try:
+        with open("/proc/sys/kernel/random/boot_id") as file:
+            return file.read().strip()
+    except OSError:
+        return "unknown"

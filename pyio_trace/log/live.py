@@ -60,15 +60,15 @@ class LiveLog:
         self.path = Path(path)
         self._buffers = threading.local()
         self.file = LogFile(self.path, opened)
-        self._fixed = _fixed_region(self.file)
-        self.header = _header(self.path, self._fixed)
+        self._fixed = fixed_region(self.file)
+        self.header = header_of(self.path, self._fixed)
         self.op_rows = np.frombuffer(self._fixed, layout.OP_ROW, layout.MAX_OPS, layout.OPTABLE_OFFSET)
         first = int(self.header["first_chunk"])
-        self._extents = list(self._find_extents(walk(self.file, first, _claimed(self.header))))
+        self._extents = list(self._find_extents(walk(self.file, first, claimed_end(self.header))))
         # Walked again: the records may refer to chunks that were claimed a moment ago.
-        self._fixed = _fixed_region(self.file)
-        self.header = _header(self.path, self._fixed)
-        claimed = _claimed(self.header)
+        self._fixed = fixed_region(self.file)
+        self.header = header_of(self.path, self._fixed)
+        claimed = claimed_end(self.header)
         #: Bytes of the file that belong to the log; a running program's reserve lies behind them.
         self.used = min(claimed, self.file.whole)
         self.chunks: Chunks = walk(self.file, first, claimed)
@@ -292,7 +292,7 @@ def is_live_log(path: Path) -> bool:
     return begins_with(path, layout.MAGIC)
 
 
-def _fixed_region(file: LogFile) -> bytes:
+def fixed_region(file: LogFile) -> bytes:
     """Header, operation table and overflow counters."""
     fixed = file.read(0, layout.FIRST_CHUNK)
     if not fixed.startswith(layout.MAGIC):
@@ -302,7 +302,7 @@ def _fixed_region(file: LogFile) -> bytes:
     return fixed
 
 
-def _header(path: Path, fixed: bytes) -> np.void:
+def header_of(path: Path, fixed: bytes) -> np.void:
     header: np.void = np.frombuffer(fixed, layout.HEADER, 1)[0]
     version = int(header["version"])
     if version != layout.VERSION:
@@ -317,6 +317,6 @@ def _header(path: Path, fixed: bytes) -> np.void:
     return header
 
 
-def _claimed(header: np.void) -> int:
+def claimed_end(header: np.void) -> int:
     """The end of what has been claimed for chunks."""
     return max(int(header["next"]), int(header["first_chunk"]))

@@ -45,6 +45,14 @@ class LogFile:
         self.whole, self.device = status.st_size, status.st_dev
         self.size = min(self.whole, _REACH)
 
+    def update(self) -> None:
+        """Looks at the size again, of a file that has grown or was cut."""
+        try:
+            self.whole = os.fstat(self._descriptor).st_size
+        except OSError as error:
+            raise self._unreadable(error) from None
+        self.size = min(self.whole, _REACH)
+
     def _open(self) -> tuple[os.stat_result, bool]:
         """Its status, and whether it is a regular file."""
         path = self.path

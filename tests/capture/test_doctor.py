@@ -15,9 +15,9 @@ from typing import Any
 
 import pytest
 
-from pyio_trace.cli.doctor.foreign_files import open_inside
 from pyio_trace.cli.doctor.loaded_objects import LEFT_ALONE
 from pyio_trace.cli.doctor.sampling import sampling
+from pyio_trace.running.foreign_files import open_inside
 from tests.support.programs import Runner, clean_environment
 
 ROOT = Path(__file__).parents[2]

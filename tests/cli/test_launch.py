@@ -51,7 +51,7 @@ def test_words(words: list[str], options: dict[str, str], kind: str, target: str
         (["-q"], "no-program", "which program"),
         (["nope.py"], "no-such-script", "'nope.py'"),
         (["sumary", "run.pyio"], "no-such-script", "did you mean summary?"),
-        (["top"], "no-such-script", "pyio-trace --help"),
+        (["attach"], "no-such-script", "pyio-trace --help"),
         (["-"], "no-such-script", "standard input"),
         (["."], "no-such-script", "__main__.py"),
         (["--outptu", "x", "s.py"], "unknown-option", "did you mean --output?"),

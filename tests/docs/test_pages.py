@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 from pathlib import Path
@@ -90,6 +91,7 @@ def test_readme_table(tmp_path: Path) -> None:
     # WHEN its commands are run in order, on the log of the first THEN each succeeds
     steps = ["$ python -m pyio_trace -q -o LOG script.py"]
     steps += [f"$ {command}" for command in commands if not command.startswith("pyio_trace.")]
+    steps = [step.replace("PID", str(os.getpid())) for step in steps]  # of some process
     page = tmp_path / "table.md"
     page.write_text("```console\n" + "\n".join(steps) + "\n```\n")
     Page(page, folder).run()

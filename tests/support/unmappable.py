@@ -1,6 +1,7 @@
 """python unmappable.py FOLDER MOUNTPOINT [FAULT]: mounts the folder as a file system without shared mappings.
 
-With a fault it has them.  owner: every file is one user's; mode: every file can be read by all.
+With a fault it has them.  owner: every file is one user's; mode: every file can be read by all; stall: reads of a
+file named stuck wait until a file named go is in the folder.
 
 What some network and cluster file systems are like: FUSE with direct I/O, of
 which the kernel maps nothing that is to be written back.
@@ -10,6 +11,7 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 
 import mfusepy
 
@@ -43,6 +45,8 @@ class Mirror(mfusepy.Operations):
         return os.open(self.root + path, flags)
 
     def read(self, path, size, offset, fh):
+        while self.fault == "stall" and path == "/stuck" and not os.path.exists(self.root + "/go"):
+            time.sleep(0.02)
         return os.pread(fh, size, offset)
 
     def write(self, path, data, offset, fh):

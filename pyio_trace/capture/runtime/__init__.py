@@ -91,6 +91,8 @@ def _start() -> None:
         started = tracer.start(config, live, final, create=True)
         if started.why_elsewhere and not config.quiet:
             _say(started.why_elsewhere)
+        elif not config.quiet and os.isatty(2):  # a program that reads its stderr, or keeps it, gets no line more
+            _say(f"traced into {started.live}; look: pyio-trace top {os.getpid()}")
     if configuration.DOCTOR_VARIABLE in tracer.variables():
         from pyio_trace.capture.runtime.doctor_wait import wait_at_exit
 

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from pyio_trace.cli.doctor.diagnosis import Instrument, Report
-from pyio_trace.cli.doctor.foreign_files import open_inside
 from pyio_trace.cli.doctor.loaded_objects import CORE, Inspection
 from pyio_trace.cli.doctor.process_memory import Area, DoctorError, Memory, areas_of
 from pyio_trace.errors import LogError
 from pyio_trace.log import layout
 from pyio_trace.log.live import LiveLog
+from pyio_trace.running.foreign_files import open_inside
 from pyio_trace.units import counted, percent, size
 from pyio_trace.values import MODES, STACK_STATES
 

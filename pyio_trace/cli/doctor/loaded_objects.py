@@ -11,10 +11,10 @@ from bisect import bisect_right
 from dataclasses import dataclass
 
 from pyio_trace.cli.doctor.diagnosis import LoadedObject
-from pyio_trace.cli.doctor.foreign_files import open_inside
 from pyio_trace.cli.doctor.process_memory import Area, Memory
 from pyio_trace.elf import Elf, ElfError, Slot, read_elf_at
 from pyio_trace.join.processes.raw_syscalls import makes_calls
+from pyio_trace.running.foreign_files import open_inside
 
 CORE = "libpyio_trace.so"
 #: The objects of pt_object_is_systems() in csrc/core/patch/objects.c, and why they are not patched.
