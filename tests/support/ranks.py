@@ -52,12 +52,16 @@ def write_job(folder: Path, ranks: Sequence[Sequence[Call]], nodes: Sequence[str
 def _write(writer: LogWriter, thread, call: Call, parent: int) -> None:  # type: ignore[no-untyped-def]
     stack = writer.stack((writer.code("/w/job.py", "main"), call.line))
     moved = {"size": call.size, "result": call.size} if call.size else {"result": 0}
-    if call.op.startswith(("H5", "MPI_")):
-        where = {"desc": writer.string(call.path), "aux": 0}
-        if call.op.startswith("H5"):
-            where["offset"] = writer.string(call.detail) if call.detail else 0
-        else:
-            where |= {"offset": call.offset, "aux": writer.string(call.detail) if call.detail else 0}
+    op = call.op
+    if op.startswith("MPI_File_"):
+        where = {
+            "desc": writer.string(call.path),
+            "aux": writer.string(call.detail or "{}", writer.string(op)),
+            "offset": call.offset,
+        }
+        op = "MPI_FILE_READ" if "read" in op else "MPI_FILE_WRITE"
+    elif op.startswith("H5"):
+        where = {"desc": writer.string(call.path), "aux": 0, "offset": writer.string(call.detail) if call.detail else 0}
     elif call.op in ("OPEN", "STAT"):
         where = {"desc": writer.string(call.path), "aux": 0}
     else:
@@ -67,7 +71,7 @@ def _write(writer: LogWriter, thread, call: Call, parent: int) -> None:  # type:
             "offset": call.offset,
         }
     identity = thread.record(
-        call.op, begin=round(call.begin * MS), duration=round(call.duration * MS), stack=stack, parent=parent,
+        op, begin=round(call.begin * MS), duration=round(call.duration * MS), stack=stack, parent=parent,
         link=1 if parent else 0, **where, **moved,
     )  # fmt: skip
     for one in call.inside:
