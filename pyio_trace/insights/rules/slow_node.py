@@ -28,7 +28,7 @@ def find(run: Observed, limits: Mapping[str, float]) -> Iterator[Finding]:
             node = node_of(run.processes[peer.index])
             if node and run.processes[peer.index]["global_rank"] is not None:
                 nodes.setdefault(node, []).append(peer)
-    if len(nodes) < limits["nodes"] or min(map(len, nodes.values())) < limits["ranks"]:
+    if len(nodes) < max(limits["nodes"], 2) or min(map(len, nodes.values())) < limits["ranks"]:
         return
     for node, ranks in nodes.items():
         others = [peer for other, peers in nodes.items() if other != node for peer in peers]

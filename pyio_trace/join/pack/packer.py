@@ -151,8 +151,8 @@ def write(
 def _together(batches: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
     import pyarrow as pa
 
-    table = pa.Table.from_batches(batches).combine_chunks()
-    return table.to_batches()
+    together: list[pa.RecordBatch] = pa.Table.from_batches(batches).combine_chunks().to_batches()
+    return together
 
 
 def _flush(writer: Any, batches: list[pa.RecordBatch]) -> None:
