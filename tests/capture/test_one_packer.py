@@ -16,7 +16,7 @@ import pytest
 
 from pyio_trace.join.pack import one_for_all
 from pyio_trace.join.sources.opening import open_log
-from tests.support.programs import Runner, succeeded
+from tests.support.programs import Runner, clean_environment, succeeded
 
 #: Starts four ranks, as mpirun does.  Each rank opens a file of its own, and all end together.
 LAUNCHER = """\
@@ -188,3 +188,34 @@ def test_no_further_thread(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.undo()
     packer = one_for_all.packer_or_hand_over(job, _request(1))
     assert packer is not None and packer.next() is None
+
+
+def test_the_launcher_hears_the_end_last(program: Runner) -> None:
+    # GIVEN a rank that has a socket to its launcher, as those of MPICH and Slurm have
+    log = program.folder / "run.parquet"
+    script = program.write("import os; os.write(int(os.environ['PMI_FD']), b'.')")
+    here, there = socket.socketpair()
+    words = [sys.executable, "-m", "pyio_trace", "-q", "-o", log, script]
+    env = clean_environment(PMI_FD=str(there.fileno()))
+    with here, subprocess.Popen(words, env=env, pass_fds=[there.fileno()]) as rank:
+        there.close()
+        assert here.recv(1) == b"."
+        # WHEN the launcher reads the end of it
+        assert here.recv(1) == b""
+        # THEN the log is packed: until the process has ended, mpiexec would read this end in a loop
+        assert log.exists()
+    assert rank.returncode == 0
+
+
+def test_pandas_is_not_imported_at_the_end(program: Runner) -> None:
+    # GIVEN a pandas that tells when it is imported
+    marker = program.folder / "imported"
+    (program.folder / "lib" / "pandas").mkdir(parents=True)
+    program.write(f"open({str(marker)!r}, 'w').close()\n__version__ = '2.0'\n", "lib/pandas/__init__.py")
+    # WHEN four ranks end, and one process sums them up
+    program.write(RANK, "rank.py")
+    launcher = program.write(LAUNCHER.replace('SIZE="4"', 'SIZE="4", PYIO_TRACE="1"'), "launcher.py")
+    env = {"PYIO_TRACE_OUTPUT": str(program.folder / "log-%r.parquet"), "PYTHONPATH": str(program.folder / "lib")}
+    outcome = succeeded(program.command([sys.executable, launcher], env=env))
+    # THEN it has not been
+    assert "next: " in outcome.stderr and not marker.exists()

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -201,6 +203,27 @@ def test_few_logs_are_open_at_once(most: int, tmp_path: Path, monkeypatch: pytes
     assert files_of(open_log(tmp_path / "job.parquet")) == EXPECTED
 
 
+def test_closed_logs_leave_no_metadata(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # GIVEN 40 logs of which 4 may be open, and a Python that looks for garbage as seldom as a command's
+    monkeypatch.setattr(merged_source, "MOST_OPEN", 4)
+    monkeypatch.setattr("pyio_trace.join.sources.opening.MOST_OPEN", 4)
+    monkeypatch.setattr("pyio_trace.join.sources.parquet_source._COLLECT_EVERY", 8)
+    (tmp_path / "logs").mkdir()
+    for rank in range(40):
+        rank_log(tmp_path / "logs", rank, f"node{rank // 8}")
+    before, most = gc.get_threshold(), 0
+    gc.collect()
+    gc.set_threshold(1 << 30)
+    try:
+        source = open_job([tmp_path / "logs"])
+        for _ in source.batches(("id", "path", "file", "detail"), 1 << 16):
+            most = max(most, sum(type(one).__name__ == "FileMetaData" for one in gc.get_objects()))
+    finally:
+        gc.set_threshold(*before)
+    # THEN the metadata of the closed ones is not kept: two objects for each opening since garbage was collected
+    assert 0 < most <= 2 * (8 + 4) + 2
+
+
 def test_a_log_that_changes_while_it_is_closed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # GIVEN logs that are closed in between, of which another one takes the place
     monkeypatch.setattr(merged_source, "MOST_OPEN", 0)
@@ -221,10 +244,16 @@ def test_unreadable_logs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     whole = (folder / "node0/rank-0.parquet").read_bytes()
     (folder / "node0/rank-0.parquet").write_bytes(whole[: len(whole) // 2])
     (folder / "notes.txt").write_text("PAR1")
+    (folder / "node1/garbage.parquet").write_bytes(b"no log at all")
+    (folder / "node1/empty.pyio").touch()
+    pq.write_table(pa.table({"x": [1]}), folder / "node1/data.parquet")
     assert main(["merge", str(folder), "-o", str(tmp_path / "job.parquet")]) == 0
-    # THEN it is named, and a loss of the merged log
-    assert "1 log could not be read" in capsys.readouterr().out
-    assert len(open_log(tmp_path / "job.parquet").losses()["unreadable_logs"]) == 1
+    # THEN each that has the name of a log is named, and a loss of the merged log; data of others are told
+    told = capsys.readouterr().out
+    assert "3 logs could not be read" in told
+    assert "1 Parquet file of other programs left out, the first:" in told and "data.parquet" in told
+    losses = open_log(tmp_path / "job.parquet").losses()["unreadable_logs"]
+    assert len(losses) == 3 and sum("garbage.parquet" in one or "empty.pyio" in one for one in losses) == 2
     # AND no log at all is an error
     (tmp_path / "empty").mkdir()
     for words in (["empty"], ["none"], []):

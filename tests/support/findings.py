@@ -21,7 +21,8 @@ from tests.support.programs import Outcome, succeeded
 
 #: Rules that ask for a share of the wall time, and for nothing else that a time decides.
 _OF_WALL = (
-    "checkpoint-stall", "hdf5-item-per-call", "hdf5-many-objects", "import-storm", "metadata-share",
+    "checkpoint-stall", "hdf5-item-per-call", "hdf5-many-objects", "hdf5-not-collective", "import-storm",
+    "metadata-share",
     "parquet-all-columns", "small-accesses", "text-tell", "tiny-calls", "written-again",
 )  # fmt: skip
 #: Thresholds of time, such that they decide nothing: how long calls take is up to the machine, and what else it does.

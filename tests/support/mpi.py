@@ -10,6 +10,7 @@ import functools
 import json
 import subprocess
 import sys
+import sysconfig
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -68,6 +69,38 @@ def library() -> str:
     env = clean_environment(**ENVIRONMENT)
     told = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, timeout=120).stdout
     return "Open MPI" if told.startswith("Open MPI") else "MPICH"
+
+
+#: Debian's interpreter, with python3-mpi4py, python3-h5py-mpi and openmpi-bin.
+SYSTEM_PYTHON, SYSTEM_MPIEXEC = Path("/usr/bin/python3"), Path("/usr/bin/mpirun")
+
+
+@functools.cache
+def _has_parallel_hdf5() -> bool:
+    code = "import sys, mpi4py, h5py; print(sys.version_info[:2], h5py.get_config().mpi)"
+    try:
+        words = [SYSTEM_PYTHON, "-c", code]
+        env = clean_environment(H5PY_ALWAYS_USE_MPI="1")
+        told = subprocess.run(words, env=env, capture_output=True, text=True, timeout=120).stdout
+    except OSError:
+        return False
+    return SYSTEM_MPIEXEC.exists() and told.split("\n")[0] == f"{sys.version_info[:2]} True"
+
+
+def run_parallel_hdf5(program: Runner, text: str, options: Sequence[str] = (), ranks: int = RANKS) -> Job:
+    """Runs a program with the system's interpreter, mpi4py and h5py; skips the test if these are not there."""
+    if not _has_parallel_hdf5():
+        pytest.skip("no /usr/bin/python3 of this version with parallel h5py")
+    library = program.folder / "library"
+    library.mkdir(exist_ok=True)
+    (library / "pyio_trace").symlink_to(Path(sysconfig.get_path("platlib"), "pyio_trace"))
+    command = [SYSTEM_MPIEXEC, "--oversubscribe", "-n", ranks, SYSTEM_PYTHON, "-m", "pyio_trace", "-q"]
+    command += ["-o", program.folder / "run.pyio", *options, program.write(PRELUDE + text)]
+    env = {**ENVIRONMENT, "OMPI_MCA_btl": "self,vader", "PYTHONPATH": str(library)}
+    outcome = program.command(command, env=env)
+    return Job(
+        outcome, program.folder, [Outcome(0, "", "", program.folder / f"run-rank{rank}.pyio") for rank in range(ranks)]
+    )
 
 
 def data_rows(outcome: Outcome, path: str | Path | None = None) -> list[Row]:

@@ -49,7 +49,9 @@ struct pt_state {
     char *const *finish_environment;
     const char *finish_stub; /* path of the stub, and which file it was at the start; NULL: there is none */
     uint64_t finish_stub_device, finish_stub_inode;
-    bool finish_quiet;       /* print nothing if it fails */
+    uint64_t launcher_device, launcher_inode; /* of the launcher's socket */
+    int launcher_socket;                      /* its descriptor; 0: none */
+    bool finish_quiet;                        /* print nothing if it fails */
     bool preloaded;          /* started by the constructor (control/preload.c); Python may still take over */
     uint32_t left_out_kinds; /* bits of enum pt_desc_kind: kinds that are only counted */
     uint32_t mode;           /* enum pt_mode, of this process */

@@ -15,7 +15,9 @@
 #include "state/mappings.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -194,6 +196,21 @@ void pt_stop_to_pack(void)
     stop(false);
 }
 
+/* The socket to the launcher of a rank, which PMI_FD names.  If it is closed before the process ends, MPICH's launcher
+ * reads its end in a loop until then, at the cost of a core. */
+static void note_launcher(void)
+{
+    struct stat st;
+    const char *word = getenv("PMI_FD");
+    long fd = word ? strtol(word, NULL, 10) : 0;
+    pt.launcher_socket = 0;
+    if (fd <= STDERR_FILENO || fd > INT_MAX || fstat((int)fd, &st) != 0 || !S_ISSOCK(st.st_mode))
+        return;
+    pt.launcher_device = st.st_dev;
+    pt.launcher_inode = st.st_ino;
+    pt.launcher_socket = (int)fd;
+}
+
 void pt_finish_with(const char *const *argv, bool quiet, const char *stub)
 {
     struct stat st;
@@ -204,6 +221,7 @@ void pt_finish_with(const char *const *argv, bool quiet, const char *stub)
         pt.finish_stub = stub;
     }
     pt.finish_environment = pt_finisher_environment(argv);
+    note_launcher();
     pt.finish = argv;
     pt.finish_quiet = quiet;
 }

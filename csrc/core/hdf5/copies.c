@@ -16,6 +16,10 @@ static const char *const queries[PT_H5_QUERIES] = {
 #define QUERY(result, name, parameters) #name,
 #include "hdf5/hdf5.def"
 };
+static const char *const parallel_queries[PT_H5_PARALLEL_QUERIES] = {
+#define PARALLEL_QUERY(result, name, parameters) #name,
+#include "hdf5/hdf5.def"
+};
 
 #define OTHERS 32u /* objects that define the names but are not served: other tools, old versions */
 static uintptr_t others[OTHERS];
@@ -74,6 +78,10 @@ static bool fill(struct pt_h5 *h, const struct pt_object *o)
             return false;
     for (unsigned i = 0; i < PT_H5_COUNT; i++)
         h->real.at[i] = pt_object_symbol(o, names[i]);
+    h->is_parallel = true;
+    for (unsigned i = 0; i < PT_H5_PARALLEL_QUERIES; i++)
+        if (!(h->parallel.at[i] = pt_object_symbol(o, parallel_queries[i])))
+            h->is_parallel = false;
     return true;
 }
 

@@ -29,6 +29,11 @@ enum pt_h5_query {
 #include "hdf5/hdf5.def"
     PT_H5_QUERIES
 };
+enum pt_h5_parallel_query {
+#define PARALLEL_QUERY(result, name, parameters) PT_QUERY_##name,
+#include "hdf5/hdf5.def"
+    PT_H5_PARALLEL_QUERIES
+};
 
 #define PT_H5_COPIES 8
 struct pt_h5 {
@@ -48,6 +53,14 @@ struct pt_h5 {
 #include "hdf5/hdf5.def"
         };
     } query;
+    union {
+        void *at[PT_H5_PARALLEL_QUERIES];
+        struct {
+#define PARALLEL_QUERY(result, name, parameters) result(*name) parameters;
+#include "hdf5/hdf5.def"
+        };
+    } parallel;       /* those of a library that was built for MPI */
+    bool is_parallel; /* it has them all */
 };
 extern struct pt_h5 pt_h5_copies[PT_H5_COPIES];
 extern void *const pt_h5_entry_points[PT_H5_COPIES][PT_H5_COUNT]; /* entry_points.c */
@@ -77,6 +90,9 @@ void pt_h5_forget(struct pt_h5 *h, h5_id id);
 void pt_h5_forget_all(struct pt_h5 *h);
 int pt_h5_rank_slow(struct pt_h5 *h, struct pt_thread *t, h5_id set);
 
+/* Calls to the library between these are not operations of the program. */
+void pt_h5_begin_asking(struct pt_thread *t);
+void pt_h5_end_asking(struct pt_thread *t);
 void pt_h5_add_string(struct pt_text *s, uint32_t string);
 
 #endif

@@ -1,7 +1,7 @@
 /* Hooks of the HDF5 library.
  *
- * Most are generated from their lines in hdf5/hdf5.def.  Those that do more are here: raw chunks, and whatever closes
- * something. */
+ * Most are generated from their lines in hdf5/hdf5.def.  Those that do more are here: raw chunks, opening a file, and
+ * whatever closes something. */
 #include "hdf5/spans.h"
 #include "base/hash.h"
 
@@ -55,6 +55,36 @@ h5_err hook_H5Dread_chunk2(struct pt_h5 *h, h5_id set, h5_id transfer, const uin
         pt_h5_open(&s, t, about_chunk(h, t, set, at, data && room ? *room : PT_SIZE_NONE));
     h5_err result = h->real.H5Dread_chunk2(set, transfer, at, filters, data, room);
     return (h5_err)pt_h5_close(&s, t != NULL, result, data && room ? (int64_t)*room : -1);
+}
+
+/* ---- opening a file: by which driver ------------------------------------------------------------------- */
+
+h5_id hook_H5Fopen(struct pt_h5 *h, const char *name, unsigned flags, h5_id access)
+{
+    struct pt_library_span s;
+    struct pt_h5_description a = PT_H5_NOTHING;
+    struct pt_thread *t = pt_h5_begin(&s, PT_OP_H5F_OPEN);
+    if (t) {
+        a = pt_h5_describe_file(h, name, flags & 1 ? "\"r+\"" : "\"r\"");
+        pt_h5_open(&s, t, a);
+    }
+    h5_id file = pt_h5_close(&s, t != NULL, h->real.H5Fopen(name, flags, access), -1);
+    pt_h5_note_driver(h, t, a.path, access, file);
+    return file;
+}
+
+h5_id hook_H5Fcreate(struct pt_h5 *h, const char *name, unsigned flags, h5_id create, h5_id access)
+{
+    struct pt_library_span s;
+    struct pt_h5_description a = PT_H5_NOTHING;
+    struct pt_thread *t = pt_h5_begin(&s, PT_OP_H5F_CREATE);
+    if (t) {
+        a = pt_h5_describe_file(h, name, flags & 2 ? "\"w\"" : "\"x\"");
+        pt_h5_open(&s, t, a);
+    }
+    h5_id file = pt_h5_close(&s, t != NULL, h->real.H5Fcreate(name, flags, create, access), -1);
+    pt_h5_note_driver(h, t, a.path, access, file);
+    return file;
 }
 
 /* ---- closing: an id that is gone has no name any more ---------------------------------------------------- */
@@ -171,5 +201,17 @@ static struct pt_h5_description about_path(const char *name)
         h5_id result = pt_h5_close(&s, t != NULL, h->real.name arguments, -1); \
         pt_h5_unnamed(h, result);                                              \
         return result;                                                         \
+    }
+#define H5_DATA(name, parameters, arguments, operation, about)            \
+    h5_err hook_##name(struct pt_h5 *h, PT_LIST parameters)               \
+    {                                                                     \
+        struct pt_library_span s;                                         \
+        struct pt_thread *t = pt_h5_begin(&s, PT_OP_##operation);         \
+        if (t)                                                            \
+            pt_h5_open(&s, t, about);                                     \
+        h5_err result = h->real.name arguments;                           \
+        if (t && h->is_parallel && result >= 0)                           \
+            pt_h5_add_transfer(h, t, &s, transfer);                       \
+        return (h5_err)pt_h5_close(&s, t != NULL, result, pt_h5_all(&s)); \
     }
 #include "hdf5/hdf5.def"

@@ -222,13 +222,13 @@ static uint32_t chunks_of(struct pt_h5 *h, h5_id set)
 
 /* Recording is suppressed while the library is asked: the calls that it makes to answer us are not operations of the
  * program. */
-static void begin_asking(struct pt_thread *t)
+void pt_h5_begin_asking(struct pt_thread *t)
 {
     t->suppress++;
     t->gate |= PT_GATE_SUPPRESSED;
 }
 
-static void end_asking(struct pt_thread *t)
+void pt_h5_end_asking(struct pt_thread *t)
 {
     if (--t->suppress == 0)
         t->gate &= ~(uint32_t)PT_GATE_SUPPRESSED;
@@ -250,9 +250,9 @@ struct pt_h5_object pt_h5_object_slow(struct pt_h5 *h, struct pt_thread *t, h5_i
     object = nothing;
     if (!answers(h, id))
         return object;
-    begin_asking(t);
+    pt_h5_begin_asking(t);
     query(h, id, by_name, &object);
-    end_asking(t);
+    pt_h5_end_asking(t);
     if (by_name) /* an object without a name stays marked */
         cache(key, run, &object);
     return object;
@@ -263,9 +263,9 @@ struct pt_h5_object pt_h5_dataset_slow(struct pt_h5 *h, struct pt_thread *t, h5_
     struct pt_h5_object object = pt_h5_object_slow(h, t, set);
     if (object.chunks_known || !object.name || pt_h5_kind(set) != PT_H5_DATASET || !answers(h, set))
         return object;
-    begin_asking(t);
+    pt_h5_begin_asking(t);
     object.chunks = chunks_of(h, set);
-    end_asking(t);
+    pt_h5_end_asking(t);
     object.chunks_known = true;
     cache(key_of(h, set), pt.run_id, &object);
     return object;

@@ -1,7 +1,7 @@
 /* A call of the HDF5 library as a span: how it begins and ends, and what describes it.
  *
  * What happens to its file happens inside it.  The library is asked before the call, which clears the error stack
- * anyway, and never after it: the errors of a failed call are for its caller.  Unlike libc's functions, these calls
+ * anyway, and never after a failed one, whose errors are for its caller.  Unlike libc's functions, these calls
  * cost microseconds themselves, and none of them runs in a signal handler. */
 #ifndef PYIO_TRACE_HDF5_CALLS_H
 #define PYIO_TRACE_HDF5_CALLS_H
@@ -42,6 +42,12 @@ struct pt_h5_transfers {
     const h5_id *sets, *types, *memories, *files;
 };
 struct pt_h5_description pt_h5_describe_many(struct pt_h5 *h, struct pt_thread *t, const struct pt_h5_transfers *m);
+
+/* ---- transfers.c: parallel HDF5 */
+/* Notes whether a file that was just opened is one of MPI-IO.  access: the list of properties it was opened with. */
+void pt_h5_note_driver(struct pt_h5 *h, struct pt_thread *t, struct pt_named path, h5_id access, h5_id file);
+/* Before pt_h5_close, if the call moved data of such a file and succeeded: adds how. */
+void pt_h5_add_transfer(struct pt_h5 *h, struct pt_thread *t, struct pt_library_span *s, h5_id transfer);
 
 /* The hooks, for any copy; the functions in pt_h5_entry_points call them for each. */
 #define H5(result, name, parameters, arguments) result hook_##name(struct pt_h5 *h, PT_LIST parameters);

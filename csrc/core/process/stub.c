@@ -99,6 +99,15 @@ static void mark_from(unsigned first)
         pt_sys(SYS_fcntl, fd, F_SETFD, FD_CLOEXEC);
 }
 
+/* The stub keeps the socket to the launcher, if the program has not closed it. */
+static void keep_launcher(void)
+{
+    struct stat st;
+    int fd = pt.launcher_socket;
+    if (fd && pt_sys(SYS_fstat, fd, &st) == 0 && st.st_dev == pt.launcher_device && st.st_ino == pt.launcher_inode)
+        pt_sys(SYS_fcntl, fd, F_SETFD, 0);
+}
+
 /* Where the finisher writes: to the program's stderr, or if another file has its number, to one in memory; with -q
  * nowhere (-1). */
 static int heard_at(void)
@@ -191,6 +200,7 @@ bool pt_stub_become(const struct pt_exit *end, const char *const *argv)
     if (!is_possible())
         return false;
     mark_from(STDERR_FILENO + 1);
+    keep_launcher();
     if (find_places(&places)) {
         disarm_timers(before.timers);
         raise_limits(before.limits);

@@ -37,6 +37,26 @@ void pt_library_open(struct pt_library_span *s, struct pt_thread *t, struct pt_n
     }
 }
 
+static bool goes_on(const struct pt_library_span *s)
+{
+    return s->call.thread && s->call.process_id == pt.process_id && !(pt.gate & PT_GATE_OFF);
+}
+
+bool pt_library_described(const struct pt_library_span *s, uint32_t *path, int64_t *offset)
+{
+    if (!goes_on(s))
+        return false;
+    *path = s->call.record->desc;
+    *offset = s->call.record->offset;
+    return true;
+}
+
+void pt_library_describe(struct pt_library_span *s, int64_t offset)
+{
+    if (goes_on(s))
+        s->call.record->offset = offset;
+}
+
 void pt_library_end(struct pt_library_span *s, int64_t moved, int error)
 {
     struct pt_thread *t = s->call.thread;

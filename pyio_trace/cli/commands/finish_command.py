@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
+from pyio_trace.cli.command_process import do_without_pandas
 from pyio_trace.cli.parser import LONG_WORK, Parser, progress, up_to
 from pyio_trace.config import BY_NAME
 from pyio_trace.errors import ConfigError, PyioTraceError, printable
@@ -54,6 +55,7 @@ def run(arguments: argparse.Namespace) -> int:
         packer, handed_over = _packer(arguments)
         if handed_over:
             return 0
+        do_without_pandas()
         with _reported(arguments):
             done.append(_finish(arguments))
         while packer is not None and (request := packer.next()) is not None:

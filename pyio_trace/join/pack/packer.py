@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 #: Numbers that grow steadily or are noisy: differences take fewer bits than values, and a dictionary would not help.
+#: Batches that wait for a row group: each takes tens of KB, however few rows it has.
+_PENDING = 64
 _DELTA = ("id", "parent", "request_id", "task_id", "time", "duration", "file_offset", "to_file_offset")
 _TRUTHS = tuple(column.name for column in events.OPERATIONS + events.INTERNAL if column.type == "bool")
 _COLUMNS = tuple(column.name for column in events.OPERATIONS + events.INTERNAL)
@@ -116,6 +118,8 @@ def write(
                     if progress is not None:
                         progress(done, total)
                 pending.append(batch)
+                if len(pending) > _PENDING:  # many logs of few rows
+                    pending = _together(pending)
                 waiting += len(batch)
                 done += len(batch)
                 yield batch
@@ -142,6 +146,13 @@ def write(
     if not is_allowed(metadata_of(file), os.fstat(file.fileno()).st_size):  # its source must then not be removed
         raise LogError("log-too-large", "the packed log would unpack to more than a reader allows for its size")
     return done
+
+
+def _together(batches: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
+    import pyarrow as pa
+
+    together: list[pa.RecordBatch] = pa.Table.from_batches(batches).combine_chunks().to_batches()
+    return together
 
 
 def _flush(writer: Any, batches: list[pa.RecordBatch]) -> None:

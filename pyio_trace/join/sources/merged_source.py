@@ -49,9 +49,16 @@ def log_of(file: int) -> int:
 class MergedSource:
     """See pyio_trace.join.sources.source.Source; the rows of one log follow those of another."""
 
-    def __init__(self, sources: Sequence[Source], unreadable: Sequence[str] = (), one_job: bool = False) -> None:
+    def __init__(
+        self,
+        sources: Sequence[Source],
+        unreadable: Sequence[str] = (),
+        one_job: bool = False,
+        left_out: Sequence[str] = (),
+    ) -> None:
         """unreadable: for each further log of the folder, why it could not be read; one_job: whether all logs are of
-        one job, whatever they say."""
+        one job, whatever they say; left_out: files that have the name of a log and are data of another program."""
+        self.left_out = list(left_out)
         self._sources = list(sources)
         self._unreadable = list(unreadable)
         self._one_job = one_job

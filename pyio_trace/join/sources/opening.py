@@ -50,7 +50,7 @@ def open_source(path: str | os.PathLike[str]) -> Source:
 
 
 def _folder(folder: Path) -> Source:
-    found, refused = _sources([path for path in sorted(folder.iterdir()) if path.is_file()])
+    found, refused, _ = _sources([path for path in sorted(folder.iterdir()) if path.is_file()])
     if not found and refused:
         raise refused[0]
     if not found:
@@ -71,10 +71,20 @@ def open_job(paths: Sequence[str | os.PathLike[str]]) -> MergedSource:
             raise LogError("no-such-log", f"{name}: there is no such file or folder")
         for path in logs_below(name) if os.path.isdir(name) else [Path(name)]:
             files.setdefault(os.path.realpath(path), path)
-    found, refused = _sources(list(files.values()))
+    found, refused, others = _sources(list(files.values()))
+    refused += [LogError("not-a-log", f"{path}: it is no log") for path in others if not _is_data(path)]
     if not found:
         raise refused[0] if refused else LogError("not-a-log", f"{os.fsdecode(paths[0])}: there is no log")
-    return MergedSource(found, [str(error) for error in refused], one_job=True)
+    left_out = [path for path in others if _is_data(path)]
+    return MergedSource(found, [str(error) for error in refused], one_job=True, left_out=list(map(str, left_out)))
+
+
+def _is_data(path: Path) -> bool:
+    """Whether it is a Parquet file of another program."""
+    try:
+        return is_parquet(path)
+    except OSError:
+        return False
 
 
 def logs_below(folder: str | os.PathLike[str]) -> Iterator[Path]:
@@ -87,28 +97,34 @@ def logs_below(folder: str | os.PathLike[str]) -> Iterator[Path]:
                 yield path
 
 
-def _sources(paths: Sequence[Path]) -> tuple[list[Source], list[LogError]]:
-    """The logs among these files, and why others that look like logs cannot be read."""
+def _sources(paths: Sequence[Path]) -> tuple[list[Source], list[LogError], list[Path]]:
+    """The logs among these files, why others that look like logs cannot be read, and those that have the name of a log
+    and are none."""
     # Parquet logs first: a live log is left out if a Parquet log of the same run was found.
     files = [path for path in paths if not is_temporary(path.name)]
     found: dict[tuple[str, str, int], Source] = {}
     refused: list[LogError] = []
+    logs: set[Path] = set()
     for kind, source in ((is_parquet, ParquetSource), (is_live_log, LiveSource)):
         for path in files:
             try:
                 if kind(path):
                     _add(found, source(path))
+                    logs.add(path)
             except LogError as error:
                 if error.slug != "not-a-log":  # a Parquet file of another program
                     refused.append(error)
+                    logs.add(path)
             except OSError as error:
+                logs.add(path)
                 refused.append(LogError("log-unreadable", f"{path}: cannot be read: {error.strerror}"))
-    _add_foreign(found, files, refused)
-    return list(found.values()), refused
+    logs |= _add_foreign(found, files, refused)
+    others = [path for path in files if path not in logs and path.name.endswith((PACKED_SUFFIX, LIVE_SUFFIX))]
+    return list(found.values()), refused, others
 
 
-def _add_foreign(found: dict[tuple[str, str, int], Source], files: list[Path], refused: list[LogError]) -> None:
-    """Adds the logs of other tools."""
+def _add_foreign(found: dict[tuple[str, str, int], Source], files: list[Path], refused: list[LogError]) -> set[Path]:
+    """Adds the logs of other tools; returns their files."""
     of_format: dict[str, list[Path]] = {}
     for path in files:
         try:
@@ -122,6 +138,7 @@ def _add_foreign(found: dict[tuple[str, str, int], Source], files: list[Path], r
                 _add(found, ForeignSource(name, together))
             except LogError as error:
                 refused.append(error)
+    return {path for paths in of_format.values() for path in paths}
 
 
 def _add(found: dict[tuple[str, str, int], Source], source: Source) -> None:

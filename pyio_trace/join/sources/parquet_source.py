@@ -7,6 +7,8 @@ range, sizes that are not negative.  Anything else raises a LogError.
 
 from __future__ import annotations
 
+import gc
+import itertools
 import os
 import threading
 from collections.abc import Iterator, Sequence
@@ -36,6 +38,9 @@ _ROWS_PER_ENTRY = 4
 _LONGEST = 16 << 20
 #: Bytes of dictionaries that a log keeps while it is closed.
 _SMALL = 1 << 16
+#: How many logs have been closed, and after how many of them garbage is collected: pyarrow's metadata and schema of a
+#: file refer to each other, and a command lets Python look for garbage seldom.
+_closed, _COLLECT_EVERY = itertools.count(1), 64
 _WORDS = {"layer": enums.LAYERS, "op_class": enums.CLASSES, "link": enums.LINKS, "op_role": enums.ROLES}
 #: The least value of a column.
 _LEAST = {
@@ -87,6 +92,8 @@ class ParquetSource:
     def release(self) -> None:
         if self._roles is None and self._imports is None:
             self._opened = None
+            if next(_closed) % _COLLECT_EVERY == 0:
+                gc.collect()
             if sum(one.values.nbytes for one in self._unified.values()) > _SMALL:
                 self._unified = {}
 
