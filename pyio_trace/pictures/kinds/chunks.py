@@ -51,8 +51,9 @@ class ChunksData:
     shape, chunks (None: it has none): elements of each axis; axes: the two that are drawn, downward and across (None:
     it has one).  grid: mean times that the chunks (or elements) of each cell were needed, by row; a cell is cell[0] by
     cell[1] chunks (or elements).  boxes: selections that are drawn, ((first, one past the last) downward and across,
-    elements).  asked_bytes: in memory, of all calls; needed_bytes: the chunks of each call, added up (HDF5 may keep
-    some from one call to the next), None: there are no chunks; needed, different: chunks so, and different ones.
+    elements), none where there are very many.  asked_bytes: in memory, of all calls; needed_bytes: the chunks of each
+    call, added up (HDF5 may keep some from one call to the next), None: there are no chunks; needed, different: chunks
+    so, and different ones.
     unknown: calls whose selection cannot be drawn.  fetched_bytes, distinct_bytes: read from the whole file, and how
     many of these differ; None: not known.
     """
@@ -104,7 +105,7 @@ class ChunksPicture:
         )
         most = max((value for row in data.grid for value in row), default=0)
         unit = "chunk" if data.chunks else "element"
-        x = canvas.legend(0, 18, [("library", "selected")])
+        x = canvas.legend(0, 18, [("library", "selected")] if data.boxes else [])
         canvas.shade_legend(
             max(_PLOT.right, x + 460), 18, f"each {unit} needed 0", f"{_times(most)} times" if most > 1 else "once"
         )
@@ -150,7 +151,7 @@ def _of(
     cells, cell, different = _grid(touched, grid, axes)
     needed = sum(volume(box) * count for box, count in touched.items())
     itemsize = itemsize_of(dtype)
-    drawn = [box for box, _ in counts.most_common(_DRAWN)]
+    drawn = [box for box, _ in counts.most_common()] if len(counts) <= _DRAWN else []  # a part of them would mislead
     return ChunksData(
         path=path, dataset=dataset, writing=writing, shape=shape, chunks=chunks, dtype=dtype,
         filters=tuple(map(str, filters)) if isinstance(filters, list) else (), axes=axes, grid=cells, cell=cell,

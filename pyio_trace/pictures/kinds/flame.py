@@ -17,7 +17,7 @@ from pyio_trace.pictures.words import short_site, width
 from pyio_trace.units import percent, seconds, size
 
 #: Frames that are drawn, levels, and rows of the table; and the narrowest frame, as a share of the whole.
-_FRAMES, _LEVELS, _ROWS, _NARROWEST = 600, 24, 30, 0.002
+_FRAMES, _LEVELS, _ROWS, _NARROWEST = 600, 24, 30, 0.005
 _HIGH = 26
 #: Narrower frames have their name as a title only.
 _READABLE = width("main.py:12", SMALL)
