@@ -25,6 +25,11 @@ _MOST_POLLED = 1024
 _P_PID, _P_PIDFD = 1, 3
 #: What the kernel waits in, where the call itself is a restarted one: part of a function's name -> the call.
 _RESTARTED = {"nanosleep": "nanosleep", "futex": "futex", "poll": "poll", "select": "select"}
+#: Which of these a C library uses for a function, depends on its version: the function is named.
+_PLAIN = {
+    "ppoll": "poll", "pselect6": "select", "epoll_pwait": "epoll_wait", "epoll_pwait2": "epoll_wait",
+    "pread64": "pread", "pwrite64": "pwrite", "newfstatat": "fstatat", "clock_nanosleep": "nanosleep",
+}  # fmt: skip
 
 
 class Waiting(NamedTuple):
@@ -50,6 +55,11 @@ class Waiting(NamedTuple):
 
 def waiting(process: KernelProcess, descriptors: Descriptors, call: Call, kernel: str) -> Waiting:
     """What a thread waits for in a call.  kernel: the function of the kernel that it sleeps in, "" if not known."""
+    found = _waiting(process, descriptors, call, kernel)
+    return found._replace(call=_PLAIN.get(found.call, found.call))
+
+
+def _waiting(process: KernelProcess, descriptors: Descriptors, call: Call, kernel: str) -> Waiting:
     if call.number < 0:
         return Waiting("fault", "page fault")
     name, shape = system_call(call.number)
