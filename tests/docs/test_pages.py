@@ -106,7 +106,9 @@ def test_links_of_the_pages_outside_the_site() -> None:
             if path.startswith(("http:", "https:")):
                 continue
             there = (ROOT / path) if path else ROOT / name
-            headings = re.findall(r"^#+ (.*)$", there.read_text(), re.M) if there.exists() else []
+            headings = (
+                re.findall(r"^#+ (.*)$", there.read_text(), re.M) if there.suffix == ".md" and there.exists() else []
+            )
             slugs = {re.sub(r"[^\w -]", "", heading).lower().replace(" ", "-") for heading in headings}
             if not there.exists() or (anchor and anchor not in slugs):
                 broken.append(f"{name}: {target}")
