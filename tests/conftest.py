@@ -35,7 +35,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--quick", action="store_true", help="run what one runs before each commit")
     parser.addoption("--this-python", action="store_true", help="run what CI runs on this Python")
     parser.addoption(
-        "--drawn", metavar="TEXT", help="run a third of each test's sets of parameters, which the text draws"
+        "--drawn", metavar="TEXT", help="run a quarter of each test's sets of parameters, which the text draws"
     )
     parser.addoption(
         "--passed-in",

@@ -18,11 +18,12 @@ import pytest
 
 OLDEST, NEWEST = (3, 11), (3, 15)
 #: A text draws one in so many sets of parameters, and at least one of each function.
-SHARE = 3
+SHARE = 4
 #: What a Python can hardly change: the half that reads logs, and what the core does to files, limits and other
 #: processes.  Folders and files, from tests/.
 _HARDLY = (
-    "analysis/", "cli/", "docs/", "insights/", "join/", "log/", "page/", "report/", "tools/",
+    "analysis/", "cli/", "docs/", "export/", "insights/", "join/", "log/", "notebook/", "page/", "pictures/", "report/",
+    "tools/",
     "fidelity/test_harness.py",
     *(f"capture/test_{name}.py" for name in (
         "blind_spots", "build", "child_endings", "csrc", "descriptors", "doctor", "forged_log", "full", "joining",
