@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 from pyio_trace.enums import Layer, OpClass, Role
 from pyio_trace.insights.finding import Site
 from pyio_trace.insights.library_frames import FramesOfLines
-from pyio_trace.insights.observed import MOST_NAMED
+from pyio_trace.insights.observed import MOST_NAMED, site_of
+from pyio_trace.insights.source_files import content
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -115,8 +116,20 @@ def readers(run: Observed, calls: CallTable, lines: Collection[str] = ()) -> tup
         format_ = next((name for name, begin in _FORMATS.items() if _any(ops, begin)), inner)
         return (f"pandas/{format_}", *frames)
     if not frames and (not inner or inner in _FORMATS):
-        return _compiled(run, calls.paths()[:_MOST])
+        return _compiled(run, calls.paths()[:_MOST]) or (("os",) if _calls_os(lines) else ())
     return frames if inner in ("", *_FORMATS, *frames) else (*frames, inner)
+
+
+#: Functions of os that read, write, and open, as a line may call them.
+_OF_OS = re.compile(rb"\bos\.(p?read|p?write|open|readv|writev|preadv|pwritev|sendfile)\s*\(")
+
+
+def _calls_os(lines: Collection[str]) -> bool:
+    """Whether each of these lines calls such a function itself, as its source says."""
+    sources = [(site, content(site.file).splitlines()) for site in map(site_of, lines) if site is not None]
+    return bool(sources) and all(
+        0 < site.line <= len(source) and _OF_OS.search(source[site.line - 1]) for site, source in sources
+    )
 
 
 def _compiled(run: Observed, paths: Sequence[str]) -> tuple[str, ...]:

@@ -184,6 +184,13 @@ ILLS = {
         for n in range(120):
             glob.glob(f"data/**/{n % 20}.txt", recursive=True)  # here
         """),
+    "places that a program reads by os": Ill("read-again", "python", r"mmap\.mmap", """
+        import os
+        with open("x.bin", "wb") as f: f.write(bytes(1 << 20))
+        fd = os.open("x.bin", os.O_RDONLY)
+        for n in range(20_000):
+            os.pread(fd, 512, (n % 1000) * 1000)  # here
+        """),
     "a folder that is watched": Ill("list-again", "python", r"watchfiles\.watch", """
         import os, time
         for n in range(300): open(f"{n}.txt", "w").close()

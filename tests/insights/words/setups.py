@@ -34,6 +34,10 @@ LINES = "path = 'x.txt'\nwith open(path, 'w') as f: f.writelines(f'line {n}\\n' 
 ITEMS = "import json, pickle, zipfile\nfrom pathlib import Path\n"
 PATHS = ITEMS + "paths = [f'{n}.bin' for n in range(30)]\n"
 FUNCTION = "for _ in range(4): use(read(path))"
+OS = (
+    "import functools, mmap, os\npath = 'x'\nopen(path, 'wb').write(bytes(range(250)) * 40)\n"
+    "fd = os.open(path, os.O_RDWR)\n"
+)
 GROWING = "for n in range(5):\n    with open(path, '{}') as f: f.write({})\n    use(new_lines())"
 KEYS = "keys = ['1', '22', '333']\n"
 PLACES = "path = 'x'\nopen(path, 'wb').write(bytes(range(250)) * 2000)\n"
@@ -48,6 +52,12 @@ def plain() -> dict[tuple[str, str], Setup]:
         (m.READ_AGAIN, "pickle"): Setup(
             "import functools, pickle\npath = 'x'\nopen(path, 'wb').write(pickle.dumps([1]))", FUNCTION
         ),
+        (m.STEPPED_BACK, "os"): Setup(OS + "places = [0, 64, 128, 64] * 5"),
+        (m.READ_AGAIN, "os"): Setup(OS, FUNCTION),
+        (m.SMALL_READS, "os"): Setup(OS),
+        (m.SMALL_WRITES, "os"): Setup(OS + "items = [b'ab'] * 40", result=_WRITTEN),
+        (m.OPENED_TO_READ, "os"): Setup(OS + "places = [0, 64, 128, 64] * 5"),
+        (m.OPENED_TO_ADD, "os"): Setup(OS + "items = [b'ab'] * 40", result=_WRITTEN),
         (m.STEPPED_BACK, "text"): Setup(LINES + KEYS),
         (m.GROWN, "text"): Setup(LINES + "seen = place = 0", GROWING.format("a", "'x\\n'")),
         (m.GROWN, "buffered"): Setup(LINES + "seen = place = 0", GROWING.format("ab", "b'x\\n'")),
