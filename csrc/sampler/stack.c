@@ -42,8 +42,8 @@ static size_t data_of(const struct process *p, const struct view *v, uint64_t *a
     return *at && top > *at ? top - *at < DATA_ROOM ? top - *at : DATA_ROOM : 0;
 }
 
-/* Reads the view at the addresses of the last look. */
-static bool take_at_once(const struct process *p, const struct thread *t, uint64_t at, struct view *v)
+/* Reads the view at the addresses of the last look; warming: calls before the one that counts. */
+static bool take_at_once(const struct process *p, const struct thread *t, uint64_t at, struct view *v, unsigned warming)
 {
     const struct pt_layout *l = &p->layout;
     uint64_t innermost_at = has_cframe(l) ? t->frame_at + l->cframe : at + l->ts_frame;
@@ -55,7 +55,7 @@ static bool take_at_once(const struct process *p, const struct thread *t, uint64
     };
     if (!t->data_size || t->state_at != at)
         return false;
-    for (unsigned i = 0; i <= WARMING; i++)
+    for (unsigned i = 0; i <= warming; i++)
         if (!sampler_read_parts(p, parts, PARTS_MOST))
             return false;
     v->frame_at = t->frame_at;
@@ -89,13 +89,18 @@ static bool complete(const struct process *p, struct view *v)
     return true;
 }
 
-bool sampler_take_view(const struct process *p, const struct thread *t, uint64_t at, struct view *v)
+static bool take(const struct process *p, const struct thread *t, uint64_t at, struct view *v, unsigned warming)
 {
     v->at = at;
     v->frame_at = v->data_at = v->frame = 0;
     v->data_size = 0;
     v->frame_after = 0;
-    return (t && take_at_once(p, t, at, v)) || sampler_read(p, at, v->state, STATE_ROOM);
+    return (t && take_at_once(p, t, at, v, warming)) || sampler_read(p, at, v->state, STATE_ROOM);
+}
+
+bool sampler_take_view(const struct process *p, const struct thread *t, uint64_t at, struct view *v)
+{
+    return take(p, t, at, v, WARMING);
 }
 
 /* ---- from frames to an id ------------------------------------------------------- */
@@ -220,7 +225,7 @@ uint32_t sampler_stack(const struct process *p, struct thread *t, struct view *v
 {
     struct found found = {0};
     for (unsigned i = 0; i < ATTEMPTS; i++) {
-        if (i && !sampler_take_view(p, t, v->at, v))
+        if (i && !take(p, t, v->at, v, 0))
             break;
         if (!complete(p, v))
             continue;
