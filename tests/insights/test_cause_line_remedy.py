@@ -200,6 +200,15 @@ ILLS = {
                 time.sleep(0.005)
         newest()
         """),
+    "names that are asked for between pauses": Ill("list-again", "python", "List once, .*; or, if the program waits", """
+        import os, time
+        for n in range(300): open(f"{n}.txt", "w").close()
+        def look():
+            for n in range(120):
+                f"{n}.txt" in os.listdir(".")  # here
+                time.sleep(0.005)
+        look()
+        """),
     "noise that is packed": Ill("costly-function", "numpy", r"np\.savez\(", """
         import numpy
         x = numpy.random.default_rng(1).random(400_000)

@@ -16,10 +16,11 @@ from pyio_trace.insights.library_frames import FramesOfLines
 from pyio_trace.insights.line_walls import with_libraries
 from pyio_trace.insights.observed import MOST_NAMED
 from pyio_trace.insights.rule import Limit, Rule, Trial
-from pyio_trace.insights.rules.polling import WATCH, is_watching
+from pyio_trace.insights.rules.polling import ASKING, WATCH, is_watching
 from pyio_trace.units import counted, number, seconds
 
 if TYPE_CHECKING:
+    from pyio_trace.analysis.view_sums.call_table import CallTable
     from pyio_trace.insights.observed import Observed
 
 
@@ -35,6 +36,11 @@ _PATTERNS = Remedy(
     "paths = {}\nfor path in glob.glob('data/**/*.txt', recursive=True):    # once\n"
     "    paths.setdefault(Path(path).stem, []).append(path)\nfor item in items:\n"
     "    for path in paths.get(item, ()):\n        ...",
+)
+#: Of a program that sleeps between its listings: what it does with the names is not in the log.
+_EITHER = Remedy(
+    "List once, and keep the names; or, if the program waits for what is new there, have the kernel say it (inotify, as "
+    "in watchfiles)."
 )
 _OPENING = ("opendir", "fdopendir", "scandir")
 
@@ -60,10 +66,18 @@ def find(run: Observed, limits: Mapping[str, float]) -> Iterator[Finding]:
                 {"listings": count, "folders": folders, "time_ns": listing.total("time")},
             )
         ],
-        remedy=WATCH if is_watching(run, run.sites(listing)) else _PATTERNS if patterns else _NAMES,
+        remedy=_remedy(run, listing, count, patterns),
         query=sql.rows({"op": LISTING, "site": listing.lines()}),
         **run.about(listing, gain),
     )
+
+
+def _remedy(run: Observed, listing: CallTable, count: int, patterns: bool) -> Remedy:
+    """count: of listings; patterns: by glob."""
+    if is_watching(run, run.sites(listing)):
+        asked = run.calls.where(site=listing.codes("site"), op=ASKING).total("calls")
+        return WATCH if asked > 2 * count else _EITHER  # it looks at the times of all files
+    return _PATTERNS if patterns else _NAMES
 
 
 RULE = Rule(

@@ -36,6 +36,8 @@ WATCH = Remedy(
     "while True:\n    newest = max(Path(folder).iterdir(), key=os.path.getmtime)\n    time.sleep(0.1)",
     "for changes in watchfiles.watch(folder):\n    ...    # only what has changed",
 )
+#: Calls that ask for what is known of a path.
+ASKING = ("stat", "lstat", "fstatat", "statx", "access", "faccessat")
 #: Share of the run that a program sleeps that watches something.
 _ASLEEP = 0.1
 _KINDS = ("ask", "open", "list")

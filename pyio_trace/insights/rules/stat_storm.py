@@ -18,15 +18,13 @@ from pyio_trace.insights import sql
 from pyio_trace.insights.finding import Evidence, Finding, Remedy
 from pyio_trace.insights.rule import Limit, Rule, Trial
 from pyio_trace.insights.rules.flush_per_record import FLUSHES
-from pyio_trace.insights.rules.polling import WAIT, WATCH, is_watching
+from pyio_trace.insights.rules.polling import ASKING, WAIT, WATCH, is_watching
 from pyio_trace.units import counted, number, seconds
 
 if TYPE_CHECKING:
     from pyio_trace.analysis.view_sums.call_table import CallTable
     from pyio_trace.insights.observed import Observed
 
-#: Calls that ask for what is known of a path.
-ASKING = ("stat", "lstat", "fstatat", "statx", "access", "faccessat")
 RENAMING = ("rename", "renameat", "renameat2")
 #: A line with less than this share of the calls is left out, such as one that looks for translations of messages.
 _FEW = 0.01
