@@ -200,7 +200,7 @@ ILLS = {
                 time.sleep(0.005)
         newest()
         """),
-    "names that are asked for between pauses": Ill("list-again", "python", "List once, .*; or, if the program waits", """
+    "names that are asked for between pauses": Ill("list-again", "python", "List once, .*; or, if the program", """
         import os, time
         for n in range(300): open(f"{n}.txt", "w").close()
         def look():

@@ -39,8 +39,8 @@ _PATTERNS = Remedy(
 )
 #: Of a program that sleeps between its listings: what it does with the names is not in the log.
 _EITHER = Remedy(
-    "List once, and keep the names; or, if the program waits for what is new there, have the kernel say it (inotify, as "
-    "in watchfiles)."
+    "List once, and keep the names; or, if the program waits for what is new there, have the kernel say it (inotify, "
+    "as in watchfiles)."
 )
 _OPENING = ("opendir", "fdopendir", "scandir")
 
