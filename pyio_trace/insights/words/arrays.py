@@ -111,6 +111,46 @@ _HDF5: Words = {
         _BY_CHUNKS.replace("array.chunks[0]", "variable.chunking()[0]").replace("array", "variable"),
         "netCDF4",
     ),
+    (m.FLUSHED, "h5py"): Remedy(
+        "Flush once in many items, or leave it to close(). Metadata in blocks of its own, and aligned data, keep what "
+        "must be written small.",
+        "f = h5py.File(path, 'w')\nfor item in items:\n    write(f, item)\n    f.flush()",
+        "f = h5py.File(path, 'w', libver='latest', meta_block_size=1 << 20,\n"
+        "              alignment_threshold=4096, alignment_interval=4096)\n"
+        "for number, item in enumerate(items):\n    write(f, item)\n    if number % 100 == 99:\n        f.flush()",
+        "h5py",
+    ),
+    (m.FLUSHED, "netCDF4"): Remedy(
+        "Sync once in many items, or leave it to close().",
+        "for n, step in enumerate(steps):\n    variable[n] = step\n    file.sync()",
+        "for n, step in enumerate(steps):\n    variable[n] = step\n    if n % 100 == 99:\n        file.sync()",
+        "netCDF4",
+    ),
+    (m.FLUSHED, "tables"): Remedy(
+        "Flush once in many rows, or leave it to close(): a table gathers rows in a buffer, which each flush writes.",
+        "row = table.row\nfor n in range(count):\n    row['n'] = n\n    row.append()\n    table.flush()",
+        "row = table.row\nfor n in range(count):\n    row['n'] = n\n    row.append()\n    if n % 1000 == 999:\n"
+        "        table.flush()",
+        "tables",
+    ),
+    (m.OPENED_TO_ADD, "pandas/h5py"): Remedy(
+        "Open the store once; or add many rows in one call: each looks up the table, and writes its index.",
+        "for frame in frames:\n    frame.to_hdf(path, key='x', append=True)",
+        "with pandas.HDFStore(path) as store:    # once\n    for frame in frames:\n        store.append('x', frame)",
+        "pandas",
+    ),
+    (m.LOADED_WHOLE, "scipy"): Remedy(
+        "Load it once and keep it, or map it, so that only what is used is read.",
+        "for n in rows:\n    rate, data = wavfile.read(path)\n    use(data[n])",
+        "rate, data = wavfile.read(path, mmap=True)    # once\nfor n in rows:\n    use(data[n])",
+        "scipy",
+    ),
+    (m.READ_AGAIN, "blosc2"): Remedy(
+        "Open it once. Each access unpacks the chunks that it touches: read many items in one call, or all of it.",
+        "for n in rows:\n    use(blosc2.open(path, mode='r')[n])",
+        "data = blosc2.open(path, mode='r')[:]    # once\nfor n in rows:\n    use(data[n])",
+        "blosc2",
+    ),
     (m.UNALIGNED, "h5py"): Remedy(
         "Let HDF5 begin large datasets and chunks at a multiple of the block.",
         "f = h5py.File(path, 'w')",
