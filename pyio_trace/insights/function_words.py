@@ -259,15 +259,15 @@ COSTLY = (
     ),
     Costly(
         re.compile(r"joblib\.numpy_pickle\.dump"),
-        "Packing (joblib.dump)",
+        "Writing an object (joblib)",
         Remedy(
             "Use lz4, which is made for speed; or do not compress: noise, and most trained weights, get little smaller.",
             "joblib.dump(model, path, compress=9)",
             "joblib.dump(model, path, compress=('lz4', 3))    # or compress=0",
             "joblib",
         ),
-        re.compile(rb"['\"](lz4|zstd)['\"]"),
-        "Dump it in another thread, or less often: the codec is fast already.",
+        re.compile(rb"['\"](lz4|zstd)['\"]|\A(?![\s\S]*\bcompress)"),
+        "Dump it less often, or in another thread; large arrays are written fastest by themselves, with numpy.save.",
     ),
     Costly(
         re.compile(r"scipy\.io\.(_fast_matrix_market|_mmio|mmio)\b.*(mmwrite|MMFile\.write)"),

@@ -273,6 +273,12 @@ _NUMPY: Words = {
         "data = numpy.memmap(path, 'f8', 'r+')\ndata[changed] += 1",
         "numpy",
     ),
+    (m.PACKING, "h5py"): Remedy(
+        "Use a faster filter: lzf, or one of hdf5plugin (blosc, zstd, lz4); or none for noise, which gets no smaller.",
+        "f.create_dataset(name, data=x, chunks=True, compression='gzip')",
+        "f.create_dataset(name, data=x, chunks=True,\n                 compression='lzf', shuffle=True)",
+        "h5py",
+    ),
     (m.UNPACKING, "h5py"): Remedy(
         "Use a faster filter: lzf, or one of hdf5plugin (blosc, zstd, lz4).",
         "f.create_dataset(name, data=x, chunks=True, compression='gzip')",
