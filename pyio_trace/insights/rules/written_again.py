@@ -86,8 +86,8 @@ _REMEDIES = {
     "xarray": Remedy(
         "Write only what is new: a file for each part, which open_mfdataset() joins; or write the whole at the end.",
         "for n, part in enumerate(parts):\n    data = xarray.concat([data, part], 'time')\n    data.to_netcdf(path)",
-        "for n, part in enumerate(parts):    # only the new part\n    part.to_netcdf(f'{n:06}.nc')\n"
-        "data = xarray.open_mfdataset('*.nc')",
+        "for n, part in enumerate(parts):    # only the new part\n    part.to_netcdf(f'part{n:06}.nc')\n"
+        "data = xarray.open_mfdataset('part*.nc')",
         "xarray",
     ),
     "h5py": Remedy(
