@@ -11,7 +11,6 @@ from typing import NamedTuple
 
 from pyio_trace.insights.finding import Remedy
 
-
 #: A share of a line's time in calls on files, below which its functions hardly make any.
 _HARDLY = 0.05
 

@@ -260,7 +260,7 @@ ILLS = {
             with concurrent.futures.ProcessPoolExecutor(2, multiprocessing.get_context("fork")) as pool:
                 sum(map(len, pool.map(load, range(12))))  # here
         """),
-    "a table that is flushed for each row": Ill("hdf5-flush-per-item", "tables", r"row\.append\(\)\n    if n % 1000", """
+    "a table that is flushed for each row": Ill("hdf5-flush-per-item", "tables", r"if n % 1000 == 999", """
         import tables
         with tables.open_file("t.h5", "w") as f:
             table = f.create_table("/", "t", {"n": tables.Int64Col()})

@@ -37,7 +37,6 @@ def find(observed: Observed, limits: Mapping[str, float]) -> Iterator[Finding]:
             for group in library_share.heavy(dataset.group, limits):
                 yield _finding(observed, group, words.remedy(m.UNPACKING, ["h5py"]))
 
-
     for group in _packing(observed):
         for one in library_share.heavy(group, limits):
             yield _of_packing(observed, one)
@@ -72,9 +71,7 @@ def _of_packing(observed: Observed, group: Group) -> Finding:
     name = group.files()[0].rpartition("/")[2] if group.paths() else "a file"
     confidence = Confidence(0.7, "packing is the time of HDF5's calls without the system calls beneath")
     title = f"Packing takes {share:.0%} of writing {name}"
-    return library_use.finding(
-        observed, group, title, gain, [evidence], words.remedy(m.PACKING, ["h5py"]), confidence
-    )
+    return library_use.finding(observed, group, title, gain, [evidence], words.remedy(m.PACKING, ["h5py"]), confidence)
 
 
 def _finding(observed: Observed, group: Group, remedy: Remedy) -> Finding:

@@ -95,7 +95,8 @@ _REMEDIES = {
         "for item in items:\n    rows.append(item)\n    with h5py.File(path, 'w') as f:\n        f['x'] = rows",
         "with h5py.File(path, 'w') as f:\n"
         "    x = f.create_dataset('x', (0, 8), maxshape=(None, 8), chunks=(1000, 8))\n"
-        "    for item in items:    # f.flush() makes it safe\n        x.resize(len(x) + 1, axis=0)\n        x[-1] = item",
+        "    for item in items:    # f.flush() makes it safe\n"
+        "        x.resize(len(x) + 1, axis=0)\n        x[-1] = item",
         "h5py",
     ),
     "netCDF4": Remedy(
