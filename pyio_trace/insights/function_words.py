@@ -260,7 +260,8 @@ COSTLY = (
         re.compile(r"joblib\.numpy_pickle\.dump"),
         "Writing an object (joblib)",
         Remedy(
-            "Use lz4, which is made for speed; or do not compress: noise, and most trained weights, get little smaller.",
+            "Use lz4 (a package of this name), which is made for speed; or do not compress: noise, and most trained "
+            "weights, get little smaller.",
             "joblib.dump(model, path, compress=9)",
             "joblib.dump(model, path, compress=('lz4', 3))    # or compress=0",
             "joblib",
@@ -284,8 +285,8 @@ COSTLY = (
         Remedy(
             "Convert it once to a binary format, which is loaded in a fraction of the time.",
             "matrix = scipy.io.mmread(path)",
-            "# once: scipy.sparse.save_npz(binary, scipy.io.mmread(path),\n#                              compressed=False)\n"
-            "matrix = scipy.sparse.load_npz(binary)",
+            "# once: scipy.sparse.save_npz(binary, scipy.io.mmread(path),\n"
+            "#                              compressed=False)\nmatrix = scipy.sparse.load_npz(binary)",
             "scipy",
         ),
     ),

@@ -286,12 +286,12 @@ ILLS = {
         for n in range(8):
             rate, data = wavfile.read("x.wav")  # here
             data[n * rate : (n + 1) * rate].max()
-        """, ("scipy.io", "numpy")),
+        """, ("scipy", "numpy")),
     "a matrix that is written as text": Ill("costly-function", "scipy", r"save_npz\(path, matrix", """
         import numpy, scipy.io, scipy.sparse
         m = scipy.sparse.csr_array(numpy.random.default_rng(1).random((700, 700)))
         scipy.io.mmwrite("m.mtx", m)  # here
-        """, ("scipy.io", "numpy")),
+        """, ("scipy", "numpy")),
     "noise that joblib packs": Ill("costly-function", "joblib", "compress=0", """
         import joblib, numpy
         joblib.dump({"w": numpy.random.default_rng(1).random(500_000)}, "m.joblib", compress=9)  # here
