@@ -18,9 +18,10 @@ from pyio_trace.insights.rule import Rule
 from pyio_trace.insights.words import mechanisms as m
 from pyio_trace.units import seconds, size
 
-#: h5py's calls that know a dataset's filters, and those of HDF5 in which chunks are packed.
+#: h5py's calls that know a dataset's filters; those in which its chunks are packed, and those of a whole file.
 _MAKE = (*WRITES, "Group.create_dataset")
-_PACK = ("H5Dwrite", "H5Idec_ref", "H5Dclose", "H5Dset_extent", "H5Dflush")
+_PACK = (*_MAKE, "H5Dwrite", "H5Idec_ref", "H5Dclose", "H5Dset_extent", "H5Dflush")
+_PACK_ALL = ("File.close", "File.flush", "H5Fclose", "H5Fflush")
 _SLOW = ("gzip", "szip")
 _ARCHIVES = ("NpzFile.__getitem__",)
 
@@ -51,9 +52,11 @@ def _packing(observed: Observed) -> Iterator[Group]:
         if isinstance(filters, list) and any(str(one).startswith(_SLOW) for one in filters):
             slow.add((path, str(detail.get("dataset"))))
     if slow:
-        calls = calls_of(observed, *_PACK)
+        calls, files = calls_of(observed, *_PACK, *_PACK_ALL), {path for path, _ in slow}
         keys = zip(calls.column("path").tolist(), calls.details, strict=True)
-        packs = [(path, str(detail.get("dataset"))) in slow for path, detail in keys]
+        packs = [
+            (path, str(detail["dataset"])) in slow if "dataset" in detail else path in files for path, detail in keys
+        ]
         for _, group in calls.where(packs).by("site"):
             if group.total("written"):  # what only reads also lets go of datasets
                 yield group
@@ -90,4 +93,10 @@ def _finding(observed: Observed, group: Group, remedy: Remedy) -> Finding:
     return library_use.finding(observed, group, title, gain, [evidence], remedy, confidence)
 
 
-RULE = Rule("Compression", find, library_share.LIMITS, NEEDS)
+RULE = Rule(
+    "Compression",
+    find,
+    library_share.LIMITS,
+    NEEDS,
+    yields_to=("hdf5-chunk-cache", "hdf5-chunks-again"),  # what is packed again, or unpacked
+)
