@@ -11,11 +11,15 @@ from typing import NamedTuple
 
 from pyio_trace.insights.finding import Remedy
 
+#: A share of a line's time in calls on files, below which its functions hardly make any.
+_HARDLY = 0.05
+
 
 class Costly(NamedTuple):
     """names: a pattern for the functions' dotted names; does: what takes the time, to begin a title with; remedy: what
     costs less; given: what a program's source has that does so already; then: what else costs less; only: what names
-    of files it helps with, where others need what `then` says."""
+    of files it helps with, where others need what `then` says; computed: what costs less where the functions hardly
+    call on files."""
 
     names: re.Pattern[str]
     does: str
@@ -23,10 +27,13 @@ class Costly(NamedTuple):
     given: re.Pattern[bytes] | None = None
     then: str = ""
     only: re.Pattern[str] | None = None
+    computed: Remedy | None = None
 
-    def remedy_for(self, source: bytes, paths: Collection[str]) -> Remedy:
+    def remedy_for(self, source: bytes, paths: Collection[str], io_share: float = 1.0) -> Remedy:
         """What costs less, and is not done yet.  source: of the file with the line; paths: that the line reads or
-        writes."""
+        writes; io_share: of the line's time, in calls on files."""
+        if self.computed is not None and io_share < _HARDLY:
+            return self.computed
         given = self.given is not None and self.given.search(source) is not None
         if given or (self.only is not None and paths and not any(map(self.only.search, paths))):
             return Remedy(self.then, library=self.remedy.library)
@@ -226,6 +233,18 @@ COSTLY = (
         "Keep the tags of all files in one table: only what is used is read already.",
     ),
     Costly(
+        re.compile(r"nibabel\..*(save|to_filename|to_file_map|to_stream|to_bytes)"),
+        "Packing NIfTI",
+        Remedy(
+            "Save what is read again soon uncompressed: noise and measured data get little smaller.",
+            "nibabel.save(image, 'x.nii.gz')",
+            "nibabel.save(image, 'x.nii')",
+            "nibabel",
+        ),
+        only=re.compile(r"\.(gz|mgz|bz2|zst)$", re.IGNORECASE),
+        then="Save fewer images, or in another thread: they are not compressed.",
+    ),
+    Costly(
         re.compile(r"nibabel\..*"),
         "Unpacking NIfTI",
         Remedy(
@@ -238,6 +257,53 @@ COSTLY = (
         "Store it uncompressed (.nii): a .nii.gz is unpacked from its start for each part that is read.",
     ),
     Costly(
+        re.compile(r"joblib\.numpy_pickle\.dump"),
+        "Writing an object (joblib)",
+        Remedy(
+            "Use lz4 (a package of this name), which is made for speed; or do not compress: noise, and most trained "
+            "weights, get little smaller.",
+            "joblib.dump(model, path, compress=9)",
+            "joblib.dump(model, path, compress=('lz4', 3))    # or compress=0",
+            "joblib",
+        ),
+        re.compile(rb"['\"](lz4|zstd)['\"]|\A(?![\s\S]*\bcompress)"),
+        "Dump it less often, or in another thread; large arrays are written fastest by themselves, with numpy.save.",
+    ),
+    Costly(
+        re.compile(r"scipy\.io\.(_fast_matrix_market|_mmio|mmio)\b.*(mmwrite|MMFile\.write)"),
+        "Formatting numbers as text (Matrix Market)",
+        Remedy(
+            "Write a binary format; keep the text for what others have to read.",
+            "scipy.io.mmwrite(path, matrix)",
+            "scipy.sparse.save_npz(path, matrix, compressed=False)",
+            "scipy",
+        ),
+    ),
+    Costly(
+        re.compile(r"scipy\.io\.(_fast_matrix_market|_mmio|mmio)\b.*(mmread|MMFile\.read)"),
+        "Parsing numbers (Matrix Market)",
+        Remedy(
+            "Convert it once to a binary format, which is loaded in a fraction of the time.",
+            "matrix = scipy.io.mmread(path)",
+            "# once: scipy.sparse.save_npz(binary, scipy.io.mmread(path),\n"
+            "#                              compressed=False)\nmatrix = scipy.sparse.load_npz(binary)",
+            "scipy",
+        ),
+    ),
+    Costly(
+        re.compile(r"scipy\.io\.matlab\b.*loadmat"),
+        "Reading MATLAB files",
+        Remedy(
+            "Name the variables that are used: the others are passed over. If all are, save it once without "
+            "compression, or as .npy.",
+            "scipy.io.loadmat(path)['fs']",
+            "scipy.io.loadmat(path, variable_names=['fs'])['fs']",
+            "scipy",
+        ),
+        re.compile(rb"variable_names\s*="),
+        "Save it once without compression (do_compression=False), or as .npy: only what is used is read already.",
+    ),
+    Costly(
         re.compile(r"joblib\.memory\..*"),
         "A cache on disk (joblib.Memory)",
         Remedy(
@@ -245,6 +311,13 @@ COSTLY = (
             "and two files for each result cost more than they save.",
             "@memory.cache\ndef f(x): ...",
             "@functools.cache\ndef f(x): ...",
+            "joblib",
+        ),
+        computed=Remedy(
+            "Each call hashes its arguments, byte by byte: give it the name of large data instead of the data, which "
+            "it loads if its result is not there yet.",
+            "@memory.cache\ndef f(data, n): ...",
+            "@memory.cache\ndef f(path, n):\n    data = numpy.load(path, mmap_mode='r')\n    ...",
             "joblib",
         ),
     ),

@@ -108,6 +108,11 @@ class Group:
         times = [(part.total("duration"), site_of(part.calls.site_of(int(part.at[0])))) for _, part in self.by("site")]
         return [site for _, site in sorted(times, key=lambda one: -one[0]) if site is not None][:MOST_NAMED]
 
+    def lines(self) -> list[str]:
+        """The different lines of the program, as the log has them."""
+        codes = dict.fromkeys(self.column("site").tolist())
+        return [line for code in codes if code >= 0 and (line := self.calls.sites[code])]
+
     def paths(self) -> list[str]:
         """The different paths."""
         codes = dict.fromkeys(self.column("path").tolist())

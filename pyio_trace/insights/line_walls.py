@@ -39,19 +39,27 @@ def no_more_than_the_lines(run: Observed, finding: Finding) -> Finding:
     return replace(finding, recoverable_ns=most, recoverable=replace(finding.recoverable, how=how, terms=[]))
 
 
-def with_libraries(run: Observed, gain: Gain, sites: Collection[Site], share: float, processes: Iterable[int]) -> Gain:
+def with_libraries(
+    run: Observed,
+    gain: Gain,
+    sites: Collection[Site],
+    share: float,
+    processes: Iterable[int],
+    moved: int | None = None,
+) -> Gain:
     """Raises a gain to the same share of all the time that these lines spent in library functions which call on files.
 
     What such a function does between the calls, such as unpacking, is repeated with them.  A gain that samples exceed
     by no more than their error stays: it is of exact times.  processes: those that make the calls; if one is a worker
-    of a DataLoader, the gain stays as it is, because its trainer may not wait for it.
+    of a DataLoader, the gain stays as it is, because its trainer may not wait for it.  moved: bytes, None: not known;
+    functions of these libraries that make no calls take at most _SLOWEST for each: they may be about something else.
     """
     lines = {f"{site.file}:{site.line}:{site.function}" for site in sites}
     if not lines or not all(map(run.is_own, lines)) or any(map(run.is_loader_worker, processes)):
         return gain
     libraries = run.of(FramesOfLines()).between(lines)
     rows = run.walls(sites)
-    whole = int(share * sum(_in_files(row, libraries) for row in rows))
+    whole = int(share * sum(_in_files(row, libraries, moved) for row in rows))
     error = max(sum(row.samples for row in rows), 1) ** -0.5
     if whole * (1 - error) <= gain.ns:
         return gain
@@ -93,16 +101,18 @@ def with_own_code(run: Observed, gain: Gain, sites: Collection[Site], share: flo
         return gain
     libraries = run.of(FramesOfLines()).between(lines)
     own = min(sum(row.own_ns * held_ns(row) // max(row.here_ns - row.aside_ns, 1) for row in rows), _SLOWEST * read)
-    whole = int(share * min(own + sum(_in_files(row, libraries) for row in rows), sum(map(held_ns, rows))))
+    whole = int(share * min(own + sum(_in_files(row, libraries, read) for row in rows), sum(map(held_ns, rows))))
     if whole <= _TWICE * gain.ns:
         return gain
     how = f"{gain.recoverable.how}, and of what the line itself computes, which may be about it"
     return Gain(min(whole, run.wall_ns), replace(gain.recoverable, how=how, bound="upper", terms=[]))
 
 
-def _in_files(row: LineTime, libraries: Collection[str]) -> int:
+def _in_files(row: LineTime, libraries: Collection[str], moved: int | None) -> int:
     """ns that a line kept a thread busy in calls on files, and in functions of libraries that make them, be it in
-    threads of their own."""
-    called = sum(one.time_ns for one in row.called if one.calls or one.function.partition(".")[0] in libraries)
+    threads of their own.  moved: as for with_libraries()."""
+    called = sum(one.time_ns for one in row.called if one.calls)
+    beside = sum(one.time_ns for one in row.called if not one.calls and one.function.partition(".")[0] in libraries)
+    called += beside if moved is None else min(beside, _SLOWEST * moved)
     whole = max(row.here_ns - row.aside_ns, 1)
     return int(min(row.io_ns + row.sync_ns + called, whole) * held_ns(row) / whole)

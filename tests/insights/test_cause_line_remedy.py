@@ -276,6 +276,81 @@ ILLS = {
             with concurrent.futures.ProcessPoolExecutor(2, multiprocessing.get_context("fork")) as pool:
                 sum(map(len, pool.map(load, range(12))))  # here
         """),
+    "a table that is flushed for each row": Ill("hdf5-flush-per-item", "tables", r"if n % 1000 == 999", """
+        import tables
+        with tables.open_file("t.h5", "w") as f:
+            table = f.create_table("/", "t", {"n": tables.Int64Col()})
+            for n in range(60):
+                row = table.row
+                row["n"] = n
+                row.append()
+                table.flush()  # here
+        """, ("tables",)),
+    "a dataset that is synced in every step": Ill("hdf5-flush-per-item", "netCDF4", r"file\.sync\(\)", """
+        import netCDF4, numpy
+        with netCDF4.Dataset("o.nc", "w") as nc:
+            nc.createDimension("time", None); nc.createDimension("x", 20)
+            v = nc.createVariable("u", "f8", ("time", "x"), chunksizes=(64, 20))
+            for n in range(60):
+                v[n] = numpy.full(20, n)
+                nc.sync()  # here
+        """, ("netCDF4", "numpy")),
+    "a second of a sound": Ill("whole-file-again", "scipy", r"wavfile\.read\(path, mmap=True\)", """
+        import numpy
+        from scipy.io import wavfile
+        wavfile.write("x.wav", 44100, numpy.zeros(1_000_000, "i2"))
+        for n in range(8):
+            rate, data = wavfile.read("x.wav")  # here
+            data[n * rate : (n + 1) * rate].max()
+        """, ("scipy", "numpy")),
+    "a matrix that is written as text": Ill("costly-function", "scipy", r"save_npz\(path, matrix", """
+        import numpy, scipy.io, scipy.sparse
+        m = scipy.sparse.csr_array(numpy.random.default_rng(1).random((700, 700)))
+        scipy.io.mmwrite("m.mtx", m)  # here
+        """, ("scipy", "numpy")),
+    "noise that joblib packs": Ill("costly-function", "joblib", "compress=0", """
+        import joblib, numpy
+        joblib.dump({"w": numpy.random.default_rng(1).random(500_000)}, "m.joblib", compress=9)  # here
+        """, ("joblib", "numpy")),
+    "a cache that hashes large data": Ill("costly-function", "joblib", r"def f\(path, n\)", """
+        import joblib, numpy
+        @joblib.Memory("cache", verbose=0).cache
+        def first(data, n): return float(data[n])
+        data = numpy.zeros(4_000_000)
+        for n in range(6):
+            first(data, n)  # here
+        """, ("joblib", "numpy")),
+    "an image that is packed": Ill("costly-function", "nibabel", r"nibabel\.save\(image, 'x\.nii'\)", """
+        import nibabel, numpy
+        image = nibabel.Nifti1Image(numpy.random.default_rng(1).random((90, 90, 60)), numpy.eye(4))
+        nibabel.save(image, "x.nii.gz")  # here
+        """, ("nibabel", "numpy")),
+    "items of a compressed array": Ill("read-again", "blosc2", r"blosc2\.open\(path, mode='r'\)\[:\]", """
+        import blosc2, numpy
+        x = numpy.random.default_rng(1).random((400, 100))
+        blosc2.asarray(x, chunks=(40, 100), blocks=(10, 100), urlpath="x.b2nd")
+        for n in range(100):
+            blosc2.open("x.b2nd", mode="r")[n]  # here
+        """, ("blosc2", "numpy")),
+    "a frame that is added to a store": Ill("reopen-per-item", "pandas", r"store\.append\(", """
+        import pandas as pd
+        for n in range(110):
+            pd.DataFrame({"a": [n]}).to_hdf("o.h5", key="x", append=True)  # here
+        """, ("pandas", "tables")),
+    "a dataset that HDF5 packs": Ill("decompression-bound", "h5py", r"compression='lzf'", """
+        import h5py, numpy
+        x = numpy.random.default_rng(1).random(500_000)
+        with h5py.File("o.h5", "w") as f:
+            f.create_dataset("x", data=x, compression="gzip")  # here
+        """, ("h5py", "numpy")),
+    "a dataset that grows in memory": Ill("written-again", "xarray", r"open_mfdataset", """
+        import numpy, xarray
+        data = None
+        for n in range(12):
+            part = xarray.Dataset({"t": (("time", "x"), numpy.full((1, 20_000), n))}, {"time": [n]})
+            data = part if data is None else xarray.concat([data, part], dim="time")
+            data.to_netcdf("o.nc")  # here
+        """, ("xarray", "netCDF4")),
 }  # fmt: skip
 
 CLEAN = {
@@ -363,6 +438,25 @@ SILENT = {
         import os, threading, time
         threading.Timer(0.8, lambda: open("done", "w").close()).start()
         while not os.path.exists("done"): time.sleep(0.002)
+        """),
+    "parts of an array that is mapped": ("read-again", ("numpy",), """
+        import numpy
+        def part(n): return float(numpy.sort(numpy.load("x.npy", mmap_mode="r")[n : n + 200_000])[7])
+        numpy.save("x.npy", numpy.random.default_rng(1).random(1_600_000))
+        for n in range(0, 1_600_000, 200_000): part(n)
+        """),
+    "blocks of a file": ("whole-file-again", ("numpy",), """
+        import numpy
+        numpy.zeros(1_000_000).tofile("x.bin")
+        with open("x.bin", "rb") as f:
+            while len(block := numpy.fromfile(f, "f8", 100_000)): block.sum()
+        """),
+    "a restart that is renamed": ("sync-again", ("numpy",), """
+        import numpy, os
+        for n in range(4):
+            with open("restart.tmp", "wb") as f:
+                numpy.save(f, numpy.full(50_000, n)); f.flush(); os.fsync(f.fileno())
+            os.replace("restart.tmp", "restart.npy")
         """),
     "small things that a pool is given": ("data-through-pipes", (), """
         import multiprocessing, time

@@ -63,6 +63,7 @@ def test_no_entry_takes_what_another_one_means() -> None:
         "lzma.LZMAFile.write": "Compressing (lzma)", "bz2.BZ2File.write": "Compressing (bz2)",
         "tarfile._FileInFile.read": "Unpacking (tar)",
         "zipfile.ZipExtFile.read": "Unpacking (zip)", "zipfile.ZipFile.writestr": "Compressing (zip)",
+        "nibabel.loadsave.save": "Packing NIfTI", "nibabel.loadsave.load": "Unpacking NIfTI",
         "json.loads": "Parsing JSON", "json.dumps": "Formatting JSON",
     }  # fmt: skip
     for name, does in names.items():

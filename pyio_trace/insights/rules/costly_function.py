@@ -57,7 +57,11 @@ def _finding(run: Observed, line: str, what: Costly, time: int, row: LineTime) -
                                 run.wall_ns),
         evidence=[Evidence(text, {"time_ns": time, "line_ns": row.time_ns, "io_ns": row.io_ns})],
         query=sql.samples_of(line),
-        remedy=what.remedy_for(content(site.file) if site is not None else b"", run.calls.where_line(line).paths()),
+        remedy=what.remedy_for(
+            content(site.file) if site is not None else b"",
+            run.calls.where_line(line).paths(),
+            row.io_ns / max(row.time_ns, 1),
+        ),
         sites=[] if site is None else [site],
         confidence=Confidence(0.7, "samples say where the time is; how much a cheaper way takes is not known"),
         severity="warning",

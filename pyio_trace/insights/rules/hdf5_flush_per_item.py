@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 import numpy as np
 
-from pyio_trace.insights import library_use
-from pyio_trace.insights.finding import Confidence, Evidence, Finding, Remedy
+from pyio_trace.insights import libraries, library_use, words
+from pyio_trace.insights.finding import Confidence, Evidence, Finding
 from pyio_trace.insights.library_use import NEEDS, Group, calls_of
 from pyio_trace.insights.observed import Observed
 from pyio_trace.insights.rule import Limit, Rule, Trial
+from pyio_trace.insights.words import mechanisms as m
 from pyio_trace.units import seconds, size
 
 _FLUSHES = ("File.flush", "Dataset.flush", "H5Fflush", "H5Dflush")
 
 
-_ALONE = (
-    "Flush once in many items, or leave it to close(). Metadata in blocks of its own, and aligned data, keep what must "
-    "be written small."
-)
 _WATCHED = (
     "Another process of the run reads the file, and sees only what was flushed: flush as often as it has to see new "
     "items, which may be less often than after each."
@@ -47,14 +45,10 @@ def _finding(observed: Observed, group: Group) -> Finding:
     reads = observed.calls.where_paths(group.paths()).transfers("read")
     others = ~np.isin(reads.columns["process"], group.processes())
     watched = bool((others & (reads.columns["first"] <= group.last)).any())
-    remedy = Remedy(
-        _WATCHED if watched else _ALONE,
-        "f = h5py.File(path, 'w')\nfor item in items:\n    write(f, item)\n    f.flush()",
-        "f = h5py.File(path, 'w', libver='latest', meta_block_size=1 << 20,\n"
-        "              alignment_threshold=4096, alignment_interval=4096)\n"
-        "for number, item in enumerate(items):\n    write(f, item)\n    if number % 100 == 99:\n        f.flush()",
-        "h5py",
-    )
+    lines = [line for line in group.lines() if observed.is_own(line)]
+    names = libraries.readers(observed, observed.calls.where_paths(group.paths()), lines)
+    remedy = words.remedy(m.FLUSHED, names if (m.FLUSHED, names[0] if names else "") in words.table() else ["h5py"])
+    remedy = replace(remedy, text=_WATCHED) if watched else remedy
     name = group.files()[0] if group.paths() else "an HDF5 file"
     title = f"{name.rpartition('/')[2]} is flushed {len(group):,} times"
     why = "flushes are calls of their own; that nobody else reads the file meanwhile is assumed"

@@ -78,5 +78,6 @@ RULE = Rule(
     {"opens": Limit(20, "openings of a file by one process", few=5)},
     NEEDS,
     topic="metadata",
+    yields_to=("written-again",),
     trial=Trial("pyio_trace.insights.trials.datasets_read:opened_once", rows="files"),
 )

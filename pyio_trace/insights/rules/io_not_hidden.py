@@ -91,4 +91,6 @@ RULE = Rule(
         "spread": Limit(0.5, "of the run between the first and the last read, at least"),
         "beside": Limit(0.1, "of the I/O time hidden by other threads, at most"),
     },
+    # What need not be read needs not be hidden.
+    yields_to=("whole-file-again", "read-again"),
 )

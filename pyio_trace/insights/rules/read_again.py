@@ -160,7 +160,7 @@ def _finding(run: Observed, same: list[FileReuse], requests: _Requests) -> Findi
         gain = decoded
     if not by_epoch:
         gain = with_libraries(
-            run, gain, sites, again / max(read, 1), {group["process"] for group in reads.by("process")}
+            run, gain, sites, again / max(read, 1), {group["process"] for group in reads.by("process")}, read
         )
         if not any(run.is_loader_worker(group["process"]) for group in reads.by("process")):
             gain = with_parsers(run, gain, sites, again / max(read, 1))

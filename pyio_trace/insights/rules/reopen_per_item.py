@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from pyio_trace.enums import OpClass, Role
+from pyio_trace.enums import Layer, OpClass, Role
 from pyio_trace.insights import library_use, sql, words
 from pyio_trace.insights.file_events import FILE_EVENTS, Event
 from pyio_trace.insights.finding import Evidence, Finding
@@ -55,7 +55,8 @@ def find(run: Observed, limits: Mapping[str, float]) -> Iterator[Finding]:
     if any(name.partition("/")[0] == "dask" for name in names) and library_use.reads_parts(run, count // paths, paths):
         return
     if "logging" not in names:  # whose work is for each record, and not for each opening
-        gain = with_libraries(run, gain, run.sites(opened), (count - paths) / count, processes)
+        moved = run.calls.where(path=often.tolist(), layer=(Layer.POSIX, Layer.STDIO)).total("moved")
+        gain = with_libraries(run, gain, run.sites(opened), (count - paths) / count, processes, moved or None)
     yield Finding(
         title=f"{counted(paths, 'file')} opened {number(count)} times",
         evidence=[

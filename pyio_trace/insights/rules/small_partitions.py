@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 import numpy as np
 
@@ -16,7 +17,8 @@ from pyio_trace.insights.finding import Confidence, Evidence, Finding, Remedy, S
 from pyio_trace.insights.hdf5_use import READS
 from pyio_trace.insights.libraries import is_netcdf
 from pyio_trace.insights.library_use import NEEDS, Group, calls_of
-from pyio_trace.insights.observed import Observed
+from pyio_trace.insights.line_walls import held_ns
+from pyio_trace.insights.observed import Gain, Observed, covered
 from pyio_trace.insights.rule import Limit, Rule
 from pyio_trace.units import seconds, size
 
@@ -33,8 +35,8 @@ _READ = Remedy(
 #: Of arrays: of netCDF files, which xarray opens, and of others.
 _READ_ARRAYS = {
     True: Remedy(
-        "Let each task read more.",
-        "data = xr.open_mfdataset(paths)",
+        "Let each task read more: say so where the files are opened.",
+        "data = xr.open_mfdataset(paths, chunks={'time': 1})",
         "data = xr.open_mfdataset(paths, chunks={'time': 1000})",
         "xarray",
     ),
@@ -92,6 +94,11 @@ def _finding(observed: Observed, group: Group, name: str, read: int, written: in
     each = _CLUSTER if cluster else _LOCAL
     how = f"{seconds(each)} for each task, which {'a cluster' if cluster else 'a local'} scheduler takes about"
     gain = observed.gain({next(iter(group.processes()), 0): min(count * each, observed.wall_ns)}, how)
+    sites = _lines(observed, group)
+    waited = sum(map(held_ns, observed.walls(sites))) - _working(observed)
+    if waited > gain.ns:
+        how = "the time at these lines in which no task works: the scheduler takes it, and what makes the tasks"
+        gain = Gain(min(waited, observed.wall_ns), replace(gain.recoverable, how=how, bound="upper", terms=[]))
     did = f"wrote {size(written // count)}" if written > read else f"read {size(read // count)}"
     evidence = Evidence(
         f"{count:,} tasks took {seconds(time // count)} and {did} each.",
@@ -101,8 +108,14 @@ def _finding(observed: Observed, group: Group, name: str, read: int, written: in
     title = f"{count:,} tasks {name[:40]} of {seconds(time // count)} each"
     remedy = _WRITE if written > read else _reading(group)
     return library_use.finding(
-        observed, group, title, gain, [evidence], remedy, confidence, severity="warning", sites=_lines(observed, group)
+        observed, group, title, gain, [evidence], remedy, confidence, severity="warning", sites=sites
     )
+
+
+def _working(observed: Observed) -> int:
+    """For how long any task works, ns."""
+    tasks = calls_of(observed, "task", "ray.task")
+    return covered(tasks.column("time"), tasks.column("time") + tasks.column("duration"))
 
 
 def _reading(group: Group) -> Remedy:

@@ -11,13 +11,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from pyio_trace.enums import Layer, OpClass, Role
 from pyio_trace.insights import sql
+from pyio_trace.insights.file_events import FILE_EVENTS, Event
 from pyio_trace.insights.finding import Confidence, Evidence, Finding, Remedy
 from pyio_trace.insights.rule import Limit, Rule, Trial
 from pyio_trace.units import counted, number, seconds, size
 
 if TYPE_CHECKING:
+    from pyio_trace.analysis.view_sums.call_table import CallTable
     from pyio_trace.insights.observed import Observed
 
 
@@ -25,6 +29,7 @@ def find(run: Observed, limits: Mapping[str, float]) -> Iterator[Finding]:
     syncs = run.calls.where(role=Role.SYNC, own=True)
     others = [code for code in syncs.codes("path") if not run.is_database(run.calls.path(code) or "")]
     syncs = syncs.where(path=others)  # SQLite's are commit-per-row's
+    syncs = syncs.where(path=_kept(run, syncs))
     writes = run.calls.where(layer=(Layer.POSIX, Layer.STDIO), kind=OpClass.WRITE)
     for place in syncs.by("site"):
         paths = place.rows.codes("path")
@@ -53,6 +58,17 @@ def find(run: Observed, limits: Mapping[str, float]) -> Iterator[Finding]:
         )
 
 
+def _kept(run: Observed, syncs: CallTable) -> list[int]:
+    """Codes of the files without those that are renamed after about each sync: each is a new file, which has to be in
+    place before its name is."""
+    events = run.of(FILE_EVENTS).events
+    renamed = np.sort(events["path"][events["kind"] == Event.RENAMED])
+    sums = syncs.sums("path")
+    times = np.searchsorted(renamed, sums["path"], "right") - np.searchsorted(renamed, sums["path"])
+    kept: list[int] = sums["path"][2 * times < sums["calls"]].tolist()
+    return kept
+
+
 RULE = Rule(
     "synchronisation",
     find,
@@ -60,6 +76,7 @@ RULE = Rule(
         "syncs": Limit(3, "syncs of each file by a process, at least"),
         "bytes": Limit(65536, "written for each sync, at least"),
     },
+    needs=(FILE_EVENTS,),
     topic="sync",
     yields_to=("checkpoint-stall", "sync-per-write"),
     trial=Trial("pyio_trace.insights.trials.writes:synced_once", rows="files"),

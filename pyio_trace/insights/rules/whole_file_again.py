@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from pyio_trace.insights import library_use
+from pyio_trace.analysis.reducers.reuse import ReuseOfBytes
+from pyio_trace.insights import libraries, library_use, words
 from pyio_trace.insights.finding import Confidence, Evidence, Finding, Remedy
 from pyio_trace.insights.library_use import NEEDS, Group, calls_of, joined
 from pyio_trace.insights.observed import Observed
 from pyio_trace.insights.rule import Limit, Rule, Trial
+from pyio_trace.insights.words import mechanisms as m
 from pyio_trace.units import counted, seconds, size
 
+_REUSE = ReuseOfBytes()
 _TEXT = ("numpy.loadtxt", "numpy.genfromtxt")
 _LOADS = ("numpy.load", "numpy.fromfile", "torch.load", *_TEXT)
 
@@ -18,9 +21,12 @@ _LOADS = ("numpy.load", "numpy.fromfile", "torch.load", *_TEXT)
 def find(observed: Observed, limits: Mapping[str, float]) -> Iterator[Finding]:
     """Lines that load a file several times in one process, outside of epochs."""
     loads = calls_of(observed, *_LOADS)
+    # Blocks of a file, one after the other, are no file that is read again.
+    once = {one.path for one in observed.of(_REUSE).rows if one.times is not None and one.times < limits["read"]}
     for (site,), of_line in loads.by("site"):
         again = [
-            part for (_, path), part in of_line.by("process", "path") if path >= 0 and len(part) >= limits["times"]
+            part for (_, path), part in of_line.by("process", "path")
+            if path >= 0 and len(part) >= limits["times"] and once.isdisjoint(part.paths())
         ]  # fmt: skip
         if site >= 0 and again:
             group = joined(again)
@@ -50,6 +56,9 @@ def _finding(observed: Observed, group: Group, files: int) -> Finding:
     if op in _TEXT:
         text = "Load it once and keep it; np.save() stores it in a form that need not be parsed, and can be mapped."
     remedy = Remedy(text, f"{call}[n]", after, op.partition(".")[0])
+    reader = next(iter(libraries.readers(observed, observed.calls.where_paths(paths), group.lines())), "")
+    if (m.LOADED_WHOLE, reader) in words.table():
+        remedy = words.remedy(m.LOADED_WHOLE, [reader])
     confidence = Confidence(0.85, "each load is a call of its own", ["which part of it is used is not known"])
     title = f"{name} is read whole {count:,} times"
     if len(paths) > 1:
@@ -67,11 +76,12 @@ RULE = Rule(
     find,
     {
         "times": Limit(3, "loads of a file at one line of a process"),
+        "read": Limit(1.5, "times that each byte of a file is read, on average, at least"),
         "bytes": Limit(
             512 << 10, "bytes read by a load, on average; of a file that numpy maps, Python 3.14 reads 256 KiB"
         ),
     },
-    NEEDS,
+    (*NEEDS, _REUSE),
     yields_to=("tasks-read-again", "loader-duplicated"),
     trial=Trial("pyio_trace.insights.trials.loads:kept"),
 )

@@ -83,6 +83,33 @@ _REMEDIES = {
         "for item in items:\n    rows.append(item)\nnumpy.save(path, rows)",
         "numpy",
     ),
+    "xarray": Remedy(
+        "Write only what is new: a file for each part, which open_mfdataset() joins; or write the whole at the end.",
+        "for n, part in enumerate(parts):\n    data = xarray.concat([data, part], 'time')\n    data.to_netcdf(path)",
+        "for n, part in enumerate(parts):    # only the new part\n    part.to_netcdf(f'part{n:06}.nc')\n"
+        "data = xarray.open_mfdataset('part*.nc')",
+        "xarray",
+    ),
+    "h5py": Remedy(
+        "Write only what is new, to a dataset that grows.",
+        "for item in items:\n    rows.append(item)\n    with h5py.File(path, 'w') as f:\n        f['x'] = rows",
+        "with h5py.File(path, 'w') as f:\n"
+        "    x = f.create_dataset('x', (0, 8), maxshape=(None, 8), chunks=(1000, 8))\n"
+        "    for item in items:    # f.flush() makes it safe\n"
+        "        x.resize(len(x) + 1, axis=0)\n        x[-1] = item",
+        "h5py",
+    ),
+    "netCDF4": Remedy(
+        "Write only what is new, along an unlimited dimension.",
+        "for item in items:\n    rows.append(item)\n    with netCDF4.Dataset(path, 'w') as f:\n"
+        "        f.createDimension('n', len(rows)); f.createDimension('m', 8)\n"
+        "        f.createVariable('x', 'f8', ('n', 'm'))[:] = rows",
+        "with netCDF4.Dataset(path, 'w') as f:\n"
+        "    f.createDimension('n', None); f.createDimension('m', 8)\n"
+        "    x = f.createVariable('x', 'f8', ('n', 'm'), chunksizes=(1000, 8))\n"
+        "    for n, item in enumerate(items):    # f.sync() makes it safe\n        x[n] = item",
+        "netCDF4",
+    ),
     "parquet": Remedy(
         "Write each part once, as a row group.",
         "for rows in parts:\n    table = pandas.concat([table, rows])\n    table.to_parquet(path)",
@@ -162,11 +189,17 @@ def _finding(run: Observed, same: list[Rewritten], calls: CallTable, gain: Gain)
                 {"times": times, "written": whole, "bytes": needed, "time_ns": calls.total("outer")},
             )
         ],
-        remedy=_remedy(libraries.library_of(run, calls), grew),
+        remedy=_remedy(_library(run, calls), grew),
         confidence=Confidence(0.85, "the bytes of each version are in the log", ["who needs it in between is not"]),
         query=sql.rows({"path": calls.paths()[:MOST_NAMED], "site": calls.lines()[:MOST_NAMED]}),
         **about | {"files": patterns([one.name for one in same])},
     )
+
+
+def _library(run: Observed, calls: CallTable) -> str:
+    """The library that writes; the one that the program calls, where that one has words of its own."""
+    first = next(iter(libraries.readers(run, calls)), "")
+    return first if first == "xarray" else libraries.library_of(run, calls)
 
 
 def _remedy(library: str, grew: bool) -> Remedy:

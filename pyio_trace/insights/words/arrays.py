@@ -111,6 +111,46 @@ _HDF5: Words = {
         _BY_CHUNKS.replace("array.chunks[0]", "variable.chunking()[0]").replace("array", "variable"),
         "netCDF4",
     ),
+    (m.FLUSHED, "h5py"): Remedy(
+        "Flush once in many items, or leave it to close(). Metadata in blocks of its own, and aligned data, keep what "
+        "must be written small.",
+        "f = h5py.File(path, 'w')\nfor item in items:\n    write(f, item)\n    f.flush()",
+        "f = h5py.File(path, 'w', libver='latest', meta_block_size=1 << 20,\n"
+        "              alignment_threshold=4096, alignment_interval=4096)\n"
+        "for number, item in enumerate(items):\n    write(f, item)\n    if number % 100 == 99:\n        f.flush()",
+        "h5py",
+    ),
+    (m.FLUSHED, "netCDF4"): Remedy(
+        "Sync once in many items, or leave it to close().",
+        "for n, step in enumerate(steps):\n    variable[n] = step\n    file.sync()",
+        "for n, step in enumerate(steps):\n    variable[n] = step\n    if n % 100 == 99:\n        file.sync()",
+        "netCDF4",
+    ),
+    (m.FLUSHED, "tables"): Remedy(
+        "Flush once in many rows, or leave it to close(): a table gathers rows in a buffer, which each flush writes.",
+        "row = table.row\nfor n in range(count):\n    row['n'] = n\n    row.append()\n    table.flush()",
+        "row = table.row\nfor n in range(count):\n    row['n'] = n\n    row.append()\n    if n % 1000 == 999:\n"
+        "        table.flush()",
+        "tables",
+    ),
+    (m.OPENED_TO_ADD, "pandas/h5py"): Remedy(
+        "Open the store once; or add many rows in one call: each looks up the table, and writes its index.",
+        "for frame in frames:\n    frame.to_hdf(path, key='x', append=True)",
+        "with pandas.HDFStore(path) as store:    # once\n    for frame in frames:\n        store.append('x', frame)",
+        "pandas",
+    ),
+    (m.LOADED_WHOLE, "scipy"): Remedy(
+        "Load it once and keep it, or map it, so that only what is used is read.",
+        "for n in rows:\n    rate, data = wavfile.read(path)\n    use(data[n])",
+        "rate, data = wavfile.read(path, mmap=True)    # once\nfor n in rows:\n    use(data[n])",
+        "scipy",
+    ),
+    (m.READ_AGAIN, "blosc2"): Remedy(
+        "Open it once. Each access unpacks the chunks that it touches: read many items in one call, or all of it.",
+        "for n in rows:\n    use(blosc2.open(path, mode='r')[n])",
+        "data = blosc2.open(path, mode='r')[:]    # once\nfor n in rows:\n    use(data[n])",
+        "blosc2",
+    ),
     (m.UNALIGNED, "h5py"): Remedy(
         "Let HDF5 begin large datasets and chunks at a multiple of the block.",
         "f = h5py.File(path, 'w')",
@@ -232,6 +272,12 @@ _NUMPY: Words = {
         "for n in changed:\n    f.seek(n * 8); x = numpy.fromfile(f, 'f8', 1)\n    f.seek(n * 8); (x + 1).tofile(f)",
         "data = numpy.memmap(path, 'f8', 'r+')\ndata[changed] += 1",
         "numpy",
+    ),
+    (m.PACKING, "h5py"): Remedy(
+        "Use a faster filter: lzf, or one of hdf5plugin (blosc, zstd, lz4); or none for noise, which gets no smaller.",
+        "f.create_dataset(name, data=x, chunks=True, compression='gzip')",
+        "f.create_dataset(name, data=x, chunks=True,\n                 compression='lzf', shuffle=True)",
+        "h5py",
     ),
     (m.UNPACKING, "h5py"): Remedy(
         "Use a faster filter: lzf, or one of hdf5plugin (blosc, zstd, lz4).",

@@ -17,6 +17,10 @@ GROWN = "grown"
 FETCHED_MORE = "more fetched than used"
 #: Most of what a process reads, another one has read.
 READ_BY_EACH = "read by each process"
+#: A whole file is loaded again, for a part of it each time.
+LOADED_WHOLE = "loaded whole"
+#: A file is flushed after each item.
+FLUSHED = "flushed"
 #: A file is opened for each item that is read from it, or added to it.
 OPENED_TO_READ, OPENED_TO_ADD = "opened again to read", "opened again to add"
 #: A small file for each item.
@@ -51,6 +55,8 @@ WORDS: Words = {
     ),
     (OPENED_TO_READ, ""): Remedy("Open it once, outside of the loop, and keep it open."),
     (OPENED_TO_ADD, ""): Remedy("Open it once, outside of the loop, and keep it open; or add many items in one call."),
+    (LOADED_WHOLE, ""): Remedy("Load it once, and keep it."),
+    (FLUSHED, ""): Remedy("Flush once in many items, or leave it to the close."),
     (FILES_READ, ""): Remedy("Keep many items in one file."),
     (FILES_WRITTEN, ""): Remedy("Keep many items in one file."),
     (SMALL_READS, ""): Remedy("Read large blocks: 1 MiB and more, many items in one call."),

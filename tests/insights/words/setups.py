@@ -263,6 +263,34 @@ def arrays() -> dict[tuple[str, str], Setup]:
         (m.CHANGED_IN_PLACE, "netCDF4"): Setup(
             data + stepped + "rows = data", "file.close()", "use(netCDF4.Dataset('w.nc')['x'][:].data)", less="calls"
         ),
+        (m.FLUSHED, "h5py"): Setup(
+            data + "import h5py\npath, items = 'w.h5', list(data[:300])\ndef write(f, item): f[str(len(f))] = item",
+            "f.close()", "use(len(h5py.File(path)))", less="writes",
+        ),
+        (m.FLUSHED, "netCDF4"): Setup(
+            data + stepped, "file.close()", "use(netCDF4.Dataset('w.nc')['x'][:].data)", less="writes"
+        ),
+        (m.FLUSHED, "tables"): Setup(
+            "import tables\nfile, count = tables.open_file('w.h5', 'w'), 3000\n"
+            "table = file.create_table('/', 'x', {'n': tables.Int64Col()})",
+            "file.close()", "with tables.open_file('w.h5') as file: use(file.root.x[:]['n'])", less="writes",
+        ),
+        (m.OPENED_TO_ADD, "pandas/h5py"): Setup(
+            "import pandas, tables\npath, frames = 'w.h5', [pandas.DataFrame({'a': [n]}) for n in range(8)]",
+            result="use(pandas.read_hdf(path, 'x').a.values)",
+        ),
+        (m.LOADED_WHOLE, "scipy"): Setup(
+            "import numpy\nfrom scipy.io import wavfile\npath, rows = 'x.wav', range(5)\n"
+            "wavfile.write(path, 8000, numpy.arange(20000, dtype='i2'))", less="read",
+        ),
+        (m.READ_AGAIN, "blosc2"): Setup(
+            "import blosc2, numpy\npath, rows = 'x.b2nd', range(9)\n"
+            "blosc2.asarray(numpy.arange(8000.0).reshape(100, 80), urlpath=path)"
+        ),
+        (m.PACKING, "h5py"): Setup(
+            data + "import h5py\nf, name, x = h5py.File('w.h5', 'w'), 'x', data", "f.close()",
+            "use(h5py.File('w.h5')['x'][:])", why="time, not I/O: what is packed",
+        ),
         (m.UNALIGNED, "h5py"): Setup(
             data + "import h5py\npath = 'w.h5'",
             "x = f.create_dataset('x', data=data); at = x.id.get_offset(); f.close()",
