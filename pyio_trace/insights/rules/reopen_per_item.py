@@ -54,7 +54,13 @@ def find(run: Observed, limits: Mapping[str, float]) -> Iterator[Finding]:
     names = _readers(run, opened)
     if any(name.partition("/")[0] == "dask" for name in names) and library_use.reads_parts(run, count // paths, paths):
         return
-    if "logging" not in names:  # whose work is for each record, and not for each opening
+    if _makes_handlers(run, names, opened):
+        writes = run.calls.where(path=often.tolist(), kind=OpClass.WRITE, own=True)
+        share = 1 - 2 * paths / count  # of half as many handlers, on average, one is needed
+        gain = run.gain(run.times(writes, share), "what all handlers but one write", "upper")
+        gain = with_libraries(run, gain, run.sites(writes), share, processes)
+        names = ("logging/handlers",)
+    elif "logging" not in names:  # whose work is for each record, and not for each opening
         gain = with_libraries(run, gain, run.sites(opened), (count - paths) / count, processes)
     yield Finding(
         title=f"{counted(paths, 'file')} opened {number(count)} times",
@@ -68,6 +74,15 @@ def find(run: Observed, limits: Mapping[str, float]) -> Iterator[Finding]:
         query=sql.rows({"op_class": ["open", "close", "meta", "seek"], "op_role": "io", "site": around.lines()}),
         **run.about(opened, gain),
     )
+
+
+def _makes_handlers(run: Observed, names: tuple[str, ...], opened: CallTable) -> bool:
+    """Whether a program makes handlers for a log that it does not rotate."""
+    if names[:1] != ("logging",):
+        return False
+    events = run.of(FILE_EVENTS).events
+    moved = events["path"][(events["kind"] == Event.RENAMED) | (events["kind"] == Event.REMOVED)]
+    return not np.isin(opened.codes("path"), moved).any()
 
 
 def _kept(run: Observed, sums: Mapping[str, Ints], often: Ints) -> Ints:

@@ -20,7 +20,7 @@ import numpy as np
 
 from pyio_trace.enums import OpClass
 from pyio_trace.insights import libraries, sql
-from pyio_trace.insights.file_events import FILE_EVENTS
+from pyio_trace.insights.file_events import FILE_EVENTS, Event
 from pyio_trace.insights.finding import Confidence, Evidence, Finding, Remedy
 from pyio_trace.insights.line_walls import with_libraries
 from pyio_trace.insights.observed import MOST_NAMED, patterns, site_of
@@ -92,6 +92,31 @@ _REMEDIES = {
     ),
 }
 
+_CHANGED = _REMEDIES["changed"].text
+#: For what is changed by reading and writing all of it, by the reader.
+_CHANGED_BY = {
+    "pandas": Remedy(
+        f"{_CHANGED} A database changes the rows alone.",
+        "for rows in parts:\n    table = pd.read_parquet(path)\n"
+        "    table = pd.concat([table[~table.id.isin(rows.id)], rows])\n    table.to_parquet(path)",
+        "table = pd.read_parquet(path)    # once\nfor rows in parts:\n"
+        "    table = pd.concat([table[~table.id.isin(rows.id)], rows])\ntable.to_parquet(path)",
+        "pandas",
+    ),
+    "mailbox": Remedy(
+        "Make all changes, then flush once: each flush writes the whole mailbox.",
+        "for key in keys:\n    box.remove(key)\n    box.flush()",
+        "for key in keys:\n    box.remove(key)\nbox.flush()",
+        "mailbox",
+    ),
+}
+#: Readers of which the words about a state in JSON are true.
+_STATES = ("", "json", "pickle", *libraries.FILE_OBJECTS)
+_BY_MANY = Remedy(
+    "Several processes change it: let one of them keep it in memory, and send it the changes; or use a database, which "
+    "changes a part alone."
+)
+
 
 def find(run: Observed, limits: Mapping[str, float]) -> Iterator[Finding]:
     by_line: dict[tuple[int, ...], list[Rewritten]] = defaultdict(list)
@@ -116,7 +141,7 @@ def find(run: Observed, limits: Mapping[str, float]) -> Iterator[Finding]:
 def _is_read_back(run: Observed, one: Rewritten) -> bool:
     """Whether the functions and processes that write a name read about as much of it: each version is made from the
     one before."""
-    writers = run.calls.where(own=True, path=one.paths, kind=OpClass.WRITE).codes("process")
+    writers = run.calls.where(own=True, path=one.paths, site=_lines(run, one)).codes("process")
     read = run.calls.where_paths([one.name]).transfers("read").where(process=writers)
     functions = {_function(run.calls.site(code)) for code in _lines(run, one)}
     own = [code for code in read.codes("site") if _function(run.calls.site(code)) in functions]
@@ -135,8 +160,14 @@ def _bytes(same: list[Rewritten]) -> tuple[int, int]:
 
 
 def _lines(run: Observed, one: Rewritten) -> tuple[int, ...]:
-    """The program's lines (codes) that write the versions of a name."""
-    return tuple(sorted(run.calls.where(own=True, path=one.paths, kind=OpClass.WRITE).codes("site")))
+    """The program's lines (codes) that write the versions of a name; that empty it, where a library's threads write."""
+    writing = run.calls.where(own=True, path=one.paths, kind=OpClass.WRITE).codes("site")
+    if not writing:
+        events = run.of(FILE_EVENTS).events
+        emptied = events["site"][(events["kind"] == Event.EMPTIED) & np.isin(events["path"], [*one.paths])]
+        opens = run.calls.where(own=True, path=one.paths, kind=OpClass.OPEN).codes("site")
+        writing = sorted(set(emptied.tolist()).intersection(opens))
+    return tuple(sorted(writing))
 
 
 def _calls(run: Observed, lines: tuple[int, ...], same: list[Rewritten]) -> CallTable:
@@ -162,17 +193,23 @@ def _finding(run: Observed, same: list[Rewritten], calls: CallTable, gain: Gain)
                 {"times": times, "written": whole, "bytes": needed, "time_ns": calls.total("outer")},
             )
         ],
-        remedy=_remedy(libraries.library_of(run, calls), grew),
+        remedy=_remedy(run, calls, grew),
         confidence=Confidence(0.85, "the bytes of each version are in the log", ["who needs it in between is not"]),
         query=sql.rows({"path": calls.paths()[:MOST_NAMED], "site": calls.lines()[:MOST_NAMED]}),
         **about | {"files": patterns([one.name for one in same])},
     )
 
 
-def _remedy(library: str, grew: bool) -> Remedy:
-    if not grew and library != "zarr":
-        return _REMEDIES["changed"]
-    return _REMEDIES.get(library, _REMEDIES[""])
+def _remedy(run: Observed, calls: CallTable, grew: bool) -> Remedy:
+    library = libraries.library_of(run, calls)
+    if grew or library == "zarr":
+        return _REMEDIES.get(library, _REMEDIES[""])
+    if len(calls.where(kind=(OpClass.WRITE, OpClass.OPEN)).codes("process")) > 1:
+        return _BY_MANY
+    reader = next(iter(libraries.readers(run, calls)), "").partition("/")[0]
+    if reader in _CHANGED_BY:
+        return _CHANGED_BY[reader]
+    return _REMEDIES["changed"] if reader in _STATES else Remedy(_CHANGED)
 
 
 RULE = Rule(
