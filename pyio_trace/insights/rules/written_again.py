@@ -20,7 +20,7 @@ import numpy as np
 
 from pyio_trace.enums import OpClass
 from pyio_trace.insights import libraries, sql
-from pyio_trace.insights.file_events import FILE_EVENTS, Event
+from pyio_trace.insights.file_events import FILE_EVENTS
 from pyio_trace.insights.finding import Confidence, Evidence, Finding, Remedy
 from pyio_trace.insights.line_walls import with_libraries
 from pyio_trace.insights.observed import MOST_NAMED, patterns, site_of
@@ -141,10 +141,13 @@ def find(run: Observed, limits: Mapping[str, float]) -> Iterator[Finding]:
 def _is_read_back(run: Observed, one: Rewritten) -> bool:
     """Whether the functions and processes that write a name read about as much of it: each version is made from the
     one before."""
-    writers = run.calls.where(own=True, path=one.paths, site=_lines(run, one)).codes("process")
+    writers = run.calls.where(own=True, path=one.paths, kind=OpClass.WRITE).codes("process")
     read = run.calls.where_paths([one.name]).transfers("read").where(process=writers)
     functions = {_function(run.calls.site(code)) for code in _lines(run, one)}
-    own = [code for code in read.codes("site") if _function(run.calls.site(code)) in functions]
+    codes = read.codes("site")
+    own = [code for code in codes if _function(run.calls.site(code)) in functions]
+    if own:  # a library may read most of it in threads, which have no line
+        own += [code for code in codes if not run.is_own(run.calls.site(code) or "")]
     return 2 * read.where(site=own).total("moved") >= sum(one.sizes[:-1])
 
 
@@ -160,14 +163,8 @@ def _bytes(same: list[Rewritten]) -> tuple[int, int]:
 
 
 def _lines(run: Observed, one: Rewritten) -> tuple[int, ...]:
-    """The program's lines (codes) that write the versions of a name; that empty it, where a library's threads write."""
-    writing = run.calls.where(own=True, path=one.paths, kind=OpClass.WRITE).codes("site")
-    if not writing:
-        events = run.of(FILE_EVENTS).events
-        emptied = events["site"][(events["kind"] == Event.EMPTIED) & np.isin(events["path"], [*one.paths])]
-        opens = run.calls.where(own=True, path=one.paths, kind=OpClass.OPEN).codes("site")
-        writing = sorted(set(emptied.tolist()).intersection(opens))
-    return tuple(sorted(writing))
+    """The program's lines (codes) that write the versions of a name."""
+    return tuple(sorted(run.calls.where(own=True, path=one.paths, kind=OpClass.WRITE).codes("site")))
 
 
 def _calls(run: Observed, lines: tuple[int, ...], same: list[Rewritten]) -> CallTable:

@@ -173,8 +173,10 @@ WORDS[m.OPENED_TO_ADD, "logging"] = Remedy(
 WORDS[m.OPENED_TO_ADD, "logging/handlers"] = Remedy(
     "Make the handler once, where the program starts: each further one opens the file again, and writes each record "
     "once more, for as long as it is not removed.",
-    "log = logging.getLogger('x')\nfor item in items:\n    log.addHandler(logging.FileHandler(path))\n    log.error(item)",
-    "log = logging.getLogger('x')\nlog.addHandler(logging.FileHandler(path))    # once\nfor item in items:\n    log.error(item)",
+    "log = logging.getLogger('x')\n"
+    "for item in items:\n    log.addHandler(logging.FileHandler(path))\n    log.error(item)",
+    "log = logging.getLogger('x')\nlog.addHandler(logging.FileHandler(path))    # once\n"
+    "for item in items:\n    log.error(item)",
     "logging",
 )
 _PLAIN = {(one, "buffered"): WORDS[one, "buffered"] for one in (m.FILES_READ, m.FILES_WRITTEN)}
