@@ -144,10 +144,9 @@ def _is_read_back(run: Observed, one: Rewritten) -> bool:
     writers = run.calls.where(own=True, path=one.paths, kind=OpClass.WRITE).codes("process")
     read = run.calls.where_paths([one.name]).transfers("read").where(process=writers)
     functions = {_function(run.calls.site(code)) for code in _lines(run, one)}
-    codes = read.codes("site")
-    own = [code for code in codes if _function(run.calls.site(code)) in functions]
-    if own:  # a library may read most of it in threads, which have no line
-        own += [code for code in codes if not run.is_own(run.calls.site(code) or "")]
+    own = [code for code in read.codes("site") if _function(run.calls.site(code)) in functions]
+    if own:
+        own.append(-1)  # a library may read most of it in threads, which have no line
     return 2 * read.where(site=own).total("moved") >= sum(one.sizes[:-1])
 
 
