@@ -301,7 +301,7 @@ ILLS = {
         for n in range(60):
             db.execute("INSERT INTO t VALUES (?)", [n])  # here
         """, ("duckdb",)),
-    "a mailbox that is flushed for each message": Ill("written-again", "mailbox", r"box\.remove\(key\)\nbox\.flush\(\)", """
+    "a mailbox that is flushed for each message": Ill("written-again", "mailbox", r"remove\(key\)\nbox\.flush", """
         import mailbox
         with open("in.mbox", "w") as f:
             for n in range(300): f.write(f"From a@b\\nSubject: {n}\\n\\n" + "a line of the body\\n" * 40 + "\\n")
