@@ -437,6 +437,13 @@ SILENT = {
             with open(f"{n}.bin", "wb") as f: f.write(bytes(300_001))
         for n in range(60): shutil.copyfile(f"{n}.bin", f"{n}.copy")
         """),
+    "files that are made where they are missing": ("polling", (), """
+        import os, time
+        for n in range(80):
+            try: os.close(os.open("made", os.O_CREAT | os.O_EXCL))
+            except FileExistsError: pass
+            time.sleep(0.01)
+        """),
     "small things that a pool is given": ("data-through-pipes", (), """
         import multiprocessing, time
         def work(n): time.sleep(0.02)

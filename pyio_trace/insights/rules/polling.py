@@ -48,6 +48,7 @@ LOCK = Remedy(
 )
 #: Share of the run that a program sleeps that watches something.
 _ASLEEP = 0.1
+_REMOVING = ("unlink", "unlinkat", "remove")
 _KINDS = ("ask", "open", "list")
 #: Bytes that are read of a file to see its state, at most.
 _STATE = 4096
@@ -83,12 +84,14 @@ def is_watching(run: Observed, sites: Collection[Site]) -> bool:
 
 
 def _refused(run: Observed, one: MetadataCalls) -> CallTable | None:
-    """The calls of a line that were to make a file which was there, as its function slept in between; None: few."""
+    """The calls of a line that were to make a file which was there, as its function slept in between; None: few, or
+    nobody removes it."""
     site = site_of(one.line)
     if one.kind != "open" or one.line is None or site is None:
         return None
     calls = run.calls.where_line(one.line).where_paths([one.path]).where(op=(one.op,), errno=errno.EEXIST)
-    return calls if 3 * calls.total("calls") >= one.calls and is_watching(run, [site]) else None
+    freed = run.calls.where_paths([one.path]).where(op=_REMOVING, errno=0).total("calls")
+    return calls if freed and 3 * calls.total("calls") >= one.calls and is_watching(run, [site]) else None
 
 
 def _asks(run: Observed, one: MetadataCalls) -> bool:
