@@ -204,6 +204,40 @@ COSTLY = (
         "Keep the data in a format that is faster to parse (JSON, or a binary one): the loader in C is used already.",
     ),
     Costly(
+        re.compile(r"email\.(message_from_\w+|parser\..*|feedparser\..*)"),
+        "Parsing mail",
+        Remedy(
+            "Where only headers are used, leave the bodies alone: what follows the headers is not taken apart.",
+            "message = email.message_from_binary_file(f)\nuse(message['Subject'])",
+            "message = email.parser.BytesParser().parse(f, headersonly=True)\nuse(message['Subject'])",
+            "email",
+        ),
+        re.compile(rb"headersonly\s*=\s*True|HeaderParser\b"),
+        "Keep the headers of all messages in one table, or parse in several processes: the bodies are left alone "
+        "already.",
+    ),
+    Costly(
+        re.compile(r"pandas\.io\.pytables\.HDFStore\.(append|append_to_multiple|put|__setitem__)"),
+        "Writing tables (HDFStore)",
+        Remedy(
+            "Write many rows in one call: each looks up the table and compares its columns, whatever their number.",
+            "for row in rows:\n    store.append('t', pd.DataFrame([row]))",
+            "store.append('t', pd.DataFrame(rows))",
+            "pandas",
+        ),
+    ),
+    Costly(
+        re.compile(r"multiprocessing\.managers\.(BaseProxy\._callmethod|\w*Proxy\.\w+)"),
+        "Asking a manager's process",
+        Remedy(
+            "Each call is a message and its answer: gather what there is, and pass it in one call; or return it from "
+            "the worker's function.",
+            "for row in rows:\n    shared.append(row)    # of a Manager().list()",
+            "found = list(rows)\nshared.extend(found)    # once",
+            "multiprocessing",
+        ),
+    ),
+    Costly(
         re.compile(r"tomllib\..*"),
         "Parsing TOML",
         Remedy("Keep much of it in JSON, or in a binary format: tomllib is written in Python.", library="tomllib"),

@@ -58,7 +58,8 @@ _NAMES = {
 }
 #: Libraries that are not written in Python, and have no instrument -> their files.  They count where imported.
 _COMPILED = {
-    "duckdb": re.compile(r"\.(csv|tsv|json|jsonl|ndjson|parquet|duckdb|db)(\.gz|\.zst)?\Z"),
+    "duckdb": re.compile(r"\.(csv|tsv|json|jsonl|ndjson|parquet|duckdb|db)(\.gz|\.zst|\.wal)?\Z"),
+    "pyarrow": re.compile(r"\.(arrow|feather|ipc)\Z"),
     "rasterio": re.compile(r"\.(tiff?|jp2|vrt|img|ovr)\Z"),
 }
 #: Libraries that choose themselves in which order they read a file.

@@ -6,6 +6,7 @@ belongs to the user or to root; nothing of it may be printed but what page/sourc
 
 from __future__ import annotations
 
+import itertools
 import os
 
 from pyio_trace.config import trusted_content
@@ -23,3 +24,18 @@ def content(path: str) -> bytes:
     except OSError:
         return b""
     return b"" if device in made_up_devices() else trusted_content(path, _LARGEST) or b""
+
+
+#: Lines that a statement may have here.
+_LONGEST = 12
+
+
+def statement(path: str, line: int) -> bytes:
+    """What begins in a line of a source file, up to where its brackets are closed; b"": the file is not to be read."""
+    found, depth = [], 0
+    for one in itertools.islice(content(path).split(b"\n"), max(line - 1, 0), max(line - 1, 0) + _LONGEST):
+        found.append(one)
+        depth += sum(map(one.count, (b"(", b"[", b"{"))) - sum(map(one.count, (b")", b"]", b"}")))
+        if depth <= 0:
+            break
+    return b"\n".join(found)

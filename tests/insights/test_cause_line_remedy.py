@@ -351,6 +351,89 @@ ILLS = {
             data = part if data is None else xarray.concat([data, part], dim="time")
             data.to_netcdf("o.nc")  # here
         """, ("xarray", "netCDF4")),
+    "messages for their subjects": Ill("costly-function", "email", "headersonly=True", """
+        import email
+        for n in range(8):
+            with open(f"{n}.eml", "w") as f: f.write("Subject: x\\n\\n" + "a line of the body\\n" * 40_000)
+        for n in range(8):
+            with open(f"{n}.eml") as f:
+                email.message_from_file(f)["Subject"]  # here
+        """),
+    "rows of a table in HDF5": Ill("costly-function", "pandas", r"store\.append\('t', pd\.DataFrame\(rows\)\)", """
+        import pandas as pd
+        with pd.HDFStore("s.h5", "w") as store:
+            for n in range(40):
+                store.append("t", pd.DataFrame({"a": [n]}))  # here
+        """, ("pandas", "tables")),
+    "a separator that the parser in C does not have": Ill("parse-bound", "pandas", r"sep=r'\\s\+'", """
+        import pandas as pd
+        with open("t.txt", "w") as f: f.writelines(f"{n}::{n * 2}::x\\n" for n in range(60_000))
+        pd.read_csv("t.txt", sep="::", header=None)  # here
+        """, ("pandas",)),
+    "chunks of a few rows": Ill("parse-bound", "pandas", "chunksize=100_000", """
+        import pandas as pd
+        with open("t.csv", "w") as f: f.write("a,b\\n" + "".join(f"{n},{n * 2}\\n" for n in range(20_000)))
+        reader = pd.read_csv("t.csv", chunksize=100)
+        for n in range(200):
+            reader.get_chunk().b.sum()  # here
+        """, ("pandas",)),
+    "pages that leave out what was read": Ill("database-scan", "sqlite3", "WHERE id > ", """
+        import sqlite3
+        db = sqlite3.connect("q.db")
+        db.execute("CREATE TABLE t (id INTEGER PRIMARY KEY, name TEXT)")
+        with db: db.executemany("INSERT INTO t VALUES (?, ?)", ((n, f"name {n}" * 9) for n in range(120_000)))
+        for n in range(40):
+            db.execute("SELECT name FROM t ORDER BY id LIMIT 10 OFFSET ?", (n * 3000,)).fetchall()  # here
+        """),
+    "transactions of one row, in DuckDB": Ill("sync-per-write", "duckdb", r"db\.execute\('COMMIT'\)", """
+        import duckdb
+        db = duckdb.connect("a.duckdb")
+        db.execute("CREATE TABLE t (n INTEGER)")
+        for n in range(60):
+            db.execute("INSERT INTO t VALUES (?)", [n])  # here
+        """, ("duckdb",)),
+    "a mailbox that is flushed for each message": Ill("written-again", "mailbox", r"remove\(key\)\nbox\.flush", """
+        import mailbox
+        with open("in.mbox", "w") as f:
+            for n in range(300): f.write(f"From a@b\\nSubject: {n}\\n\\n" + "a line of the body\\n" * 40 + "\\n")
+        box = mailbox.mbox("in.mbox")
+        for key in list(box.keys())[:12]:
+            box.remove(key)
+            box.flush()  # here
+        """),
+    "a table that is changed as a whole": Ill("written-again", "pandas", r"\ntable\.to_parquet\(path\)", """
+        import pandas as pd
+        pd.DataFrame({"id": range(30_000), "v": [n / 7 for n in range(30_000)]}).to_parquet("t.parquet")
+        def change(new):
+            old = pd.read_parquet("t.parquet")
+            pd.concat([old[~old.id.isin(new.id)], new]).to_parquet("t.parquet")  # here
+        for n in range(8): change(pd.DataFrame({"id": [n], "v": [0.0]}))
+        """, ("pandas",)),
+    "a handler for each record": Ill("reopen-per-item", "logging", "# once\nfor item", """
+        import logging
+        def log():
+            found = logging.getLogger("x")
+            found.addHandler(logging.FileHandler("a.log"))  # here
+            return found
+        for n in range(150): log().error("record %d", n)
+        """),
+    "a file that locks": Ill("polling", "python", r"fcntl\.flock\(f, fcntl\.LOCK_EX\)", """
+        import os, threading, time
+        open("lock", "w").close()
+        threading.Timer(1, os.unlink, ["lock"]).start()
+        def take():
+            while True:
+                try: return os.close(os.open("lock", os.O_CREAT | os.O_EXCL))  # here
+                except FileExistsError: time.sleep(0.01)
+        take()
+        """),
+    "record batches of a row": Ill("small-accesses", "pyarrow", "record batch", """
+        import pyarrow as pa
+        schema = pa.schema([("a", pa.int64()), ("b", pa.int64())])
+        with pa.OSFile("x.arrow", "wb") as sink, pa.ipc.new_file(sink, schema) as writer:
+            for n in range(300):
+                writer.write_batch(pa.record_batch([[n], [n]], schema=schema))  # here
+        """),
 }  # fmt: skip
 
 CLEAN = {
@@ -457,6 +540,19 @@ SILENT = {
             with open("restart.tmp", "wb") as f:
                 numpy.save(f, numpy.full(50_000, n)); f.flush(); os.fsync(f.fileno())
             os.replace("restart.tmp", "restart.npy")
+        """),
+    "files whose end is in no block": ("unaligned-accesses", (), """
+        import shutil
+        for n in range(60):
+            with open(f"{n}.bin", "wb") as f: f.write(bytes(300_001))
+        for n in range(60): shutil.copyfile(f"{n}.bin", f"{n}.copy")
+        """),
+    "files that are made where they are missing": ("polling", (), """
+        import os, time
+        for n in range(80):
+            try: os.close(os.open("made", os.O_CREAT | os.O_EXCL))
+            except FileExistsError: pass
+            time.sleep(0.01)
         """),
     "small things that a pool is given": ("data-through-pipes", (), """
         import multiprocessing, time

@@ -9,6 +9,7 @@ one statement (GROUP BY, IN), or make the cache larger than the database.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
@@ -19,6 +20,7 @@ from pyio_trace.insights.library_use import NEEDS, calls_of
 from pyio_trace.insights.observed import OPENS
 from pyio_trace.insights.rule import Limit, Rule
 from pyio_trace.insights.rules.read_again import REUSE
+from pyio_trace.insights.source_files import content, statement
 from pyio_trace.units import number, seconds, size
 
 if TYPE_CHECKING:
@@ -42,6 +44,18 @@ _CONNECT = Remedy(
     "db = sqlite3.connect(path)    # once\nfor n in wanted:\n    use(db.execute(statement, (n,)).fetchone())",
     "sqlite3",
 )
+
+
+_PAGES = Remedy(
+    "Go on after the last key of the page before: OFFSET reads all rows that it leaves out, whatever the index.",
+    "for n in range(pages):\n    use(db.execute(\n        'SELECT id, v FROM t ORDER BY id LIMIT 100 OFFSET ?',\n"
+    "        (n * 100,)).fetchall())",
+    "last = -1\nfor n in range(pages):\n    use(rows := db.execute('SELECT id, v FROM t WHERE id > ? '\n"
+    "        'ORDER BY id LIMIT 100', (last,)).fetchall())\n    last = rows[-1][0]",
+    "sqlite3",
+)
+_SELECT = re.compile(rb"\bselect\b", re.IGNORECASE)
+_OFFSET = re.compile(rb"\boffset\b\s*(\?|:|\$|\{|%|\d)", re.IGNORECASE)
 
 
 def find(run: Observed, limits: Mapping[str, float]) -> Iterator[Finding]:
@@ -79,9 +93,21 @@ def _finding(run: Observed, statements: Group, reads: CallTable, known: int, con
         else f"Each statement reads {size(read // count)} of {name}",
         run.gain(saved, "all statements but one"),
         [Evidence(text, {"statements": count, "read": read, "distinct": known, "time_ns": time})],
-        _CONNECT if connected else _INDEX, Confidence(0.7, "what the statements look for is not in the log"),
+        _CONNECT if connected else _remedy(statements),
+        Confidence(0.7, "what the statements look for is not in the log"),
         query=statements.query("detail"),
     )  # fmt: skip
+
+
+def _remedy(statements: Group) -> Remedy:
+    """A statement that leaves out rows reads them; its text is in the line, or the only one of the file."""
+    for site in statements.sites()[:1]:
+        there = statement(site.file, site.line)
+        if not _SELECT.search(there) and len(_SELECT.findall(whole := content(site.file))) == 1:
+            there = whole
+        if _OFFSET.search(there):
+            return _PAGES
+    return _INDEX
 
 
 RULE = Rule(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 
 from pyio_trace.enums import Role
@@ -10,6 +11,7 @@ from pyio_trace.insights.finding import Confidence, Evidence, Finding, Remedy
 from pyio_trace.insights.library_use import NEEDS, Group, number
 from pyio_trace.insights.observed import Observed
 from pyio_trace.insights.rule import Rule
+from pyio_trace.insights.source_files import statement
 from pyio_trace.units import seconds, size
 
 #: Readers of text: (library, before, after).
@@ -36,6 +38,28 @@ _REMEDIES = {
 _LITTLE = 1 << 20
 #: Readers that can leave columns out.
 _WITH_USECOLS = ("pandas.read_csv", "pandas.read_table", "pandas.read_fwf", "pandas.read_excel")
+
+#: Options with which pandas parses in Python: asked for, or since the parser in C has no such separator or end.
+_IN_PYTHON = re.compile(
+    rb"engine\s*=\s*['\"]python|skipfooter\s*=|(sep|delimiter)\s*=\s*r?(['\"])(?!(\\s\+|\\t)\2)[^'\"\n]{2,}\2"
+)
+_IN_C = Remedy(
+    "Let the parser that is written in C do it: with one character as the separator (or r'\\s+', any white space), and "
+    "without skipfooter; or keep the data in a binary format, converted once.",
+    "pd.read_csv(path, sep='[ ]+', engine='python')",
+    "pd.read_csv(path, sep=r'\\s+')",
+    "pandas",
+)
+#: Bytes of a chunk, at most, where making a frame of it takes longer than parsing it.
+_SMALL_CHUNK = 65536
+#: Chunks, at least: where there are few, there may be no more rows.
+_CHUNKS_LEAST = 20
+_CHUNKS = Remedy(
+    "Read more rows at a time: each chunk becomes a frame of its own, which takes as long as parsing 100 KiB.",
+    "for part in pd.read_csv(path, chunksize=100):\n    use(part)",
+    "for part in pd.read_csv(path, chunksize=100_000):\n    use(part)",
+    "pandas",
+)
 
 
 def find(observed: Observed, limits: Mapping[str, float]) -> Iterator[Finding]:
@@ -68,8 +92,16 @@ def _finding(observed: Observed, group: Group) -> Finding:
         text += "; until then, read only the columns that are used (usecols=)"
     share = parsing / max(group.total("duration"), 1)
     title = f"Parsing takes {share:.0%} of {op}"
+    if op.startswith("TextFileReader.") and len(group) >= _CHUNKS_LEAST and read < _SMALL_CHUNK * len(group):
+        title = f"{len(group):,} chunks become a frame each" + (
+            f", of {size(read // len(group))} of text" if read else ""
+        )
+        remedy = _CHUNKS
+    elif library == "pandas" and any(_IN_PYTHON.search(statement(site.file, site.line)) for site in group.sites()[:1]):
+        remedy = _IN_C
+    else:
+        remedy = Remedy(f"{text}.", before, after, library)
     confidence = Confidence(0.7, "parsing is the call's time without the system calls beneath")
-    remedy = Remedy(f"{text}.", before, after, library)
     return library_use.finding(observed, group, title, gain, [evidence], remedy, confidence)
 
 

@@ -8,6 +8,8 @@ pipe, a queue, a future; or have the kernel say when a file changes (inotify, as
 
 from __future__ import annotations
 
+import errno
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from typing import TYPE_CHECKING
 
@@ -20,6 +22,7 @@ from pyio_trace.units import number, seconds
 
 if TYPE_CHECKING:
     from pyio_trace.analysis.reducers.metadata import MetadataCalls
+    from pyio_trace.analysis.view_sums.call_table import CallTable
     from pyio_trace.insights.observed import Observed
 
 
@@ -38,8 +41,16 @@ WATCH = Remedy(
 )
 #: Calls that ask for what is known of a path.
 ASKING = ("stat", "lstat", "fstatat", "statx", "access", "faccessat")
+#: For lines that make a file, which tells others to wait, until it is not there.
+LOCK = Remedy(
+    "Have the kernel hold the lock: it wakes the next one at once, and frees the lock of a process that ends.",
+    "while True:\n    try:\n        os.close(os.open(path, os.O_CREAT | os.O_EXCL))\n        break\n"
+    "    except FileExistsError:\n        time.sleep(0.1)",
+    "with open(path, 'w') as f:\n    fcntl.flock(f, fcntl.LOCK_EX)    # waits\n    ...",
+)
 #: Share of the run that a program sleeps that watches something.
 _ASLEEP = 0.1
+_REMOVING = ("unlink", "unlinkat", "remove")
 _KINDS = ("ask", "open", "list")
 #: Bytes that are read of a file to see its state, at most.
 _STATE = 4096
@@ -51,7 +62,13 @@ def find(run: Observed, limits: Mapping[str, float]) -> Iterator[Finding]:
         if one.line is None or not run.is_own(one.line) or one.kind not in _KINDS or one.interval_ns is None:
             continue
         slow = one.interval_ns >= limits["ms"] * 1e6
-        if one.steady and slow and one.calls >= limits["calls"] and len(asked) < MOST_NAMED and _asks(run, one):
+        if (
+            (one.steady or _refused(run, one) is not None)
+            and slow
+            and one.calls >= limits["calls"]
+            and len(asked) < MOST_NAMED
+            and _asks(run, one)
+        ):
             asked.setdefault((one.line, one.op), []).append(one)
     for (line, _), same in asked.items():
         yield _finding(run, line, same)
@@ -68,6 +85,17 @@ def is_watching(run: Observed, sites: Collection[Site]) -> bool:
     return asleep > _ASLEEP * run.wall_ns
 
 
+def _refused(run: Observed, one: MetadataCalls) -> CallTable | None:
+    """The calls of a line that were to make a file which was there, as its function slept in between; None: few, or
+    nobody removes it."""
+    site = site_of(one.line)
+    if one.kind != "open" or one.line is None or site is None:
+        return None
+    calls = run.calls.where_line(one.line).where_paths([one.path]).where(op=(one.op,), errno=errno.EEXIST)
+    freed = run.calls.where_paths([one.path]).where(op=_REMOVING, errno=0).total("calls")
+    return calls if freed and 3 * calls.total("calls") >= one.calls and is_watching(run, [site]) else None
+
+
 def _asks(run: Observed, one: MetadataCalls) -> bool:
     """Whether the calls ask for the state of a path rather than use it, or are inside a library's call that does."""
     if run.is_database(one.path):
@@ -75,6 +103,8 @@ def _asks(run: Observed, one: MetadataCalls) -> bool:
     if run.calls.where_line(one.line or "").where_paths([one.path]).transfers("write").total("calls"):
         return False  # the line writes it: it asks for what it has made itself
     if one.kind == "open":  # it is not there, or little is read of it
+        if _refused(run, one) is not None:
+            return True
         read = run.calls.where_paths([one.path]).transfers("read").total("moved")
         return 2 * one.missing >= one.calls or 0 < read <= _STATE * one.calls
     around = run.calls.where_line(one.line or "")
@@ -89,8 +119,14 @@ def _finding(run: Observed, line: str, same: list[MetadataCalls]) -> Finding:
     """same: what a line asks for with one operation."""
     one, paths = same[0], [each.path for each in same]
     calls = run.calls.where_line(line).where_paths(paths).where(op=(one.op,))
-    count, missing = sum(each.calls for each in same), sum(each.missing for each in same)
     gain = run.gain(run.times(calls), "the calls themselves; how long each change went unnoticed is not known")
+    refused = [found for each in same if (found := _refused(run, each)) is not None]
+    if refused:
+        late: Counter[int] = Counter()
+        for each in refused:
+            late.update({group["process"]: group.calls * (one.interval_ns or 0) // 2 for group in each.by("process")})
+        gain = run.gain(late, "half an interval for each time that it was held: it may have been free since then")
+    count, missing = sum(each.calls for each in same), sum(each.missing for each in same)
     every = f"one every {seconds(one.interval_ns or 0)}"
     what = "one path, " if len(same) == 1 else f"{number(len(same))} paths, of each "
     begin, end = min(each.first_ns for each in same), max(each.last_ns for each in same)
@@ -108,7 +144,7 @@ def _finding(run: Observed, line: str, same: list[MetadataCalls]) -> Finding:
                 },
             )
         ],
-        remedy=WAIT,
+        remedy=LOCK if refused else WAIT,
         confidence=Confidence(0.9, "half of the intervals are within 80 % and 125 % of the median"),
         query=sql.rows({"site": line, "op": one.op, "path": paths}, select="time, errno", group="", order="time"),
         **run.about(calls, gain),

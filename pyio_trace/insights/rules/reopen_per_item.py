@@ -54,7 +54,14 @@ def find(run: Observed, limits: Mapping[str, float]) -> Iterator[Finding]:
     names = _readers(run, opened)
     if any(name.partition("/")[0] == "dask" for name in names) and library_use.reads_parts(run, count // paths, paths):
         return
-    if "logging" not in names:  # whose work is for each record, and not for each opening
+    sites = run.sites(opened)
+    if _makes_handlers(run, names, opened):
+        writes = run.calls.where(path=often.tolist(), kind=OpClass.WRITE, own=True)
+        share = 1 - 2 * paths / count  # of half as many handlers, on average, one is needed
+        gain = run.gain(run.times(writes, share), "what all handlers but one write", "upper")
+        gain = with_libraries(run, gain, run.sites(writes), share, processes)
+        names, sites = ("logging/handlers",), [*sites, *run.sites(writes)]
+    elif "logging" not in names:  # whose work is for each record, and not for each opening
         moved = run.calls.where(path=often.tolist(), layer=(Layer.POSIX, Layer.STDIO)).total("moved")
         gain = with_libraries(run, gain, run.sites(opened), (count - paths) / count, processes, moved or None)
     yield Finding(
@@ -67,8 +74,17 @@ def find(run: Observed, limits: Mapping[str, float]) -> Iterator[Finding]:
         ],
         remedy=words.remedy(m.OPENED_TO_ADD if _added(run, opened) else m.OPENED_TO_READ, names),
         query=sql.rows({"op_class": ["open", "close", "meta", "seek"], "op_role": "io", "site": around.lines()}),
-        **run.about(opened, gain),
+        **run.about(opened, gain) | {"sites": sites},
     )
+
+
+def _makes_handlers(run: Observed, names: tuple[str, ...], opened: CallTable) -> bool:
+    """Whether a program makes handlers for a log that it does not rotate."""
+    if names[:1] != ("logging",):
+        return False
+    events = run.of(FILE_EVENTS).events
+    moved = events["path"][(events["kind"] == Event.RENAMED) | (events["kind"] == Event.REMOVED)]
+    return not np.isin(opened.codes("path"), moved).any()
 
 
 def _kept(run: Observed, sums: Mapping[str, Ints], often: Ints) -> Ints:

@@ -66,7 +66,15 @@ _LMDB = Remedy(
     "with env.begin(write=True) as txn:\n    for key, value in items:\n        txn.put(key, value)",
     "lmdb",
 )
+_DUCKDB = Remedy(
+    "Write many rows in one transaction, or take them from a table or a file at once (INSERT INTO t FROM frame): each "
+    "transaction waits until it is on the device.",
+    "for row in rows:\n    db.execute('INSERT INTO t VALUES (?, ?)', row)",
+    "db.execute('BEGIN')\nfor row in rows:\n    db.execute('INSERT INTO t VALUES (?, ?)', row)\ndb.execute('COMMIT')",
+    "duckdb",
+)
 _LIBRARY = Remedy("Write many items to one file, and sync it once.")
+_BY_READER = {("lmdb",): _LMDB, ("duckdb",): _DUCKDB}
 #: Libraries whose syncs are other rules'.
 _OTHERS = ("File.", "Dataset.", "Group.", "H5", "Connection.", "Cursor.", "Shelf.")
 
@@ -115,8 +123,9 @@ def _remedy(run: Observed, place: Group) -> Remedy | None:
     found = [begin for begin in _REMEDIES if any(name.startswith(begin) for name in names)]
     if found:
         return _REMEDIES[found[0]]
-    if readers(run, place.rows)[:1] == ("lmdb",):
-        return _LMDB
+    reader = readers(run, place.rows)[:1]
+    if reader in _BY_READER:
+        return _BY_READER[reader]
     if 2 * place.rows.where(inside=1).total("calls") > place.calls:
         return _LIBRARY
     return _FILES if 2 * place.rows.distinct("path") > place.calls else _PYTHON

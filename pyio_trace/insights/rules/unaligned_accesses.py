@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from pyio_trace.insights import libraries, words
-from pyio_trace.insights.access_lines import ACCESSES, lines, query, time_by_process
+from pyio_trace.insights.access_lines import ACCESSES, empty_calls, lines, query, time_by_process
 from pyio_trace.insights.finding import Confidence, Evidence, Finding
 from pyio_trace.insights.rule import Limit, Rule, Trial
 from pyio_trace.insights.words import mechanisms as m
@@ -33,7 +33,9 @@ _PLACED = ("", "MPI", "h5py", "netCDF4")
 def find(run: Observed, limits: Mapping[str, float]) -> Iterator[Finding]:
     for one in lines(run):
         each = one.moved_bytes // max(one.calls, 1)
-        if not one.unaligned or one.unaligned < limits["share"] * one.placed:  # without known offsets both are 0
+        empty = empty_calls(one)  # at the end of a file, wherever that is
+        unaligned, placed = one.unaligned - empty, one.placed - empty
+        if unaligned <= 0 or unaligned < limits["share"] * placed:  # without known offsets both are 0
             continue
         if one.calls < limits["calls"] or each < limits["bytes"]:
             continue
@@ -45,12 +47,12 @@ def find(run: Observed, limits: Mapping[str, float]) -> Iterator[Finding]:
         here = _HERE.issuperset(map(run.mounts.kind_of, run.files(accesses)))
         gain = run.gain(times, "a sixth of these calls: what crossing boundaries was measured to cost elsewhere")
         yield Finding(
-            title=f"{number(one.unaligned)} {one.direction}s of {size(each)} do not begin at a block",
+            title=f"{number(unaligned)} {one.direction}s of {size(each)} do not begin at a block",
             evidence=[
                 Evidence(
-                    f"{number(one.unaligned)} begin and {number(one.unaligned_end)} end inside a "
+                    f"{number(unaligned)} begin and {number(one.unaligned_end)} end inside a "
                     f"block of {size(one.block_bytes)}; they took {seconds(one.time_ns)}.",
-                    {"calls": one.placed, "unaligned": one.unaligned, "block": one.block_bytes, "time_ns": one.time_ns},
+                    {"calls": placed, "unaligned": unaligned, "block": one.block_bytes, "time_ns": one.time_ns},
                 )
             ],
             remedy=words.remedy(m.UNALIGNED, libraries.readers(run, accesses)),

@@ -119,6 +119,31 @@ _REMEDIES = {
     ),
 }
 
+_CHANGED = _REMEDIES["changed"].text
+#: For what is changed by reading and writing all of it, by the reader.
+_CHANGED_BY = {
+    "pandas": Remedy(
+        f"{_CHANGED} A database changes the rows alone.",
+        "for rows in parts:\n    table = pd.read_parquet(path)\n"
+        "    table = pd.concat([table[~table.id.isin(rows.id)], rows])\n    table.to_parquet(path)",
+        "table = pd.read_parquet(path)    # once\nfor rows in parts:\n"
+        "    table = pd.concat([table[~table.id.isin(rows.id)], rows])\ntable.to_parquet(path)",
+        "pandas",
+    ),
+    "mailbox": Remedy(
+        "Make all changes, then flush once: each flush writes the whole mailbox.",
+        "for key in keys:\n    box.remove(key)\n    box.flush()",
+        "for key in keys:\n    box.remove(key)\nbox.flush()",
+        "mailbox",
+    ),
+}
+#: Readers of which the words about a state in JSON are true.
+_STATES = ("", "json", "pickle", *libraries.FILE_OBJECTS)
+_BY_MANY = Remedy(
+    "Several processes change it: let one of them keep it in memory, and send it the changes; or use a database, which "
+    "changes a part alone."
+)
+
 
 def find(run: Observed, limits: Mapping[str, float]) -> Iterator[Finding]:
     by_line: dict[tuple[int, ...], list[Rewritten]] = defaultdict(list)
@@ -147,6 +172,8 @@ def _is_read_back(run: Observed, one: Rewritten) -> bool:
     read = run.calls.where_paths([one.name]).transfers("read").where(process=writers)
     functions = {_function(run.calls.site(code)) for code in _lines(run, one)}
     own = [code for code in read.codes("site") if _function(run.calls.site(code)) in functions]
+    if own:
+        own.append(-1)  # a library may read most of it in threads, which have no line
     return 2 * read.where(site=own).total("moved") >= sum(one.sizes[:-1])
 
 
@@ -189,7 +216,7 @@ def _finding(run: Observed, same: list[Rewritten], calls: CallTable, gain: Gain)
                 {"times": times, "written": whole, "bytes": needed, "time_ns": calls.total("outer")},
             )
         ],
-        remedy=_remedy(_library(run, calls), grew),
+        remedy=_remedy(run, calls, grew),
         confidence=Confidence(0.85, "the bytes of each version are in the log", ["who needs it in between is not"]),
         query=sql.rows({"path": calls.paths()[:MOST_NAMED], "site": calls.lines()[:MOST_NAMED]}),
         **about | {"files": patterns([one.name for one in same])},
@@ -202,10 +229,16 @@ def _library(run: Observed, calls: CallTable) -> str:
     return first if first == "xarray" else libraries.library_of(run, calls)
 
 
-def _remedy(library: str, grew: bool) -> Remedy:
-    if not grew and library != "zarr":
-        return _REMEDIES["changed"]
-    return _REMEDIES.get(library, _REMEDIES[""])
+def _remedy(run: Observed, calls: CallTable, grew: bool) -> Remedy:
+    library = _library(run, calls)
+    if grew or library == "zarr":
+        return _REMEDIES.get(library, _REMEDIES[""])
+    if len(calls.where(kind=(OpClass.WRITE, OpClass.OPEN)).codes("process")) > 1:
+        return _BY_MANY
+    reader = next(iter(libraries.readers(run, calls)), "").partition("/")[0]
+    if reader in _CHANGED_BY:
+        return _CHANGED_BY[reader]
+    return _REMEDIES["changed"] if reader in _STATES else Remedy(_CHANGED)
 
 
 RULE = Rule(

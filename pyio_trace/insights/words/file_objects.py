@@ -170,5 +170,14 @@ WORDS[m.OPENED_TO_ADD, "logging"] = Remedy(
     "handler = logging.handlers.RotatingFileHandler(path, maxBytes=10**7,\n    backupCount=3)",
     "logging",
 )
+WORDS[m.OPENED_TO_ADD, "logging/handlers"] = Remedy(
+    "Make the handler once, where the program starts: each further one opens the file again, and writes each record "
+    "once more, for as long as it is not removed.",
+    "log = logging.getLogger('x')\n"
+    "for item in items:\n    log.addHandler(logging.FileHandler(path))\n    log.error(item)",
+    "log = logging.getLogger('x')\nlog.addHandler(logging.FileHandler(path))    # once\n"
+    "for item in items:\n    log.error(item)",
+    "logging",
+)
 _PLAIN = {(one, "buffered"): WORDS[one, "buffered"] for one in (m.FILES_READ, m.FILES_WRITTEN)}
 WORDS |= {(mechanism, reader): words for (mechanism, _), words in _PLAIN.items() for reader in ("text", "raw")}

@@ -93,7 +93,7 @@ WORDS: Words = {
         "pyarrow",
     ),
     (m.SMALL_WRITES, "pyarrow"): Remedy(
-        "Write more rows together: 100,000 and more in a row group.",
+        "Write more rows together: 100,000 and more in a row group, or a record batch.",
         "for part in parts:\n    writer.write_table(part)",
         "writer.write_table(pa.concat_tables(parts))",
         "pyarrow",

@@ -69,6 +69,9 @@ def plain() -> dict[tuple[str, str], Setup]:
             "log = logging.Logger('x'); log.addHandler(handler)\nfor n in range(400): log.error('record %d', n)",
             "use(open(path).read()[-20:])",
         ),
+        (m.OPENED_TO_ADD, "logging/handlers"): Setup(
+            "import logging\npath, items = 'x', range(20)", result="use(open(path).read()[-3:])"
+        ),
         (m.OPENED_TO_ADD, "text"): Setup("path = 'x'\nitems = ['a', 'b'] * 10", result=_WRITTEN),
         (m.FILES_READ, "json"): Setup(
             PATHS + "for n, path in enumerate(paths): Path(path).write_text(json.dumps([n, 2]))\n"
