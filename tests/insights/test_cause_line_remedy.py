@@ -424,6 +424,18 @@ SILENT = {
             with open("last.bin", "wb") as f: f.write(bytes([n]) * 3_000_000)
             with open("last.bin", "rb") as f: hashlib.sha256(f.read()).hexdigest()
         """),
+    "a state that is read after it was written": ("read-again", (), """
+        import pickle
+        for n in range(12):
+            with open("best.bin", "wb") as f: pickle.dump(bytes([n]) * 3_000_000, f)
+            with open("best.bin", "rb") as f: assert pickle.load(f)[0] == n
+        """),
+    "an array that is loaded after it was saved": ("whole-file-again", ("numpy",), """
+        import numpy
+        for n in range(6):
+            numpy.save("x.npy", numpy.full((1000, 400), n))
+            assert numpy.load("x.npy")[3, 4] == n
+        """),
     "a state that is opened to be checked": ("reopen-per-item", (), """
         def save(n):
             with open("last.txt", "w") as f: f.write(f"{n}\\n")

@@ -114,7 +114,8 @@ def find(run: Observed, limits: Mapping[str, float]) -> Iterator[Finding]:
         often = one.times is not None and one.times >= limits["times"]
         if not (often and one.again_bytes and role_of(one.path) == "data") or run.is_database(one.path):
             continue
-        if not _is_added_to(run, one) and not _is_of_parts(run, one) and not _is_made_by_others(run, one):
+        changes = (_is_added_to, _is_of_parts, _is_made_by_others, _sees_new_bytes)
+        if not any(has(run, one) for has in changes):
             files.setdefault(_own_line(run, one) or run.pattern_of(one.path), []).append(one)
     for same in files.values():
         if sum(one.again_bytes for one in same) >= limits["bytes"]:
@@ -150,6 +151,15 @@ def _is_made_by_others(run: Observed, one: FileReuse) -> bool:
     made = opens.where(process=others).total("calls")
     during = (written.columns["last"] > began) & (written.columns["first"] < ended)
     return bool(during.any()) and 2 * made > opens.where(process=readers).total("calls")
+
+
+def _sees_new_bytes(run: Observed, one: FileReuse) -> bool:
+    return is_made_anew(run, one.path, one.read_bytes)
+
+
+def is_made_anew(run: Observed, path: str, read: int) -> bool:
+    """Whether about as much is written to a file as is read of it (bytes): each reading then finds other bytes."""
+    return 2 * read <= 3 * run.calls.where_paths([path]).transfers("write").total("moved")
 
 
 def _own_line(run: Observed, one: FileReuse) -> str | None:
@@ -205,7 +215,9 @@ def _finding(run: Observed, same: list[FileReuse], requests: _Requests) -> Findi
         remedy=_remedy(run, reads, lines, by_epoch, divided),
         confidence=Confidence(0.8, "ranges of bytes are in the log; whether they fit into memory is not known"),
         query=sql.rows(
-            {**few, "op_class": ["read", "copy"], "layer": ["posix", "stdio"]}, select="path, " + sql.SUMS, group="path, op"
+            {**few, "op_class": ["read", "copy"], "layer": ["posix", "stdio"]},
+            select="path, " + sql.SUMS,
+            group="path, op",
         ),
         **{
             **run.about(reads, gain), "files": patterns[:MOST_NAMED],

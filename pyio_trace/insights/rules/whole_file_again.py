@@ -9,6 +9,7 @@ from pyio_trace.insights.finding import Confidence, Evidence, Finding, Remedy
 from pyio_trace.insights.library_use import NEEDS, Group, calls_of, joined
 from pyio_trace.insights.observed import Observed
 from pyio_trace.insights.rule import Limit, Rule, Trial
+from pyio_trace.insights.rules.read_again import is_made_anew
 from pyio_trace.units import counted, seconds, size
 
 _TEXT = ("numpy.loadtxt", "numpy.genfromtxt")
@@ -20,7 +21,9 @@ def find(observed: Observed, limits: Mapping[str, float]) -> Iterator[Finding]:
     loads = calls_of(observed, *_LOADS)
     for (site,), of_line in loads.by("site"):
         again = [
-            part for (_, path), part in of_line.by("process", "path") if path >= 0 and len(part) >= limits["times"]
+            part for (_, path), part in of_line.by("process", "path")
+            if path >= 0 and len(part) >= limits["times"]
+            and not is_made_anew(observed, loads.calls.paths[path], part.total("read"))
         ]  # fmt: skip
         if site >= 0 and again:
             group = joined(again)
