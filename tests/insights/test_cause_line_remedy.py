@@ -8,6 +8,7 @@ import textwrap
 from dataclasses import dataclass
 
 import pytest
+from _pytest.mark import ParameterSet
 
 from tests.support.findings import findings_of, none, without_times, worst_of
 from tests.support.programs import Runner, succeeded
@@ -455,7 +456,12 @@ def test_what_would_not_help_is_not_said(program: Runner, name: str) -> None:
     assert none(findings_of(outcome, without_times(ANY)), slug)
 
 
-@pytest.mark.parametrize("name", ILLS)
+def _marked(name: str, needs: tuple[str, ...]) -> ParameterSet:
+    """torch is only where tox -e frameworks runs."""
+    return pytest.param(name, marks=[pytest.mark.frameworks("torch")] if "torch" in needs else [])
+
+
+@pytest.mark.parametrize("name", [_marked(name, ill.needs) for name, ill in ILLS.items()])
 def test_cause_line_and_remedy(program: Runner, name: str) -> None:
     # GIVEN a program with one ill WHEN findings are made
     ill = ILLS[name]
