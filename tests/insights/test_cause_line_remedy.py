@@ -6,9 +6,9 @@ import importlib.util
 import re
 import textwrap
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
-from _pytest.mark import ParameterSet
 
 from tests.support.findings import findings_of, none, without_times, worst_of
 from tests.support.programs import Runner, succeeded
@@ -456,7 +456,7 @@ def test_what_would_not_help_is_not_said(program: Runner, name: str) -> None:
     assert none(findings_of(outcome, without_times(ANY)), slug)
 
 
-def _marked(name: str, needs: tuple[str, ...]) -> ParameterSet:
+def _marked(name: str, needs: tuple[str, ...]) -> Any:
     """torch is only where tox -e frameworks runs."""
     return pytest.param(name, marks=[pytest.mark.frameworks("torch")] if "torch" in needs else [])
 
