@@ -358,14 +358,21 @@ COSTLY = (
 )  # fmt: skip
 
 
-#: How entries begin that are about what is read, and not about what is written.
+#: How entries begin that are about what is read, and about what is written.
 _READING = ("Decoding", "Parsing", "Reading", "Taking", "Unpacking")
+_WRITING = ("Compressing", "Formatting")
 
 
 def takes_apart(function: str) -> bool:
     """Whether a function, by its dotted name, is known to take apart what a program has read."""
     found = costly(function)
     return found is not None and found.does.startswith(_READING)
+
+
+def puts_together(function: str) -> bool:
+    """Whether a function, by its dotted name, is known to make what a program writes."""
+    found = costly(function)
+    return found is not None and found.does.startswith(_WRITING)
 
 
 def costly(function: str) -> Costly | None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
 
 from pyio_trace.analysis.results.line_time import LineTime
 from pyio_trace.insights.finding import Finding, Site
-from pyio_trace.insights.function_words import takes_apart
+from pyio_trace.insights.function_words import puts_together, takes_apart
 from pyio_trace.insights.library_frames import FramesOfLines
 from pyio_trace.insights.observed import Gain, Observed
 from pyio_trace.units import seconds
@@ -69,23 +69,43 @@ def with_libraries(
 
 def with_parsers(run: Observed, gain: Gain, sites: Collection[Site], share: float) -> Gain:
     """Raises a gain to the same share of the time in functions that take apart what these lines read."""
+    return _with_functions(run, gain, sites, share, takes_apart, "take it apart")
+
+
+def with_formatters(run: Observed, gain: Gain, sites: Collection[Site], share: float) -> Gain:
+    """Raises a gain to the same share of the time in functions that make what these lines write."""
+    return _with_functions(run, gain, sites, share, puts_together, "make it")
+
+
+def _with_functions(
+    run: Observed, gain: Gain, sites: Collection[Site], share: float, known: Callable[[str], bool], do: str
+) -> Gain:
     rows = run.walls(sites)
-    whole = int(share * sum(_parsed(row) for row in rows))
+    whole = int(share * sum(_in_functions(row, known) for row in rows))
     if whole <= gain.ns or not all(map(run.is_own, (row.line for row in rows))):
         return gain
-    how = f"{gain.recoverable.how}, and of the functions that take it apart"
+    how = f"{gain.recoverable.how}, and of the functions that {do}"
     return Gain(min(whole, run.wall_ns), replace(gain.recoverable, how=how, terms=[]))
 
 
 def parser_of(run: Observed, sites: Collection[Site]) -> str:
     """The module whose function takes apart what these lines read, by the time that it takes; "": none is known."""
-    times = {one.function: one.time_ns for row in run.walls(sites) for one in row.called if takes_apart(one.function)}
+    return _module_of(run, sites, takes_apart)
+
+
+def formatter_of(run: Observed, sites: Collection[Site]) -> str:
+    """The module whose function makes what these lines write, by the time that it takes; "": none is known."""
+    return _module_of(run, sites, puts_together)
+
+
+def _module_of(run: Observed, sites: Collection[Site], known: Callable[[str], bool]) -> str:
+    times = {one.function: one.time_ns for row in run.walls(sites) for one in row.called if known(one.function)}
     return max(times, key=lambda name: times[name], default="").partition(".")[0]
 
 
-def _parsed(row: LineTime) -> int:
-    """ns that a line kept a thread busy in calls on files, and in functions that take apart what it reads."""
-    called = sum(one.time_ns for one in row.called if takes_apart(one.function))
+def _in_functions(row: LineTime, known: Callable[[str], bool]) -> int:
+    """ns that a line kept a thread busy in calls on files, and in the functions that are known."""
+    called = sum(one.time_ns for one in row.called if known(one.function))
     whole = max(row.here_ns - row.aside_ns, 1)
     return int(min(row.io_ns + called, whole) * held_ns(row) / whole)
 

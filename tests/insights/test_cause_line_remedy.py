@@ -6,6 +6,7 @@ import importlib.util
 import re
 import textwrap
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 
@@ -434,6 +435,63 @@ ILLS = {
             for n in range(300):
                 writer.write_batch(pa.record_batch([[n], [n]], schema=schema))  # here
         """),
+    "a history that is written in each step": Ill("written-again", "json", r"json\.dumps\(item\)", """
+        import json
+        history = []
+        for step in range(400):
+            history.append({"step": step, "loss": step / 7, "values": list(range(40))})
+            with open("state.json", "w") as f:
+                f.write(json.dumps({"log": history}, indent=1))  # here
+        """),
+    "a connection for each item": Ill("database-scan", "sqlite3", r"connect\(path\)    # once", """
+        import sqlite3
+        db = sqlite3.connect("m.db")
+        db.execute("CREATE TABLE m (i INTEGER PRIMARY KEY, v BLOB)")
+        with db: db.executemany("INSERT INTO m VALUES (?, ?)", ((n, bytes(2000)) for n in range(400)))
+        db.close()
+        for n in range(400):
+            db = sqlite3.connect("m.db")  # here
+            db.execute("SELECT v FROM m WHERE i = ?", (n,)).fetchone()
+            db.close()
+        """),
+    "an array of an archive, in each item": Ill("read-again", "numpy", r"archive\['x'\]    # once", """
+        import numpy
+        from torch.utils.data import DataLoader, Dataset
+        numpy.savez_compressed("x.npz", x=numpy.random.default_rng(1).random((500, 200)))
+        class Items(Dataset):
+            def __init__(self): self.data = numpy.load("x.npz")
+            def __len__(self): return 40
+            def __getitem__(self, n): return self.data["x"][n]  # here
+        for batch in DataLoader(Items(), batch_size=10): batch.sum()
+        """, ("numpy", "torch")),
+    "a stream that no worker takes a part of": Ill("loader-in-trainer", "torch", r"if n % step == first", """
+        import time
+        from torch.utils.data import DataLoader, IterableDataset
+        with open("x.txt", "w") as f: f.writelines(f"{n} words\\n" for n in range(400))
+        class Lines(IterableDataset):
+            def __iter__(self):
+                with open("x.txt") as f:
+                    for line in f:
+                        time.sleep(0.002)
+                        yield len(line)
+        for batch in DataLoader(Lines(), batch_size=10):  # here
+            time.sleep(0.001)
+        """, ("torch",)),
+    "what each worker loads": Ill("read-again", "torch", r"self\.data = load\(path\)    # once", """
+        import pickle
+        from torch.utils.data import DataLoader, Dataset
+        with open("x.pkl", "wb") as f: pickle.dump([list(range(50))] * 3000 + [bytes(2_000_000)], f)
+        class Items(Dataset):
+            data = None
+            def __len__(self): return 40
+            def __getitem__(self, n):
+                if self.data is None:
+                    with open("x.pkl", "rb") as f:
+                        self.data = pickle.load(f)  # here
+                return self.data[n][0]
+        for epoch in range(3):
+            for batch in DataLoader(Items(), batch_size=5, num_workers=2): batch.sum()
+        """, ("torch",)),
 }  # fmt: skip
 
 CLEAN = {
@@ -560,6 +618,37 @@ SILENT = {
         if __name__ == "__main__":
             with multiprocessing.get_context("fork").Pool(2) as pool: pool.map(work, range(20))
         """),
+    "a state that is copied": ("written-again", (), """
+        import shutil
+        def save(n):
+            with open("last.bin", "wb") as f: f.write(bytes([n]) * 3_000_000)
+            shutil.copyfile("last.bin", "best.bin")
+        for n in range(12): save(n)
+        """),
+    "a state that is checked": ("written-again", (), """
+        import hashlib
+        for n in range(12):
+            with open("last.bin", "wb") as f: f.write(bytes([n]) * 3_000_000)
+            with open("last.bin", "rb") as f: hashlib.sha256(f.read()).hexdigest()
+        """),
+    "a state that is read after it was written": ("read-again", (), """
+        import pickle
+        for n in range(12):
+            with open("best.bin", "wb") as f: pickle.dump(bytes([n]) * 3_000_000, f)
+            with open("best.bin", "rb") as f: assert pickle.load(f)[0] == n
+        """),
+    "an array that is loaded after it was saved": ("whole-file-again", ("numpy",), """
+        import numpy
+        for n in range(6):
+            numpy.save("x.npy", numpy.full((1000, 400), n))
+            assert numpy.load("x.npy")[3, 4] == n
+        """),
+    "a state that is opened to be checked": ("reopen-per-item", (), """
+        def save(n):
+            with open("last.txt", "w") as f: f.write(f"{n}\\n")
+            with open("last.txt") as f: assert f.read() == f"{n}\\n"
+        for n in range(300): save(n)
+        """),
 }  # fmt: skip
 
 
@@ -573,7 +662,12 @@ def test_what_would_not_help_is_not_said(program: Runner, name: str) -> None:
     assert none(findings_of(outcome, without_times(ANY)), slug)
 
 
-@pytest.mark.parametrize("name", ILLS)
+def _marked(name: str, needs: tuple[str, ...]) -> Any:
+    """torch is only where tox -e frameworks runs."""
+    return pytest.param(name, marks=[pytest.mark.frameworks("torch")] if "torch" in needs else [])
+
+
+@pytest.mark.parametrize("name", [_marked(name, ill.needs) for name, ill in ILLS.items()])
 def test_cause_line_and_remedy(program: Runner, name: str) -> None:
     # GIVEN a program with one ill WHEN findings are made
     ill = ILLS[name]

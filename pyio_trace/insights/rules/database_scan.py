@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from pyio_trace.enums import Layer, OpClass
 from pyio_trace.insights import library_use
 from pyio_trace.insights.finding import Confidence, Evidence, Finding, Remedy
-from pyio_trace.insights.library_use import NEEDS, calls_of
+from pyio_trace.insights.library_use import NEEDS, calls_of, joined
 from pyio_trace.insights.observed import OPENS
 from pyio_trace.insights.rule import Limit, Rule
 from pyio_trace.insights.rules.read_again import REUSE
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from pyio_trace.insights.observed import Observed
 
 _EXECUTES = ("Connection.execute", "Cursor.execute")
+_CONNECTS = ("sqlite3.connect", "Connection.close")
 _INDEX = Remedy(
     "Make an index on the columns that the statement asks for; or one statement of many.",
     "for n in wanted:\n    db.execute('SELECT v FROM t WHERE id = ?', (n,)).fetchone()",
@@ -74,26 +75,37 @@ def find(run: Observed, limits: Mapping[str, float]) -> Iterator[Finding]:
         if not connected:
             least = max(least, limits["share"] * known * len(alike))
         if reads.total("moved") >= least:
-            yield _finding(run, alike, reads, known, connected)
+            yield _finding(run, alike, reads, known, _connections(run, alike) if connected else None)
 
 
-def _finding(run: Observed, statements: Group, reads: CallTable, known: int, connected: bool) -> Finding:
-    """known: bytes of the database that were read; connected: anew for each statement."""
+def _connections(run: Observed, statements: Group) -> Group:
+    """The calls that open and close connections to the database of these statements."""
+    calls = calls_of(run, *_CONNECTS)
+    same = calls.column("path") == statements.column("path")[0]
+    return calls.where(same & (calls.column("time") <= statements.last))
+
+
+def _finding(run: Observed, statements: Group, reads: CallTable, known: int, connections: Group | None) -> Finding:
+    """known: bytes of the database that were read; connections: anew for each statement."""
     count, read = len(statements), reads.total("moved")
     name = statements.paths()[0].rpartition("/")[2]
     time = max(statements.total("duration"), reads.total("time"))
     saved = statements.scaled(statements.total("duration") * (count - 1) // count)
     for process, spent in run.times(reads, (count - 1) / count).items():  # a fetch reads, too, and is no statement
         saved[process] = max(saved.get(process, 0), spent)
+    group = statements if connections is None else joined([connections, statements])
+    if connections is not None:
+        for process, spent in connections.scaled(connections.total("duration") * (count - 1) // count).items():
+            saved[process] = saved.get(process, 0) + spent
     text = f"{number(count)} statements took {seconds(time)} and read {size(read)}; the run read no more than "
     text += f"{size(known)} of different bytes from the database."
     return library_use.finding(
-        run, statements,
-        f"{name} is opened anew for {number(count)} statements" if connected
+        run, group,
+        f"{name} is opened anew for {number(count)} statements" if connections is not None
         else f"Each statement reads {size(read // count)} of {name}",
-        run.gain(saved, "all statements but one"),
+        run.gain(saved, "all statements but one" + (", and their connections" if connections is not None else "")),
         [Evidence(text, {"statements": count, "read": read, "distinct": known, "time_ns": time})],
-        _CONNECT if connected else _remedy(statements),
+        _remedy(statements) if connections is None else _CONNECT,
         Confidence(0.7, "what the statements look for is not in the log"),
         query=statements.query("detail"),
     )  # fmt: skip

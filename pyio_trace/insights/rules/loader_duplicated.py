@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from pyio_trace.analysis.view_sums.call_table import CallTable
 from pyio_trace.enums import Layer, OpClass
-from pyio_trace.insights import library_use
+from pyio_trace.insights import library_use, loader_advice
 from pyio_trace.insights.finding import LOADER, Confidence, Evidence, Finding, Recoverable, Remedy
 from pyio_trace.insights.library_use import NEEDS
 from pyio_trace.insights.loader_use import Loader, loaders
@@ -68,9 +68,7 @@ def _finding(observed: Observed, loader: Loader, calls: CallTable, read: int) ->
     remedy = Remedy(
         "Let each worker take its own part of the samples, or of the shards.",
         "def __iter__(self):\n    yield from samples(self.path)",
-        "def __iter__(self):\n    info = torch.utils.data.get_worker_info()\n"
-        "    first, step = (info.id, info.num_workers) if info else (0, 1)\n"
-        "    for n, sample in enumerate(samples(self.path)):\n        if n % step == first:\n            yield sample",
+        loader_advice.PART_OF_WORKER,
         "torch",
     )
     confidence = Confidence(0.9, "all workers read the same bytes, and came to the end after as many batches")

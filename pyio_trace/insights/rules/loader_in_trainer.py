@@ -52,7 +52,7 @@ def _finding(observed: Observed, loader: Loader, made: Model, advice: tuple[int,
     title = "The trainer fetches its batches itself"
     lowered = ["what starting workers and handing batches over costs is assumed"]
     confidence = Confidence(0.6, "fetches are calls of their own", lowered)
-    remedy = loader_advice.workers_remedy(made, count)
+    remedy = loader_advice.workers_remedy(made, count, loader_advice.is_undivided(loader))
     return library_use.finding(observed, loader.waits, title, gain, evidence, remedy, confidence)
 
 

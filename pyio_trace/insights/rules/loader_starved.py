@@ -62,7 +62,7 @@ def _finding(observed: Observed, loader: Loader, made: Model) -> Finding:
     title = f"The trainer waits for batches {share:.0%} of its time"
     confidence = Confidence(0.9, "each wait is joined with the fetch that it waited for")
     return library_use.finding(
-        observed, loader.waits, title, gain, evidence, _remedy(made), confidence,
+        observed, loader.waits, title, gain, evidence, _remedy(loader, made), confidence,
         sites=list(dict.fromkeys(sites)), query=loader.fetches.query("cpu_time / 1e6 AS cpu_ms", "detail"),
     )  # fmt: skip
 
@@ -89,9 +89,9 @@ def _inside(loader: Loader, made: Model, work: Work | None) -> Evidence:
     return Evidence(text, values)
 
 
-def _remedy(made: Model) -> Remedy:
+def _remedy(loader: Loader, made: Model) -> Remedy:
     if made.best > made.workers:
-        return loader_advice.workers_remedy(made, made.best)
+        return loader_advice.workers_remedy(made, made.best, loader_advice.is_undivided(loader))
     return loader_advice.ahead_remedy(made) or Remedy(
         "Make an item cheaper: read it in fewer calls, store it decoded, or several items together.", library="torch"
     )

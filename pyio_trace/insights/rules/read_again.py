@@ -46,6 +46,24 @@ _EPOCHS = Remedy(
     "    if n not in self.items: self.items[n] = self.read(n)\n    return self.items[n]",
     "torch",
 )
+_STREAM = Remedy(
+    "Keep the items in memory from the first epoch on, if they fit: each worker keeps its own.",
+    "def __iter__(self):\n    yield from self.read()",
+    "# DataLoader(..., persistent_workers=True)\ndef __iter__(self):\n"
+    "    if self.items is None: self.items = list(self.read())\n    yield from self.items",
+    "torch",
+)
+_WORKERS = Remedy(
+    "Load it in __init__, before the workers start: forked ones share its memory; or keep the workers "
+    "(persistent_workers=True): each loads it once then.",
+    "def __getitem__(self, n):    # in each worker\n    if self.data is None: self.data = load(self.path)\n"
+    "    return self.data[n]",
+    "def __init__(self, path):\n    self.data = load(path)    # once\n\ndef __getitem__(self, n):\n"
+    "    return self.data[n]",
+    "torch",
+)
+#: More often than this in an epoch, no item is the cause: items have parts of the file in common.
+_IN_ITEMS = 3
 
 
 class _Requests:
@@ -96,7 +114,8 @@ def find(run: Observed, limits: Mapping[str, float]) -> Iterator[Finding]:
         often = one.times is not None and one.times >= limits["times"]
         if not (often and one.again_bytes and role_of(one.path) == "data") or run.is_database(one.path):
             continue
-        if not _is_added_to(run, one) and not _is_of_parts(run, one) and not _is_made_by_others(run, one):
+        changes = (_is_added_to, _is_of_parts, _is_made_by_others, _sees_new_bytes)
+        if not any(has(run, one) for has in changes):
             files.setdefault(_own_line(run, one) or run.pattern_of(one.path), []).append(one)
     for same in files.values():
         if sum(one.again_bytes for one in same) >= limits["bytes"]:
@@ -134,6 +153,15 @@ def _is_made_by_others(run: Observed, one: FileReuse) -> bool:
     return bool(during.any()) and 2 * made > opens.where(process=readers).total("calls")
 
 
+def _sees_new_bytes(run: Observed, one: FileReuse) -> bool:
+    return is_made_anew(run, one.path, one.read_bytes)
+
+
+def is_made_anew(run: Observed, path: str, read: int) -> bool:
+    """Whether about as much is written to a file as is read of it (bytes): each reading then finds other bytes."""
+    return 2 * read <= 3 * run.calls.where_paths([path]).transfers("write").total("moved")
+
+
 def _own_line(run: Observed, one: FileReuse) -> str | None:
     return one.line if run.is_own(one.line) else None
 
@@ -146,7 +174,9 @@ def _finding(run: Observed, same: list[FileReuse], requests: _Requests) -> Findi
     epochs = max(one.epochs or 0 for one in same)
     reads = run.calls.where_paths(paths).transfers("read")
     opened = run.calls.where_paths(paths).where(kind=OpClass.OPEN, errno=0, layer=(Layer.POSIX, Layer.STDIO))
-    by_epoch = 2 * read <= 3 * epochs * once or 2 * opened.total("calls") <= 3 * epochs * len(same)
+    by_epoch = 2 * read <= 3 * epochs * once or (
+        2 * opened.total("calls") <= 3 * epochs * len(same) and epochs > 1 and read <= _IN_ITEMS * epochs * once
+    )
     divided = others > again // 2
     gain = run.gain(run.times(reads, again / max(read, 1)), "the share of the reads that read bytes again", "estimate")
     lines = [line] if line else _lines(reads, requests)
@@ -185,7 +215,9 @@ def _finding(run: Observed, same: list[FileReuse], requests: _Requests) -> Findi
         remedy=_remedy(run, reads, lines, by_epoch, divided),
         confidence=Confidence(0.8, "ranges of bytes are in the log; whether they fit into memory is not known"),
         query=sql.rows(
-            {**few, "op_class": "read", "layer": ["posix", "stdio"]}, select="path, " + sql.SUMS, group="path, op"
+            {**few, "op_class": ["read", "copy"], "layer": ["posix", "stdio"]},
+            select="path, " + sql.SUMS,
+            group="path, op",
         ),
         **{
             **run.about(reads, gain), "files": patterns[:MOST_NAMED],
@@ -197,7 +229,9 @@ def _finding(run: Observed, same: list[FileReuse], requests: _Requests) -> Findi
 def _remedy(run: Observed, reads: CallTable, lines: list[str], by_epoch: bool, divided: bool) -> Remedy:
     """by_epoch: about once in each epoch of a loader; divided: most of it had been read by another process."""
     if by_epoch:
-        return _EPOCHS
+        return _STREAM if any(":__iter__" in line or ".__iter__" in line for line in lines) else _EPOCHS
+    if divided and reads.codes("process") and all(map(run.is_loader_worker, reads.codes("process"))):
+        return _WORKERS
     calls = run.calls.where(layer=(Layer.POSIX, Layer.STDIO), path=reads.codes("path"), errno=0)
     opens = calls.where(kind=OpClass.OPEN).total("calls")
     made = calls.where(kind=OpClass.WRITE).distinct("path")  # opened for that, too

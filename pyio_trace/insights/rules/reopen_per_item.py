@@ -2,7 +2,8 @@
 
 Besides the open and the close, the buffer is filled again each time, and a library
 reads its header again. Open the file once, outside the loop. A file that is emptied
-each time (mode "w") is left out; if it grows, see written-again.
+each time (mode "w") is left out, and so is one that is read once or twice before it is
+written anew; if it grows, see written-again.
 """
 
 from __future__ import annotations
@@ -88,12 +89,15 @@ def _makes_handlers(run: Observed, names: tuple[str, ...], opened: CallTable) ->
 
 
 def _kept(run: Observed, sums: Mapping[str, Ints], often: Ints) -> Ints:
-    """Codes of the paths that are not emptied by most of their openings.  sums: of the openings."""
+    """Codes of the paths of which most openings neither empty them nor are the first to see what was written since.
+
+    sums: of the openings.
+    """
     events = run.of(FILE_EVENTS).events
     emptied = np.sort(events["path"][events["kind"] == Event.EMPTIED])
     times = np.searchsorted(emptied, often, "right") - np.searchsorted(emptied, often)
     opens = np.array([sums["calls"][sums["path"] == code].sum() for code in often.tolist()], np.int64)
-    return often[2 * times <= opens]
+    return often[4 * times <= opens]
 
 
 def _opens_again(opens: CallTable) -> bool:

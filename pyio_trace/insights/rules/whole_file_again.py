@@ -10,6 +10,7 @@ from pyio_trace.insights.finding import Confidence, Evidence, Finding, Remedy
 from pyio_trace.insights.library_use import NEEDS, Group, calls_of, joined
 from pyio_trace.insights.observed import Observed
 from pyio_trace.insights.rule import Limit, Rule, Trial
+from pyio_trace.insights.rules.read_again import is_made_anew
 from pyio_trace.insights.words import mechanisms as m
 from pyio_trace.units import counted, seconds, size
 
@@ -27,6 +28,7 @@ def find(observed: Observed, limits: Mapping[str, float]) -> Iterator[Finding]:
         again = [
             part for (_, path), part in of_line.by("process", "path")
             if path >= 0 and len(part) >= limits["times"] and once.isdisjoint(part.paths())
+            and not is_made_anew(observed, loads.calls.paths[path], part.total("read"))
         ]  # fmt: skip
         if site >= 0 and again:
             group = joined(again)

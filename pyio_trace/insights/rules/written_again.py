@@ -22,7 +22,7 @@ from pyio_trace.enums import OpClass
 from pyio_trace.insights import libraries, sql
 from pyio_trace.insights.file_events import FILE_EVENTS
 from pyio_trace.insights.finding import Confidence, Evidence, Finding, Remedy
-from pyio_trace.insights.line_walls import with_libraries
+from pyio_trace.insights.line_walls import formatter_of, with_formatters, with_libraries
 from pyio_trace.insights.observed import MOST_NAMED, patterns, site_of
 from pyio_trace.insights.rewrites import Rewritten, rewritten
 from pyio_trace.insights.rule import Limit, Rule
@@ -161,15 +161,17 @@ def find(run: Observed, limits: Mapping[str, float]) -> Iterator[Finding]:
         )  # fmt: skip
         sites = [site for code in lines for site in run.site_list(run.calls.site(code))]
         gain = with_libraries(run, gain, sites, share, calls.codes("process"))
+        gain = with_formatters(run, gain, sites, share)
         if len(calls) and gain.ns >= limits["share"] * run.wall_ns:
-            yield _finding(run, same, calls, gain)
+            yield _finding(run, same, calls, gain, formatter_of(run, sites))
 
 
 def _is_read_back(run: Observed, one: Rewritten) -> bool:
-    """Whether the functions and processes that write a name read about as much of it: each version is made from the
-    one before."""
-    writers = run.calls.where(own=True, path=one.paths, kind=OpClass.WRITE).codes("process")
-    read = run.calls.where_paths([one.name]).transfers("read").where(process=writers)
+    """Whether the functions and processes that write a name read about as much of it before they write it: each version
+    is made from the one before.  A line that reads the last version, too, copies or checks what was written."""
+    writes = run.calls.where(own=True, path=one.paths, kind=OpClass.WRITE)
+    read = run.calls.where_paths([one.name]).transfers("read").where(process=writes.codes("process"))
+    read = read.rows(read.columns["last"] <= writes.columns["last"].max(initial=0))
     functions = {_function(run.calls.site(code)) for code in _lines(run, one)}
     own = [code for code in read.codes("site") if _function(run.calls.site(code)) in functions]
     if own:
@@ -200,7 +202,8 @@ def _calls(run: Observed, lines: tuple[int, ...], same: list[Rewritten]) -> Call
     return own.rows(np.isin(own.columns["site"], lines) & np.isin(own.columns["path"], [*paths, -1]))
 
 
-def _finding(run: Observed, same: list[Rewritten], calls: CallTable, gain: Gain) -> Finding:
+def _finding(run: Observed, same: list[Rewritten], calls: CallTable, gain: Gain, formatter: str) -> Finding:
+    """formatter: the module that makes the text."""
     (whole, needed), times = _bytes(same), sum(len(one.sizes) for one in same)
     what = same[0].name.rpartition("/")[2][:40] if len(same) == 1 else counted(len(same), "file")
     grew = sum(one.grows for one in same) * 2 > len(same)
@@ -216,7 +219,7 @@ def _finding(run: Observed, same: list[Rewritten], calls: CallTable, gain: Gain)
                 {"times": times, "written": whole, "bytes": needed, "time_ns": calls.total("outer")},
             )
         ],
-        remedy=_remedy(run, calls, grew),
+        remedy=_remedy(run, calls, formatter, grew),
         confidence=Confidence(0.85, "the bytes of each version are in the log", ["who needs it in between is not"]),
         query=sql.rows({"path": calls.paths()[:MOST_NAMED], "site": calls.lines()[:MOST_NAMED]}),
         **about | {"files": patterns([one.name for one in same])},
@@ -229,10 +232,10 @@ def _library(run: Observed, calls: CallTable) -> str:
     return first if first == "xarray" else libraries.library_of(run, calls)
 
 
-def _remedy(run: Observed, calls: CallTable, grew: bool) -> Remedy:
+def _remedy(run: Observed, calls: CallTable, formatter: str, grew: bool) -> Remedy:
     library = _library(run, calls)
     if grew or library == "zarr":
-        return _REMEDIES.get(library, _REMEDIES[""])
+        return _REMEDIES.get(library if library in _REMEDIES else formatter, _REMEDIES[""])
     if len(calls.where(kind=(OpClass.WRITE, OpClass.OPEN)).codes("process")) > 1:
         return _BY_MANY
     reader = next(iter(libraries.readers(run, calls)), "").partition("/")[0]
