@@ -228,9 +228,9 @@ def test_imports_of_several_processes(program: Runner, env: dict[str, str]) -> N
 
 TURNS = """
 import os, threading
+f = open("data.bin", "rb", buffering=0)
 def read():
-    with open("data.bin", "rb", buffering=0) as f:
-        for n in range(64): f.read(SIZE)
+    for n in range(64): f.read(SIZE)
 def work():
     sum(range(300_000))
 READS
@@ -240,12 +240,12 @@ _ANY = Settings(limits={"io-not-hidden": {"share": 0, "spread": 0}})
 
 def _turns(program: Runner, size: int, reads: str) -> Outcome:
     with open(program.folder / "data.bin", "wb") as f:
-        f.truncate(64 * size)
+        f.truncate(256 * size)
     return program.traced(TURNS.replace("READS", reads).replace("SIZE", str(size)))
 
 
 def test_reading_and_computing_by_turns(program: Runner) -> None:
-    outcome = _turns(program, 1 << 21, "for _ in range(4): read(); work()")
+    outcome = _turns(program, 1 << 20, "for _ in range(4): read(); work()")
     finding = only(findings_of(outcome, _ANY), "io-not-hidden")
     assert finding.evidence[0].values["reads"] == 256 and [site.line for site in finding.sites] == [5]
     assert [int(row["calls"]) for row in evidence_of(finding, outcome.log)] == [256]

@@ -102,6 +102,6 @@ RULE = Rule(
     },
     needs=(ACCESSES,),
     topic="size",
-    yields_to=("flush-per-record", "reopen-per-item", "sync-per-write", "synchronous-writes", "parquet-small-groups"),
+    yields_to=("flush-per-record", "sync-per-write", "synchronous-writes", "parquet-small-groups"),
     trial=Trial("pyio_trace.insights.trials.writes:in_larger_calls"),
 )
