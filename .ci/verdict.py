@@ -25,6 +25,8 @@ RESULTS = Path("build/ci")
 #: More failures than this in one session are no chance.
 MOST_AGAIN = 10
 MOST_UNSTABLE = 1
+#: So many tests that took longest are shown.
+SLOWEST = 20
 #: A stage that this machine cannot run, and that has said why.
 CANNOT = 77
 
@@ -46,6 +48,7 @@ class Session:
     found: bool = False
     passed: int = 0
     skipped: int = 0
+    seconds: dict[str, float] = field(default_factory=dict)
     failed: dict[str, str] = field(default_factory=dict)
     unstable: dict[str, str] = field(default_factory=dict)
 
@@ -63,7 +66,7 @@ class Session:
         unstable = {test: text for test, text in texts.items() if test not in still} if complete else {}
         counts = first["counts"]
         left = {test: text for test, text in texts.items() if test not in unstable}
-        return cls(name, last is not None, counts["passed"], counts["skipped"], left, unstable)
+        return cls(name, last is not None, counts["passed"], counts["skipped"], first["seconds"], left, unstable)
 
 
 @dataclass
@@ -107,6 +110,13 @@ def verdict() -> int:
     unstable = sum(len(one.unstable) for one in sessions)
     if unstable:
         print("\nWhat is unstable has a cause: find it, or say in tests/UNSTABLE.md what is known of it.")
+
+    slowest = sorted(
+        ((seconds, one.name, test) for one in sessions for test, seconds in one.seconds.items()), reverse=True
+    )
+    print("\n seconds  the tests that took longest")
+    for seconds, name, test in slowest[:SLOWEST]:
+        print(f"{seconds:>8.1f}  {name} {test}")
 
     print(f"\n{'stage':<12}{'':<12}{'passed':>8}{'failed':>8}{'unstable':>10}{'skipped':>9}{'minutes':>9}")
     for stage in ran:

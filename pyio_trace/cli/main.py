@@ -151,7 +151,8 @@ def _command(name: str, arguments: list[str]) -> int:
     if getattr(parsed, "output", None) is not None:
         from pyio_trace.existing_files import check_output
 
-        for log in parsed.log if isinstance(parsed.log, list) else [parsed.log]:
+        named = getattr(parsed, "log", [])
+        for log in named if isinstance(named, list) else [named]:
             check_output(log, parsed.output)  # before reading or writing anything
     status: int = module.run(parsed)
     return status

@@ -84,13 +84,15 @@ def add_table(parser: Parser, *more: str) -> None:
 
 
 def add_format(parser: Parser, *formats: str) -> None:
-    """--format; the first is the default."""
+    """--format, of which the first is the default, and --json, if that is among them."""
     parser.add_argument("--format", choices=formats, default=formats[0], help="default: %(default)s")
+    if "json" in formats:
+        parser.add_argument("--json", dest="format", action="store_const", const="json", help="as --format json")
 
 
 def add_output(parser: Parser) -> None:
-    """--output."""
-    parser.add_argument("--output", metavar="FILE", help="write there instead of to standard output")
+    """-o, --output."""
+    parser.add_argument("-o", "--output", metavar="FILE", help="write there instead of to standard output")
 
 
 def add_limits(parser: Parser) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import io
 import json
 import os
@@ -117,6 +118,33 @@ def test_a_folder_stands_for_what_is_in_it(log: str, said: Said) -> None:
         rows = json.loads(said("events", log, "--format", "json", "--path", folder, "--columns", "path"))
         assert {row["path"] for row in rows} >= {"/d/in.bin", "/d/none"}, folder
     assert json.loads(said("events", log, "--format", "json", "--path", "in", "--columns", "path")) == []
+
+
+@pytest.mark.parametrize("name", [name for name in COMMANDS if name != "run"])
+def test_options_mean_the_same_in_all_commands(name: str) -> None:
+    """--json is short for --format json, and -o for --output: where there is one there is the other."""
+    module = importlib.import_module(f"pyio_trace.cli.commands.{name}_command")
+    options = parser.Parser(f"pyio-trace {name}", module.__doc__)
+    module.arguments(options)
+    flags = {flag: action for action in options._actions for flag in action.option_strings}
+    assert ("-o" in flags) == ("--output" in flags)
+    assert ("--json" in flags) == ("json" in (getattr(flags.get("--format"), "choices", None) or ()))
+    if "--json" in flags:
+        assert (flags["--json"].dest, flags["--json"].const) == ("format", "json")
+
+
+def test_pack_takes_its_output_either_way(log: str, said: Said, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    assert said("pack", log, "-o", "a.parquet").startswith("a.parquet: 14 operations")
+    assert said("pack", log, "b.parquet").startswith("b.parquet: 14 operations")
+    assert main(["pack", log, "a.parquet", "-o", "b.parquet"]) == 2
+    assert b"named twice" in capfdbinary.readouterr().err
+
+
+def test_what_needs_no_log_can_be_written_to_a_file(said: Said, tmp_path: Path) -> None:
+    for words in (["views", "--json"], ["schema", "summary"]):
+        shown = said(*words)
+        assert said(*words, "-o", str(tmp_path / "f")) == ""
+        assert (tmp_path / "f").read_text() == shown
 
 
 def test_pack(log: str, said: Said, tmp_path: Path) -> None:

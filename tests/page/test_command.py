@@ -48,6 +48,32 @@ def test_what_exists_is_kept_unless_told(tmp_path: Path, capfd: pytest.CaptureFi
     assert file.read_text() != "mine"
 
 
+def test_a_link_is_not_written_through(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """Where others may write, a link of theirs could lead to a file of ours."""
+    log, file, ours = small_run(tmp_path / "a.pyio"), tmp_path / "a.html", tmp_path / "ours"
+    ours.write_text("mine")
+    file.symlink_to(ours)
+    assert main(["report", str(log), "--force"]) == 2
+    assert capfd.readouterr().err.startswith(f"pyio-trace: {file} is not a plain file")
+    assert (ours.read_text(), os.readlink(file)) == ("mine", str(ours))
+
+
+def test_what_is_replaced_stays_until_the_new_one_is_complete(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    log, file = small_run(tmp_path / "a.pyio"), tmp_path / "a.html"
+    file.write_text("mine")
+
+    def full(*_: object) -> None:
+        assert file.read_text() == "mine"
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "replace", full)
+    assert main(["report", str(log), "--force"]) == 2
+    assert capfd.readouterr().err.endswith("cannot be written: No space left on device [unwritable-output]\n")
+    assert (file.read_text(), sorted(os.listdir(tmp_path))) == ("mine", ["a.html", "a.pyio"])
+
+
 def test_never_the_log_itself(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     log = small_run(tmp_path / "a.html")
     before = log.read_bytes()

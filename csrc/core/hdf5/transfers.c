@@ -1,7 +1,7 @@
 /* Parallel HDF5: how a call moved its data, which the library tells after the call.
  *
- * A call asks for a collective or an independent transfer.  One that asks for a collective one may be done
- * independently: HDF5 then says why, for this rank and for all of them. */
+ * A call asks for a collective or an independent transfer.  If HDF5 transfers independently although collective was
+ * asked for, it can say why: for this rank, and for all of them. */
 #include "base/hash.h"
 #include "hdf5/spans.h"
 

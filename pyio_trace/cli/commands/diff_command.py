@@ -42,7 +42,6 @@ def arguments(parser: Parser) -> None:
     parser.add_argument("log", metavar="LOG", help="the log to compare with: live, Parquet, or a folder")
     parser.add_argument("others", metavar="LOG", nargs="+", help="the log, or logs, to compare")
     add_format(parser, "text", "json")
-    parser.add_argument("--json", dest="format", action="store_const", const="json", help="as --format json")
     add_output(parser)
     parser.add_argument(
         "--top", type=count, default=5, metavar="N", help="how many files, lines and operations (default: %(default)s)"

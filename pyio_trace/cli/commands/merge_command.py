@@ -5,8 +5,8 @@ the merged log, a file that several ranks use is one file: on one host by
 device and inode, on file systems that hosts share (NFS, Lustre, GPFS, BeeGFS,
 ...) by its path, which is inferred. Clocks of several hosts are aligned on the
 end of MPI_Init, if all logs have one; else they stay as they are, and their
-error is not known. Logs that cannot be read are losses of the merged one, and so
-are files that have the name of a log and are none.
+error is not known. Logs that cannot be read are losses of the merged one, and
+so are files that have the name of a log and are none.
 
 One log is open at a time: a packed log takes about 0.2 MB more memory; live
 logs need more: pack them first.

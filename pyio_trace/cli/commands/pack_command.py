@@ -39,7 +39,8 @@ _LONGEST_KEY = 4096  #: bytes that are read of its file
 
 def arguments(parser: Parser) -> None:
     add_log(parser)
-    parser.add_argument("output", metavar="OUTPUT", nargs="?", help="default: the log's name with .parquet")
+    parser.add_argument("placed", metavar="OUTPUT", nargs="?", help="default: the log's name with .parquet")
+    parser.add_argument("-o", "--output", metavar="FILE", help="another way to name the OUTPUT")
     parser.add_argument("--obfuscate", metavar="KEY", help="replace all names; @FILE: the key is in a file")
     parser.add_argument("--remove", action="store_true", help="remove the live log after writing the Parquet log")
 
@@ -97,6 +98,10 @@ def run(arguments: argparse.Namespace) -> int:
     from pyio_trace.join.sources.opening import open_source
     from pyio_trace.units import counted, size
 
+    if arguments.placed is not None:
+        if arguments.output is not None:
+            raise ConfigError("contradictory-options", "pack: the OUTPUT is named twice: as an argument and with -o")
+        arguments.output = arguments.placed
     do_without_pandas()
     names = _names(arguments)
     source = open_source(arguments.log)

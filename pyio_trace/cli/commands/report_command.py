@@ -15,6 +15,7 @@ out with --no-source.  `pyio-trace pack --obfuscate` makes a log without names.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 from typing import TYPE_CHECKING
 
@@ -84,22 +85,38 @@ def _output(arguments: argparse.Namespace) -> str:
         log = arguments.log.rstrip("/") or "/"
         output = (log if os.path.isdir(log) else os.path.splitext(log)[0]) + _SUFFIX
     check_output(arguments.log, output)
-    if os.path.lexists(output) and not arguments.force:
-        raise ConfigError("output-exists", f"{output} exists: name another file with -o, or replace it with --force")
+    _check_free(output, arguments.force)
     return output
 
 
+def _check_free(output: str, force: bool) -> None:
+    """Raises ConfigError if something has this name that is not to be replaced."""
+    if not os.path.lexists(output):
+        return
+    if not force:
+        raise ConfigError("output-exists", f"{output} exists: name another file with -o, or replace it with --force")
+    if os.path.islink(output) or not os.path.isfile(output):
+        raise ConfigError(
+            "output-exists", f"{output} is not a plain file, which --force replaces: name another with -o"
+        )
+
+
 def _write(output: str, parts: Iterable[str], force: bool) -> int:
-    """Writes the file; an unfinished one is removed.  Returns its size.  Raises ConfigError."""
-    began = False
+    """Writes the file under another name, and then gives it its own.  Returns its size.  Raises ConfigError.
+
+    So what it replaces stays until it is complete, and a link is never written through.
+    """
+    unfinished = f"{output}.{os.urandom(8).hex()}.tmp"
     try:
-        with open(output, "w" if force else "x", encoding="utf-8") as file:
-            began = True
+        with open(unfinished, "x", encoding="utf-8") as file:
             for part in parts:
                 file.write(part)
-            file.flush()
-            return os.fstat(file.fileno()).st_size
+        written = os.path.getsize(unfinished)
+        _check_free(output, force)  # it may have appeared meanwhile
+        os.replace(unfinished, output)
     except OSError as error:
-        if began and os.path.isfile(output):
-            os.unlink(output)
         raise ConfigError("unwritable-output", f"{output}: cannot be written: {error.strerror or error}") from None
+    finally:
+        with contextlib.suppress(OSError):  # it has its name
+            os.unlink(unfinished)
+    return written

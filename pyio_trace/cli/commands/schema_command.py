@@ -13,14 +13,14 @@ from __future__ import annotations
 import argparse
 import json
 
-from pyio_trace.cli.parser import Parser, write_text
+from pyio_trace.cli.parser import Parser, add_output, write_text
 from pyio_trace.errors import ConfigError
 from pyio_trace.values import did_you_mean
 
 
 def arguments(parser: Parser) -> None:
     parser.add_argument("name", metavar="NAME", help="insights, summary, or a view that pyio-trace views lists")
-    parser.set_defaults(output=None)
+    add_output(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -41,7 +41,6 @@ def arguments(parser: Parser) -> None:
 
     add_log(parser)
     add_format(parser, "text", "json")
-    parser.add_argument("--json", dest="format", action="store_const", const="json", help="the same as --format json")
     add_output(parser)
     parser.add_argument("--all", action="store_true", help="all sections after the first screen")
     parser.add_argument(

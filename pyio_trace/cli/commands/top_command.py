@@ -25,7 +25,7 @@ import json
 import sys
 import time
 
-from pyio_trace.cli.parser import Parser
+from pyio_trace.cli.parser import Parser, add_format
 from pyio_trace.cli.standard_output import standard_output
 from pyio_trace.errors import ConfigError
 
@@ -35,7 +35,7 @@ _SHORTEST, _LONGEST = 0.1, 3600.0
 def arguments(parser: Parser) -> None:
     parser.add_argument("log", metavar="LOG|PID|FOLDER", nargs="?", help="default: the current folder")
     parser.add_argument("--once", action="store_true", help="print one look as text")
-    parser.add_argument("--json", action="store_true", help="print one look with all that is known; times in ns")
+    add_format(parser, "text", "json")
     parser.add_argument("--interval", type=_seconds, default=1.0, metavar="SECONDS", help="between looks; default: 1")
 
 
@@ -43,7 +43,7 @@ def run(arguments: argparse.Namespace) -> int:
     from pyio_trace.running.find_logs import find_log
     from pyio_trace.running.watcher import Watcher
 
-    once = arguments.once or arguments.json
+    once = arguments.once or arguments.format == "json"
     if not once:
         _check_screen()
     found = find_log(arguments.log)
@@ -57,7 +57,7 @@ def run(arguments: argparse.Namespace) -> int:
         time.sleep(arguments.interval)
         activity = watcher.look()
     with standard_output() as out:
-        if arguments.json:
+        if arguments.format == "json":
             from pyio_trace.analysis.typed_results import as_plain
 
             out.write(json.dumps(as_plain(activity), indent=1) + "\n")

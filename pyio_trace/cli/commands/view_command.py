@@ -14,7 +14,7 @@ import argparse
 import json
 from typing import Any
 
-from pyio_trace.cli.parser import Parser, add_limits, add_log, add_output, open_log, progress, write_text
+from pyio_trace.cli.parser import Parser, add_format, add_limits, add_log, add_output, open_log, progress, write_text
 from pyio_trace.cli.scan_workers import add_workers, workers
 from pyio_trace.cli.selection import add_selection, restricted, selection
 from pyio_trace.errors import ConfigError, printable
@@ -28,7 +28,7 @@ def arguments(parser: Parser) -> None:
     parser.add_argument("view", metavar="NAME", help="a view; pyio-trace views lists them")
     add_log(parser)
     parser.add_argument("others", metavar="LOG", nargs="*", default=[], help="further logs, each with its own result")
-    parser.add_argument("--json", action="store_true", help="the typed result; of several logs, one by name")
+    add_format(parser, "text", "json")
     add_output(parser)
     add_selection(parser)
     add_limits(parser)
@@ -47,7 +47,7 @@ def run(arguments: argparse.Namespace) -> int:
     for path in arguments.others if arguments.output is not None else ():
         check_output(path, arguments.output)
     results = {path: _result(known[arguments.view], path, arguments) for path in paths}
-    if arguments.json:
+    if arguments.format == "json":
         plain = {path: as_plain(result) for path, result in results.items()}
         whole = plain if len(plain) > 1 else next(iter(plain.values()))
         return write_text(json.dumps(whole, indent=1) + "\n", arguments)

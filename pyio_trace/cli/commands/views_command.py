@@ -11,19 +11,19 @@ from __future__ import annotations
 import argparse
 import json
 
-from pyio_trace.cli.parser import Parser, write_text
+from pyio_trace.cli.parser import Parser, add_format, add_output, write_text
 
 
 def arguments(parser: Parser) -> None:
-    parser.add_argument("--json", action="store_true", help="as JSON, with the fields of each result")
-    parser.set_defaults(output=None)
+    add_format(parser, "text", "json")
+    add_output(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
     from pyio_trace.analysis.typed_results import described, result_of, schema, views
 
     known = views()
-    if arguments.json:
+    if arguments.format == "json":
         listed = [
             {"name": name, "about": described(reducer), "result": schema(result_of(reducer))}
             for name, reducer in known.items()

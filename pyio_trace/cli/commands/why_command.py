@@ -18,14 +18,14 @@ from __future__ import annotations
 import argparse
 import json
 
-from pyio_trace.cli.parser import Parser
+from pyio_trace.cli.parser import Parser, add_format
 from pyio_trace.cli.standard_output import standard_output
 from pyio_trace.errors import ConfigError
 
 
 def arguments(parser: Parser) -> None:
     parser.add_argument("pid", metavar="PID", help="the number of a process")
-    parser.add_argument("--json", action="store_true", help="all that is known, for programs; times in ns")
+    add_format(parser, "text", "json")
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -33,7 +33,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     waits = waits_of(pid_in(arguments.pid))
     with standard_output() as out:
-        if arguments.json:
+        if arguments.format == "json":
             from pyio_trace.analysis.typed_results import as_plain
             from pyio_trace.report.why_text import verdict
 

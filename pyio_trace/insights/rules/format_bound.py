@@ -1,4 +1,4 @@
-"""Text whose formatting takes far longer than writing it."""
+"""Formatting text takes far longer than writing it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Workers of a DataLoader that are restarted for every epoch.
+"""A DataLoader starts its workers again for every epoch.
 
 Without persistent_workers=True each epoch ends its workers and starts new ones, and
 so does a loader that is made anew for each epoch. Spawned workers also import the
