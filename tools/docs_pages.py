@@ -391,7 +391,15 @@ PAGES: dict[str, Callable[[], str]] = {
 }
 
 #: Pages that are in the repository, too: links to them have to work there.  A test compares them with the code.
-COMMITTED = ("cli.md", "columns.md", "configuration.md", "findings.md", "views.md")
+COMMITTED = (
+    "cli.md",
+    "columns.md",
+    "configuration.md",
+    "findings.md",
+    "findings.schema.json",
+    "summary.schema.json",
+    "views.md",
+)
 
 
 def commit(folder: Path) -> None:
@@ -402,7 +410,8 @@ def commit(folder: Path) -> None:
 
 def committed(page: str) -> str:
     """A page of reference/ as the repository has it."""
-    return f"<!-- Written by the code: python -m tools.docs_pages -->\n\n{PAGES[f'reference/{page}']()}"
+    made = PAGES[f"reference/{page}"]()
+    return f"<!-- Written by the code: python -m tools.docs_pages -->\n\n{made}" if page.endswith(".md") else made
 
 
 if __name__ == "__main__":

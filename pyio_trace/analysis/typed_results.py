@@ -15,6 +15,7 @@ import pyarrow as pa
 from pyio_trace import plug_ins
 from pyio_trace.analysis.reducer import Reducer, found
 from pyio_trace.errors import ConfigError, printable
+from pyio_trace.schema_keys import Keys
 
 _JSON_TYPES = {int: "integer", float: "number", str: "string", bool: "boolean", NoneType: "null"}
 
@@ -76,12 +77,20 @@ def as_plain(value: Any) -> Any:
 
 
 def schema(kind: Any) -> dict[str, Any]:
-    """The JSON schema of a type that a result is made of."""
+    """The JSON schema of a type that a result is made of.
+
+    What Annotated adds to a type is a description, or Keys of the schema.
+    """
     if is_dataclass(kind):
         properties = {name: schema(one) for name, one in fields_of(kind).items()}
         about = " ".join((kind.__doc__ or "").split())
         return {"type": "object", "description": about, "properties": properties, "required": list(properties)}
     origin, parts = typing.get_origin(kind), typing.get_args(kind)
+    if origin is typing.Annotated:
+        made = schema(parts[0])
+        for more in parts[1:]:
+            made |= more.keys if isinstance(more, Keys) else {"description": more}
+        return made
     if origin in (typing.Union, UnionType):
         return {"anyOf": [schema(part) for part in parts]}
     if origin is list:
@@ -95,7 +104,7 @@ def schema(kind: Any) -> dict[str, Any]:
 
 def fields_of(kind: Any) -> dict[str, Any]:
     """The fields of a result's dataclass and their types."""
-    hints = typing.get_type_hints(kind, localns={"pa": pa})
+    hints = typing.get_type_hints(kind, localns={"pa": pa}, include_extras=True)
     return {field.name: hints[field.name] for field in fields(kind)}
 
 

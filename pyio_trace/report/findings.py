@@ -41,7 +41,7 @@ def as_text(found: Sequence[LogFindings], rules: Rules, view: View = AS_USUAL) -
 
 
 def as_json(found: Sequence[LogFindings], rules: Rules) -> str:
-    """A list of objects: findings.schema.json beside this file."""
+    """A list of objects: `pyio-trace schema insights` describes them."""
     fields = change_fields(found)
     objects = [{**finding.to_dict(), "log": path, **fields.get(id(finding), {})} for path, finding in _each(found)]
     return json.dumps(objects, indent=1) + "\n"

@@ -18,13 +18,13 @@ from pyio_trace.insights.registry import found
 from pyio_trace.report.findings import FORMATS, MOST_RESULTS, LogFindings, as_text
 from pyio_trace.report.findings_screen import View
 from pyio_trace.report.findings_text import findings_section
+from pyio_trace.report.schemas import schema_of
 from tests.support.programs import Runner, succeeded
 from tests.support.summaries import RUN
 
 pytestmark = pytest.mark.once
 jsonschema = pytest.importorskip("jsonschema")
-ROOT = Path(__file__).parents[2]
-SCHEMA = json.loads((ROOT / "pyio_trace" / "report" / "findings.schema.json").read_text())
+SCHEMA = schema_of("insights")
 SARIF = json.loads((Path(__file__).parent / "sarif" / "sarif-schema-2.1.0.json").read_text())
 
 PROGRAM = """
@@ -81,7 +81,7 @@ def test_json_of_a_run(log: str, capsys: pytest.CaptureFixture[str]) -> None:
 def test_text_of_a_run(log: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["insights", log]) == 0
     text = capsys.readouterr().out
-    assert re.match(r"1  (INFO|WARNING|CRITICAL) +sync-per-write +up to [\d.]+ ms of [\d.]+ ms  program.py:7\n", text)
+    assert re.match(r"1  (INFO|WARNING|CRITICAL) +sync-per-write +up to [\d.]+ m?s of [\d.]+ m?s  program.py:7\n", text)
     assert "\n   before  for record in records:\n" in text and "SELECT" not in text
     # AND with more, what it rests on
     assert main(["insights", log, "--proof"]) == 0

@@ -19,11 +19,11 @@ from pyio_trace.insights.trials.attempt import cores
 from pyio_trace.insights.trials.rounds import ROUNDS
 from pyio_trace.insights.trials.scratch import PREFIX
 from pyio_trace.report.findings_text import verified_text
+from pyio_trace.report.schemas import schema_of
 from tests.support.findings import only
 from tests.support.programs import Outcome, Runner, clean_environment, succeeded
 
 pytestmark = [pytest.mark.once, pytest.mark.usefixtures("own_time")]
-ROOT = Path(__file__).parents[2]
 #: Times that are short or small are findings too.
 ANY = Settings(limits={"small-accesses": {"share": 0}, "severity": {"critical_ms": 0, "critical_share": 0.0001}})
 DATA = """
@@ -308,7 +308,7 @@ def test_formats(program: Runner, capsys: pytest.CaptureFixture[str], monkeypatc
         assert captured.err == ""  # which is no terminal here
     # THEN JSON has an object that fits the schema, and the others a sentence
     objects: list[dict[str, Any]] = json.loads(printed["json"])
-    jsonschema.validate(objects, json.loads((ROOT / "pyio_trace/report/findings.schema.json").read_text()))
+    jsonschema.validate(objects, schema_of("insights"))
     small = next(one for one in objects if one["slug"] == "small-accesses")
     assert small["verified"]["outcome"] == "gain" and small["verified"]["operations"] == 8000
     for name in ("text", "markdown", "sarif", "github"):
