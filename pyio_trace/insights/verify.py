@@ -113,9 +113,11 @@ def _tried(
         return replace(finding, verified=Verified("not tried", f"the trial failed ({what})"))
     estimate, recorded = finding.recoverable_ns, attempt.recorded_ns(made.threads)
     beyond = 0 < recorded < _COVERED * estimate
-    quicker = not beyond and 2 * found.plain < estimate
+    quicker = not beyond and 2 * found.plain_range[1] < estimate
     part, warm = made.least or beyond or quicker, was_cold and bool(made.originals) and found.cache != "cold"
-    outcome = rounds.outcome_of(found.plain_range, found.remedy_range, found.saved, estimate, not (made.least or beyond or warm))
+    outcome = rounds.outcome_of(
+        found.plain_range, found.remedy_range, found.saved, estimate, not (made.least or beyond or warm)
+    )
     if outcome == "not known":
         notes.append(f"load {os.getloadavg()[0]:.1f}")
     if warm:
@@ -136,7 +138,7 @@ def _tried(
         plain_range_ns=found.plain_range, remedy_range_ns=found.remedy_range,
     )  # fmt: skip
     verified = _bounded(verified, recorded)
-    if part and verified.saved_ns < estimate:
+    if part and outcome != "harm" and verified.saved_ns < estimate:
         return replace(finding, verified=verified)
     most = None
     if _is_worker(summary, rows):

@@ -84,7 +84,9 @@ def _read_beside(observed: Observed, group: Group) -> CallTable:
     """The reads of the same files at other lines of the program that read each of them about as often: a check of their
     sums, or of their kind."""
     reads = observed.calls.where_paths(group.paths()).where(process=group.processes(), own=True).transfers("read")
-    often = [part["site"] for part in reads.by("site") if 2 * part.moved * len(group.paths()) >= _once(group) * len(group)]
+    often = [
+        part["site"] for part in reads.by("site") if 2 * part.moved * len(group.paths()) >= _once(group) * len(group)
+    ]
     return reads.where(site=[code for code in often if reads.site(code) not in group.lines()])
 
 
