@@ -98,7 +98,7 @@ def _finding(observed: Observed, group: Group, name: str, read: int, written: in
     sites = _lines(observed, group)
     waited = sum(map(held_ns, observed.walls(sites)))
     if waited > gain.ns:
-        how = "the time at these lines: the scheduler's, and what each task begins anew; a few large tasks take some of it"
+        how = "the time at these lines: the scheduler's, and that of each task; a few large tasks take some of it"
         gain = Gain(min(waited, observed.wall_ns), replace(gain.recoverable, how=how, bound="upper", terms=[]))
     did = f"wrote {size(written // count)}" if written > read else f"read {size(read // count)}"
     evidence = Evidence(
