@@ -10,7 +10,7 @@ from pyio_trace.insights.finding import Finding, Site
 from pyio_trace.insights.line_walls import held_ns
 from pyio_trace.insights.observed import Observed, site_of
 from pyio_trace.light_dataclass import dataclass
-from pyio_trace.units import number
+from pyio_trace.units import number, size
 
 #: Lines that take this share of the wall time get a verdict, at most so many of them.
 _SHARE, _MOST = 0.05, 10
@@ -19,8 +19,11 @@ _EXPLAINED = 0.3
 #: A part of a line's time is named from this share on; with less I/O than that, there is nothing to gain from I/O.
 _MOST_OF, _SOME = 0.5, 0.1
 _NOTHING = ": nothing to gain from I/O"
+_OWN_CODE = f"computes in its own code{_NOTHING}"
 #: ns that a call on a pipe or a socket takes, about.
 _CALL = 500
+#: Bytes that a call on a pipe or a socket moves, at most, if the calls themselves are what takes the time.
+_SMALL = 256
 _IMPORT = "import "
 _WAITS = {"sleep_ns": "sleeps", "lock_ns": "waits for a lock", "poll_ns": "waits for input",
           "wait_ns": "waits for a child process", "system_call_ns": "waits in a system call",
@@ -43,7 +46,8 @@ def verdicts(run: Observed, findings: Iterable[Finding]) -> list[Verdict]:
         for place in one.sites:
             told[place.file, place.line] += run.wall_ns if not one.recoverable.is_time else one.recoverable_ns
     found = []
-    pipes = sum(row["calls"] or 0 for row in run.counters if row["kind"] in ("pipe", "socket"))
+    counted = [row for row in run.counters if row["kind"] in ("pipe", "socket")]
+    pipes, moved = (sum(row[name] or 0 for row in counted) for name in ("calls", "bytes"))
     for line, row in run.wall.items():
         site, held = site_of(line), held_ns(row)
         if site is None or not run.is_own(line) or held < _SHARE * run.wall_ns:
@@ -51,7 +55,10 @@ def verdicts(run: Observed, findings: Iterable[Finding]) -> list[Verdict]:
         if told[site.file, site.line] >= _EXPLAINED * held:
             continue
         text = _text(row)
-        if text.endswith(_NOTHING) and pipes * _CALL > _SOME * held:
+        busy = min(row.cpu_ns + row.system_call_ns, held)
+        if text == _OWN_CODE and pipes * _CALL > _MOST_OF * busy and 0 < moved <= _SMALL * pipes:
+            text = f"{number(pipes)} calls on pipes of {size(-(-moved // pipes))}: use blocks"
+        elif text.endswith(_NOTHING) and pipes * _CALL > _SOME * busy:
             text = f"{text.removesuffix(_NOTHING)}, or calls on pipes ({number(pipes)} were counted)"
         found.append(Verdict(site, held, text))
     return sorted(found, key=lambda one: -one.held_ns)[:_MOST]

@@ -113,14 +113,19 @@ def _tried(
         return replace(finding, verified=Verified("not tried", f"the trial failed ({what})"))
     estimate, recorded = finding.recoverable_ns, attempt.recorded_ns(made.threads)
     beyond = 0 < recorded < _COVERED * estimate
-    part, warm = made.least or beyond, was_cold and bool(made.originals) and found.cache != "cold"
-    outcome = rounds.outcome_of(found.plain_range, found.remedy_range, found.saved, estimate, not (part or warm))
+    quicker = not beyond and 2 * found.plain_range[1] < estimate
+    part, warm = made.least or beyond or quicker, was_cold and bool(made.originals) and found.cache != "cold"
+    outcome = rounds.outcome_of(
+        found.plain_range, found.remedy_range, found.saved, estimate, not (made.least or beyond or warm)
+    )
     if outcome == "not known":
         notes.append(f"load {os.getloadavg()[0]:.1f}")
     if warm:
         notes.append("the run read from storage, the trial from memory")
     if beyond:
         notes.append("without what libraries do between the calls")
+    if quicker and not made.least:
+        notes.append("what took the time in the run was not all issued again, or is quicker now")
     if made.workers > 1:
         notes.append(f"in {made.workers} processes side by side")
     if made.threads > 1:
@@ -133,7 +138,7 @@ def _tried(
         plain_range_ns=found.plain_range, remedy_range_ns=found.remedy_range,
     )  # fmt: skip
     verified = _bounded(verified, recorded)
-    if part and verified.saved_ns < estimate:
+    if part and outcome != "harm" and verified.saved_ns < estimate:
         return replace(finding, verified=verified)
     most = None
     if _is_worker(summary, rows):

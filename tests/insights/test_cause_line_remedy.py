@@ -42,6 +42,24 @@ ILLS = {
             tree = ET.parse("doc.xml")  # here
             sum(int(one.text) for one in tree.iter("i") if one.get("id").endswith(str(key)))
         """),
+    "arrays whose sums are checked each time": Ill("whole-file-again", "numpy", "once", """
+        import hashlib, numpy
+        def load(path):
+            with open(path, "rb") as f:
+                hashlib.sha256(f.read()).digest()  # here
+            return numpy.load(path)
+        for n in range(3): numpy.save(f"x{n}.npy", numpy.full(200_000, n))
+        for epoch in range(4):
+            for n in range(3): load(f"x{n}.npy").sum()
+        """, ("numpy",)),
+    "a table in tiny blocks, of which only samples know who waits": Ill("small-partitions", "dask", "blocksize", """
+        import dask.dataframe
+        with open("t.csv", "w") as f:
+            f.write("a,b\\n")
+            f.writelines(f"{n},{n % 7}\\n" for n in range(60_000))
+        frame = dask.dataframe.read_csv("t.csv", blocksize=4000)
+        frame.a.mean().compute(scheduler="threads")  # here
+        """, ("dask", "pandas", "pyarrow")),
     "a text that is read, and then parsed, again": Ill("read-again", "python", r"json\.load\(f\)", """
         import json
         from pathlib import Path

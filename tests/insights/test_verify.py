@@ -52,8 +52,16 @@ def check_gain(finding: Finding, shown: Verified, operations: int) -> None:
     assert shown.rounds >= ROUNDS and 0 < shown.operations <= shown.of_operations == operations
     assert shown.low_ns <= shown.saved_ns <= shown.high_ns <= shown.recorded_ns and shown.remedy_ns < shown.plain_ns
     assert shown.remedy_range_ns[1] < shown.plain_range_ns[0]
-    assert finding.recoverable.bound == "measured" and finding.confidence.level == "high"
-    assert finding.recoverable_ns == min(shown.saved_ns, finding.recoverable.of_wall_ns)
+    check_measured(finding, shown)
+    if not shown.at_least:
+        assert finding.confidence.level == "high"
+        assert finding.recoverable_ns == min(shown.saved_ns, finding.recoverable.of_wall_ns)
+
+
+def check_measured(finding: Finding, shown: Verified) -> None:
+    """What was measured counts, unless a busy machine was twice as slow in the run: then it is a part of it at most."""
+    assert (finding.recoverable.bound == "measured") is not shown.at_least
+    assert not shown.at_least or 2 * shown.plain_range_ns[1] < finding.recoverable_ns
 
 
 def test_small_reads(program: Runner) -> None:
@@ -174,7 +182,8 @@ def test_a_commit_for_each_row(program: Runner) -> None:
         db.commit()
     """
     finding, shown = verified(program.traced(text), "commit-per-row")
-    assert shown.outcome == "gain" and finding.recoverable.bound == "measured" and shown.of_operations >= 80
+    assert shown.outcome == "gain" and shown.of_operations >= 80
+    check_measured(finding, shown)
 
 
 def test_a_sync_after_each_write(program: Runner) -> None:
@@ -232,7 +241,8 @@ def test_hdf5_file_opened_for_each_item(program: Runner) -> None:
         with h5py.File("c.h5") as f: f["t"][n]
     """
     finding, shown = verified(program.traced(text), "hdf5-reopen-per-item")
-    assert shown.outcome == "gain" and finding.recoverable.bound == "measured"
+    assert shown.outcome == "gain"
+    check_measured(finding, shown)
 
 
 def bytes_written() -> int:

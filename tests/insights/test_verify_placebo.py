@@ -90,6 +90,7 @@ def test_a_gain_is_one_only_where_ranges_are_apart(plain: tuple[int, int], remed
         ((100, 120), (100, 120), 60, True, "no gain"),  # at most 20 of 60
         ((100, 120), (100, 120), 30, True, "not known"),  # 20 of 30 are not excluded
         ((100, 900), (100, 900), 60, True, "not known"),  # a busy machine
+        ((10, 12), (10, 12), 60, True, "not known"),  # what took the time in the run was not in the rounds
         ((100, 120), (100, 120), 60, False, "not known"),
     ],
 )

@@ -31,6 +31,7 @@ from typing import TYPE_CHECKING
 from pyio_trace.insights import sql
 from pyio_trace.insights.event_loops import conditions
 from pyio_trace.insights.finding import Confidence, Evidence, Finding, Remedy
+from pyio_trace.insights.line_walls import with_libraries
 from pyio_trace.insights.loop_calls import LOOPS, LoopTable
 from pyio_trace.insights.rule import Limit, Rule
 from pyio_trace.units import counted, seconds
@@ -91,12 +92,15 @@ def _finding(run: Observed, table: LoopTable, line: Group, longest: int, spans: 
     least = "at least " if line.rows.columns["longer"].any() else ""
     value, others = _others(run, table, line, spans)
     how = "the time in these calls, in which the loop ran nothing else"
+    gain = run.gain(run.times(line.rows), how)
+    gain = with_libraries(run, gain, run.sites(line.rows), 1, line.rows.codes("process"), line.moved)
+    more = f" With what libraries do between them it is {seconds(gain.ns)}." if gain.ns > 2 * line.time else ""
     return Finding(
         title=f"An event loop stood still for {seconds(line.time)} in {counted(line.calls, 'call')} on files",
         evidence=[
             Evidence(
-                f"The loop stood still for {seconds(line.time)}, in the longest call for {least}{seconds(longest)}. "
-                f"{others}; {_NOT_KNOWN}.",
+                f"The loop stood still for {seconds(line.time)}, in the longest call for {least}{seconds(longest)}."
+                f"{more} {others}; {_NOT_KNOWN}.",
                 {"calls": line.calls, "time_ns": line.time, "longest_ns": longest},
             )
         ],
@@ -106,7 +110,7 @@ def _finding(run: Observed, table: LoopTable, line: Group, longest: int, spans: 
             {"site": run.calls.site(line["site"]), "op_role": ("request", "io", "sync", "lock")},
             more="coalesce(request_id, id) = id\n  AND " + conditions(sorted({one.loop for one in stacks})),
         ),
-        **run.about(line.rows, run.gain(run.times(line.rows), how)),
+        **run.about(line.rows, gain),
     )
 
 

@@ -97,5 +97,6 @@ RULE = Rule(
         "share": Limit(0.03, "of the run that saves and syncs take"),
     },
     NEEDS,
+    yields_to=("saved-storages",),
     trial=Trial("pyio_trace.insights.trials.checkpoints:beside_training", rows="files"),
 )

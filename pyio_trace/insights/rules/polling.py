@@ -58,16 +58,17 @@ _STATE = 4096
 
 def find(run: Observed, limits: Mapping[str, float]) -> Iterator[Finding]:
     asked: dict[tuple[str, str], list[MetadataCalls]] = {}
+    reads: dict[str, int] = {}
     for one in run.of(METADATA).rows:
         if one.line is None or not run.is_own(one.line) or one.kind not in _KINDS or one.interval_ns is None:
             continue
         slow = one.interval_ns >= limits["ms"] * 1e6
         if (
-            (one.steady or _refused(run, one) is not None)
-            and slow
+            slow
             and one.calls >= limits["calls"]
             and len(asked) < MOST_NAMED
-            and _asks(run, one)
+            and (one.steady or _refused(run, one) is not None)
+            and _asks(run, one, reads)
         ):
             asked.setdefault((one.line, one.op), []).append(one)
     for (line, _), same in asked.items():
@@ -91,26 +92,33 @@ def _refused(run: Observed, one: MetadataCalls) -> CallTable | None:
     site = site_of(one.line)
     if one.kind != "open" or one.line is None or site is None:
         return None
-    calls = run.calls.where_line(one.line).where_paths([one.path]).where(op=(one.op,), errno=errno.EEXIST)
-    freed = run.calls.where_paths([one.path]).where(op=_REMOVING, errno=0).total("calls")
+    of_path = run.calls.where_paths([one.path])
+    calls = of_path.where_line(one.line).where(op=(one.op,), errno=errno.EEXIST)
+    freed = of_path.where(op=_REMOVING, errno=0).total("calls")
     return calls if freed and 3 * calls.total("calls") >= one.calls and is_watching(run, [site]) else None
 
 
-def _asks(run: Observed, one: MetadataCalls) -> bool:
-    """Whether the calls ask for the state of a path rather than use it, or are inside a library's call that does."""
+def _asks(run: Observed, one: MetadataCalls, reads: dict[str, int]) -> bool:
+    """Whether the calls ask for the state of a path rather than use it, or are inside a library's call that does.
+
+    reads: by line, how often it reads, filled in here.
+    """
     if run.is_database(one.path):
         return False
-    if run.calls.where_line(one.line or "").where_paths([one.path]).transfers("write").total("calls"):
+    line = one.line or ""
+    of_path = run.calls.where_paths([one.path])  # few, of which the line's are found fast
+    calls = of_path.where_line(line)
+    if calls.transfers("write").total("calls"):
         return False  # the line writes it: it asks for what it has made itself
     if one.kind == "open":  # it is not there, or little is read of it
         if _refused(run, one) is not None:
             return True
-        read = run.calls.where_paths([one.path]).transfers("read").total("moved")
+        read = of_path.transfers("read").total("moved")
         return 2 * one.missing >= one.calls or 0 < read <= _STATE * one.calls
-    around = run.calls.where_line(one.line or "")
-    if around.transfers("read").total("calls") >= one.calls:
+    if line not in reads:
+        reads[line] = run.calls.where_line(line).transfers("read").total("calls")
+    if reads[line] >= one.calls:
         return False  # the line reads as often as it asks: it waits for nothing
-    calls = around.where_paths([one.path])
     made = calls.where(op=("mkdir", "mkdirat")).total("calls")  # os.makedirs(exist_ok=True)
     return not made and calls.where(op=(one.op,), inside=0).total("calls") > 0
 

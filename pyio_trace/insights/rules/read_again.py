@@ -133,6 +133,8 @@ def _is_added_to(run: Observed, one: FileReuse) -> bool:
 
 def _is_of_parts(run: Observed, one: FileReuse) -> bool:
     """Whether each task of Dask that reads a file has a part of its own."""
+    if (one.tasks or 0) <= 1:
+        return False
     of_tasks = sum(1 for other in run.of(REUSE).rows if other.tasks and role_of(other.path) == "data")
     return library_use.reads_parts(run, one.tasks or 0, of_tasks)
 

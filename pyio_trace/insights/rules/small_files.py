@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from pyio_trace.enums import OpClass, Role
 from pyio_trace.insights import libraries, sql, words
 from pyio_trace.insights.finding import Confidence, Evidence, Finding, Remedy
+from pyio_trace.insights.line_walls import with_libraries
 from pyio_trace.insights.observed import OVERHEAD
 from pyio_trace.insights.rule import Limit, Rule, Trial
 from pyio_trace.insights.words import mechanisms as m
@@ -23,6 +24,9 @@ from pyio_trace.units import number, percent, seconds, size
 if TYPE_CHECKING:
     from pyio_trace.analysis.view_sums.call_table import CallTable, Group
     from pyio_trace.insights.observed import Observed
+
+#: The library that decides by itself to make files for each item, and works as much around each.
+_OWN_FILES = ("joblib",)
 
 
 def find(run: Observed, limits: Mapping[str, float]) -> Iterator[Finding]:
@@ -45,6 +49,9 @@ def find(run: Observed, limits: Mapping[str, float]) -> Iterator[Finding]:
         how = "opens, closes and other metadata calls, which an archive needs once"
         how += "" if share == 1 else f"; {percent(share)} of the files' opens are at this line"
         gain = run.gain(run.times(around, share), how)
+        names = libraries.readers(run, place.rows, [run.calls.site(place["site"]) or ""])
+        if names[:1] == _OWN_FILES:
+            gain = with_libraries(run, gain, run.sites(place.rows), share, place.rows.codes("process"))
         costs = gain.ns >= limits["cost"] * run.wall_ns or not run.overview.loaders
         yield Finding(
             title=f"{number(files)} files of {size(moved // files)} on average",
@@ -55,7 +62,7 @@ def find(run: Observed, limits: Mapping[str, float]) -> Iterator[Finding]:
                     {"files": files, "bytes": moved, "time_ns": around.total("time")},
                 )
             ],
-            remedy=_remedy(run, place, every),
+            remedy=_remedy(run, place, every, names),
             severity="critical" if costs else "ok",
             confidence=Confidence(0.7, "an archive is opened once, but has an index to read"),
             query=sql.rows({"op_role": "io", "site": every.lines()}),
@@ -63,10 +70,9 @@ def find(run: Observed, limits: Mapping[str, float]) -> Iterator[Finding]:
         )
 
 
-def _remedy(run: Observed, place: Group, every: CallTable) -> Remedy:
-    """place: the opens at the line; every: all calls on the files."""
+def _remedy(run: Observed, place: Group, every: CallTable, names: tuple[str, ...]) -> Remedy:
+    """place: the opens at the line; every: all calls on the files; names: of the libraries that open them."""
     users = _users(run, place["site"], every)
-    names = libraries.readers(run, place.rows, [run.calls.site(place["site"]) or ""])
     return words.remedy(
         m.FILES_WRITTEN if libraries.writes(users) else m.FILES_READ, names or libraries.readers(run, users)
     )

@@ -68,7 +68,8 @@ def outcome_of(plain: Range, remedy: Range, saved: int, estimate: int, whole: bo
     """What rounds showed: "gain"; "harm": the remedy takes longer; "no gain"; or "not known".
 
     saved: the median of what the rounds saved, ns; estimate: what the finding says that the remedy saves, ns; whole:
-    whether the rounds can show all of that.  There is no gain if the rounds exclude even half of the estimate.
+    whether the rounds can show all of that.  There is no gain if the rounds exclude even half of the estimate, and took
+    at least as long as that half: what took the time in the run was not in them otherwise.
     """
     if is_gain(plain, remedy, saved):
         return "gain"
@@ -76,7 +77,7 @@ def outcome_of(plain: Range, remedy: Range, saved: int, estimate: int, whole: bo
         return "not known"
     if plain[1] < remedy[0] and -saved >= _LEAST_GAIN * plain[0]:
         return "harm"
-    return "no gain" if 2 * (plain[1] - remedy[0]) < estimate else "not known"
+    return "no gain" if 2 * (plain[1] - remedy[0]) < estimate <= 2 * plain[1] else "not known"
 
 
 def range_of(times: NDArray[np.float64]) -> Range:
