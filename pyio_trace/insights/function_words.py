@@ -227,6 +227,20 @@ COSTLY = (
         ),
     ),
     Costly(
+        re.compile(r"pandas\.io\.sql\.read_sql\w*"),
+        "Reading rows by SQL (pandas)",
+        Remedy(
+            "Let the statement choose the rows and the columns that are used, or add them up: each value that is read "
+            "becomes an object of Python first.",
+            "table = pd.read_sql('SELECT * FROM t', db)\nuse(table[table.shop == 7].amount)",
+            "use(pd.read_sql('SELECT amount FROM t WHERE shop = ?', db,\n                params=(7,)).amount)",
+            "pandas",
+        ),
+        re.compile(rb"\bWHERE\b|\bGROUP\s+BY\b", re.IGNORECASE),
+        "Keep the result as Parquet, or read it with ADBC or connectorx (polars.read_database_uri), which make no object "
+        "of each value.",
+    ),
+    Costly(
         re.compile(r"multiprocessing\.managers\.(BaseProxy\._callmethod|\w*Proxy\.\w+)"),
         "Asking a manager's process",
         Remedy(

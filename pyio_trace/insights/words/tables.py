@@ -28,6 +28,13 @@ WORDS: Words = {
         "for day in days:\n    use(table.filter(pc.field('day') == day))",
         "pyarrow",
     ),
+    (m.READ_AGAIN, "pyarrow/dataset"): Remedy(
+        "Read the columns that are used, once; or, if each time needs other rows, let the dataset choose them (filter=).",
+        "for day in days:\n    table = dataset.to_table()\n    use(table.filter(pc.field('day') == day))",
+        "table = dataset.to_table(columns=['day', 'x'])    # once\n"
+        "for day in days:\n    use(table.filter(pc.field('day') == day))",
+        "pyarrow",
+    ),
     (m.READ_AGAIN, "polars"): Remedy(
         "Read it once, and keep it.",
         "for day in days:\n    use(pl.read_csv(path).filter(pl.col('day') == day))",

@@ -352,6 +352,7 @@ def tables() -> dict[tuple[str, str], Setup]:
         (m.READ_AGAIN, "pandas/parquet"): Setup(parquet),
         (m.READ_AGAIN, "pandas/csv"): Setup(csv),
         (m.READ_AGAIN, "pyarrow"): Setup(arrow),
+        (m.READ_AGAIN, "pyarrow/dataset"): Setup(arrow + "import pyarrow.dataset\ndataset = pa.dataset.dataset(path)"),
         (m.READ_AGAIN, "polars"): Setup(csv + "import polars as pl", less="opens"),
         (m.READ_AGAIN, "duckdb"): Setup(parquet + "import duckdb\ndb = duckdb.connect()"),
         (m.READ_AGAIN, "dask"): Setup(
@@ -444,6 +445,9 @@ def texts() -> dict[tuple[str, str], Setup]:
         ),
         (m.READ_AGAIN, "yaml"): Setup(keys + "import yaml\nopen(path, 'w').write('a: 1\\nb: 2\\n')"),
         (m.READ_AGAIN, "tomllib"): Setup(keys + "import tomllib\nopen(path, 'w').write('a = 1\\nb = 2\\n')"),
+        (m.READ_AGAIN, "configparser"): Setup(
+            keys + "import configparser\nopen(path, 'w').write('[a]\\na = 1\\nb = 2\\n')"
+        ),
         (m.READ_AGAIN, "openpyxl"): Setup(
             keys.replace("'x'", "'x.xlsx'") + "import openpyxl\nbook = openpyxl.Workbook()\n"
             "for n, key in enumerate('ab'): book.create_sheet(key)['A1'] = n\nbook.save(path)"
