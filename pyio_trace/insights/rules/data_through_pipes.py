@@ -29,8 +29,7 @@ _SLOWEST, _SLOWEST_OBJECTS = 10, 200
 #: Loaders of PyTorch have shared memory of their own, and rules of their own.
 _KINDS = ("pool worker", "multiprocessing process")
 _SENT = Remedy(
-    "Hand over where the data are, not the data: each worker reads its part, and what all of them "
-    "share once.",
+    "Hand over where the data are, not the data: each worker reads its part, and what all of them share once.",
     "data = np.load(path)\nwith Pool() as pool:\n    results = pool.map(work, [data[n] for n in range(count)])",
     "def begin(path):\n    global data\n    data = np.load(path, mmap_mode='r')\n\n"
     "def work_at(n):\n    return work(data[n])\n\n"

@@ -29,7 +29,7 @@ WORDS: Words = {
         "pyarrow",
     ),
     (m.READ_AGAIN, "pyarrow/dataset"): Remedy(
-        "Read the columns that are used, once; or, if each time needs other rows, let the dataset choose them (filter=).",
+        "Read the columns that are used, once; or let the dataset choose the rows, if they differ each time (filter=).",
         "for day in days:\n    table = dataset.to_table()\n    use(table.filter(pc.field('day') == day))",
         "table = dataset.to_table(columns=['day', 'x'])    # once\n"
         "for day in days:\n    use(table.filter(pc.field('day') == day))",

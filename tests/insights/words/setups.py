@@ -28,6 +28,7 @@ LESS = {
     m.OPENED_TO_ADD: "opens", m.FILES_READ: "opens", m.FILES_WRITTEN: "opens", m.SMALL_READS: "reads",
     m.SMALL_WRITES: "writes", m.SMALL_PIECES: "writes", m.TINY_READS: "calls", m.TINY_WRITES: "calls",
     m.GROWN: "read", m.CHANGED_IN_PLACE: "reads", m.SHARED: "writes", m.RANDOM_READS: "back",
+    m.DESCRIBED_AGAIN: "read",
 }  # fmt: skip
 
 LINES = "path = 'x.txt'\nwith open(path, 'w') as f: f.writelines(f'line {n}\\n' for n in range(5000))\n"
@@ -199,6 +200,8 @@ def arrays() -> dict[tuple[str, str], Setup]:
     xr = data + "import xarray\npath = 'x.nc'\nxarray.Dataset({'x': (('n', 'm'), data)}).to_netcdf(path)\n"
     zr = "import numpy, zarr\ndata, rows = numpy.arange(4800.0).reshape(60, 80), 60\n"
     zr += "array = zarr.create_array('a.zarr', shape=(60, 80), chunks=(20, 80), dtype='f8')\n"
+    group = "import zarr\npath, names = 'g.zarr', 'abc'\ngroup = zarr.open_group(path, mode='w')\n"
+    group += "for name in names: group.create_array(name, shape=(4,), chunks=(4,), dtype='f8')[:] = 1"
     rows = "rows = range(5)\npath = 'x.npy'\nnumpy.save(path, data)\n"
     items = "items = [numpy.full(8, n, 'f8') for n in range(1200)]\npath = 'w.h5'\n"
     empty = "items = [numpy.full(8, n, 'f8') for n in range(30)]\n"
@@ -326,6 +329,11 @@ def arrays() -> dict[tuple[str, str], Setup]:
         (m.SMALL_PIECES, "xarray"): Setup(
             "import numpy, xarray\npath = 'w.nc'\ndata = xarray.Dataset({'x': ('time', numpy.arange(20000.0))})",
             result="use(xarray.open_dataset(path).x.values)",
+        ),
+        (m.DESCRIBED_AGAIN, "zarr"): Setup(group),
+        (m.DESCRIBED_AGAIN, "xarray"): Setup(
+            "import xarray\npath, names = 'x.zarr', 'abc'\n"
+            "xarray.Dataset({name: ('x', [1.0, 2.0]) for name in names}).to_zarr(path, consolidated=False)"
         ),
         (m.READ_AGAIN, "zarr"): Setup(zr + "array[:] = data\ncount = 80"),
         (m.OPENED_TO_READ, "zarr"): Setup(zr + "array[:] = data"),
