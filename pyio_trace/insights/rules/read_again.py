@@ -75,12 +75,12 @@ _DIGEST = Remedy(
 #: Of a program that sleeps between its reads: it may wait for a change.
 _CHANGED = Remedy(
     "Read it again only if the time of its last change has become another; or once, if nothing changes it.",
-    "def state():\n    with open(path) as f: return f.read()",
-    "@functools.cache\ndef state_at(changed):\n    with open(path) as f: return f.read()\n\n"
+    "def state():\n    with open(path) as f: return {load}",
+    "@functools.cache\ndef state_at(changed):\n    with open(path) as f: return {load}\n\n"
     "def state():\n    return state_at(os.stat(path).st_mtime_ns)",
 )
 #: Readers for whose files that is so.
-_PLAIN = (("text",), ("buffered",), ("raw",), ("os",), ("json",), ("pickle",))
+_PLAIN = (("text",), ("buffered",), ("raw",), ("os",), ("json",))
 #: Files that describe what a store has.
 _DESCRIBES = re.compile(r"/(zarr\.json|\.zarray|\.zattrs|\.zgroup|\.zmetadata)\Z")
 _HASH = re.compile(rb"\bhashlib\.\w|\b(md5|sha\d+|blake2[bs]|crc32|adler32|xxh\w+|file_digest)\s*\(")
@@ -265,10 +265,13 @@ def _remedy(run: Observed, reads: CallTable, lines: list[str], by_epoch: bool, d
         called = (one.function.partition(".")[0] for row in run.walls(sites) for one in row.called)
         known = [name for name in (*called, *names) if (m.DESCRIBED_AGAIN, name) in words.table()]
         return words.remedy(m.DESCRIBED_AGAIN, known)
+    if names[:1] in (("tarfile",), ("zipfile",)) and _is_packed(run, reads, lines):
+        return words.remedy(m.PACKED_AGAIN, ())
     if not stepped and any(map(_is_hashed, sites)):
         return _DIGEST
     if not stepped and names[:1] in _PLAIN and is_watching(run, sites):
-        return _CHANGED
+        load = "json.load(f)" if names[0] == "json" else "f.read()"
+        return replace(_CHANGED, before=_CHANGED.before.format(load=load), after=_CHANGED.after.format(load=load))
     if names[:1] in (("text",), ("buffered",)) and not stepped:
         module = parser_of(run, sites)
         names = (module, *names) if module and (m.READ_AGAIN, module) in words.table() else names
@@ -278,6 +281,12 @@ def _remedy(run: Observed, reads: CallTable, lines: list[str], by_epoch: bool, d
         return words.remedy(m.FETCHED_MORE, names)
     remedy = words.remedy(m.READ_BY_EACH if divided else m.STEPPED_BACK if stepped else m.READ_AGAIN, names)
     return _with_function(remedy, run, lines) if names[:1] == ("numpy",) else remedy
+
+
+def _is_packed(run: Observed, reads: CallTable, lines: list[str]) -> bool:
+    """Whether these lines put what they read into an archive: they write other files."""
+    writes = run.calls.where_lines(lines).transfers("write")
+    return writes.total("moved") > 0 and not set(writes.codes("path")) & set(reads.codes("path"))
 
 
 def _is_hashed(site: Site) -> bool:

@@ -29,9 +29,10 @@ WORDS: Words = {
         "pyarrow",
     ),
     (m.READ_AGAIN, "pyarrow/dataset"): Remedy(
-        "Read the columns that are used, once; or let the dataset choose the rows, if they differ each time (filter=).",
-        "for day in days:\n    table = dataset.to_table()\n    use(table.filter(pc.field('day') == day))",
-        "table = dataset.to_table(columns=['day', 'x'])    # once\n"
+        "Make the dataset once, and read the columns that are used, once; or let it choose the rows (filter=), if they "
+        "differ each time.",
+        "for day in days:\n    table = ds.dataset(path).to_table()\n    use(table.filter(pc.field('day') == day))",
+        "table = ds.dataset(path).to_table(columns=['day', 'x'])    # once\n"
         "for day in days:\n    use(table.filter(pc.field('day') == day))",
         "pyarrow",
     ),
