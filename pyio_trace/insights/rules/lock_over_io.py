@@ -16,8 +16,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from pyio_trace.insights import sql
 from pyio_trace.insights.finding import Confidence, Evidence, Finding, Recoverable, Remedy, Site
+from pyio_trace.insights.libraries import library_of
 from pyio_trace.insights.observed import site_of
 from pyio_trace.insights.rule import Limit, Rule
+from pyio_trace.insights.rules.threads_in_turns import in_turns
 from pyio_trace.insights.source_files import content
 from pyio_trace.units import seconds
 
@@ -58,7 +60,7 @@ class _Block(NamedTuple):
 def find(run: Observed, limits: Mapping[str, float]) -> Iterator[Finding]:
     lines = [(site, row) for line, row in run.wall.items() if run.is_own(line) and (site := site_of(line)) is not None]
     least = limits["share"] * run.wall_ns
-    found: dict[Site, tuple[int, Site, LineTime, LineTime, str]] = {}
+    found: dict[Site, tuple[int, Site, LineTime, LineTime, _Block]] = {}
     for waiting, row in lines:
         waited = min(row.lock_ns, row.longest_ns)
         if waited < least:
@@ -67,14 +69,12 @@ def find(run: Observed, limits: Mapping[str, float]) -> Iterator[Finding]:
         for here in (one for one in blocks if one.first == waiting.line):
             same = [one for one in blocks if one.lock == here.lock]
             held = [(site, other) for site, other in lines if site.file == waiting.file and _in(site.line, same)]
-            holder = max(held, key=lambda one: _files_ns(one[1]), default=None)
-            if holder is None:
-                continue
-            time = min(waited, _files_ns(holder[1]))
-            if time >= least and (holder[0] not in found or time > found[holder[0]][0]):
-                found[holder[0]] = time, waiting, row, holder[1], here.lock.name
-    for site, (time, waiting, row, holder, lock) in found.items():
-        yield _finding(run, site, waiting, row, holder, lock, time)
+            for site, holder in sorted(held, key=lambda one: -_files_ns(one[1]))[:1]:
+                time = min(waited, _files_ns(holder))
+                if time >= least and (site not in found or time > found[site][0]):
+                    found[site] = time, waiting, row, holder, here
+    for site, (time, waiting, row, holder, here) in found.items():
+        yield _finding(run, site, waiting, row, holder, here, time)
 
 
 def _in(line: int, blocks: list[_Block]) -> bool:
@@ -87,24 +87,33 @@ def _files_ns(row: LineTime) -> int:
 
 
 def _finding(
-    run: Observed, site: Site, waiting: Site, row: LineTime, holder: LineTime, lock: str, time: int
+    run: Observed, site: Site, waiting: Site, row: LineTime, holder: LineTime, here: _Block, time: int
 ) -> Finding:
     text = f"Threads waited {seconds(row.lock_ns)} at line {waiting.line} for it; calls on files took "
     text += f"{seconds(_files_ns(holder))} while it was held."
-    reads = run.calls.where_line(holder.line)
-    writes = holder.sync_ns or reads.transfers("write").total("moved") >= reads.transfers("read").total("moved")
     return Finding(
-        title=f"{lock[:60]} is held during calls on files, and other threads wait for it",
+        title=f"{here.lock.name[:60]} is held during calls on files, and other threads wait for it",
         recoverable_ns=time,
         recoverable=Recoverable("the wait of the thread that waited longest, as far as calls on files took as long",
                                 "upper", run.wall_ns),
         evidence=[Evidence(text, {"waited_ns": row.lock_ns, "files_ns": _files_ns(holder)})],
-        remedy=_COPY if writes else _READ,
+        remedy=_remedy(run, holder, _in(site.line, [here])),
         sites=[site, waiting],
         confidence=Confidence(0.6, "that it is one lock follows from its name; the wait is from samples"),
         severity="warning",
         query=sql.samples_of(f"{waiting.file}:{waiting.line}:"),
     )  # fmt: skip
+
+
+def _remedy(run: Observed, holder: LineTime, of_each: bool) -> Remedy:
+    """of_each: every thread that takes the lock calls on files with it."""
+    calls = run.calls.where_line(holder.line)
+    read, written = (calls.transfers(direction).total("moved") for direction in ("read", "write"))
+    if library_of(run, calls) in ("h5py", "netCDF4"):
+        return in_turns(run, calls)
+    if not holder.sync_ns and read > written:
+        return _READ
+    return in_turns(run, calls) if of_each and len(calls) else _COPY
 
 
 @lru_cache(maxsize=64)

@@ -96,7 +96,7 @@ def _of_line(run: Observed, calls: dict[str, Ints], limits: Mapping[str, float])
                 {"threads": len(threads), "calls": len(begin), "switches": switches, "at_once_ns": at_once},
             )
         ],
-        remedy=_remedy(run, table),
+        remedy=in_turns(run, table),
         confidence=Confidence(0.6, "calls of threads are in the log, locks are not"),
         severity="warning",
         query=sql.rows({"site": run.calls.site(site), "process": process}, select="tid, " + sql.SUMS, group="tid, op"),
@@ -104,9 +104,12 @@ def _of_line(run: Observed, calls: dict[str, Ints], limits: Mapping[str, float])
     )
 
 
-def _remedy(run: Observed, calls: CallTable) -> Remedy:
-    """HDF5 has one lock for all files, and netCDF needs one: their users cannot take it later.  Threads that write one
-    file cannot do so side by side."""
+def in_turns(run: Observed, calls: CallTable) -> Remedy:
+    """What helps threads that make some calls by turns.
+
+    HDF5 has one lock for all files, and netCDF needs one: their users cannot take it later.  Threads that write one
+    file cannot do so side by side.
+    """
     if library_of(run, calls) not in ("h5py", "netCDF4"):
         if writes(calls) or not len(calls.transfers("read")):
             return _ONE_WRITES if calls.distinct("path") == 1 else _WRITTEN
