@@ -180,7 +180,16 @@ COSTLY = (
         ),
     ),
     Costly(
-        re.compile(r"xml\.(etree|dom|sax)\..*"),
+        re.compile(r"xml\.dom\..*"),
+        "Parsing XML (xml.dom)",
+        Remedy(
+            "Use ElementTree, or lxml: these are written in C, and make no object for each text.",
+            "for one in minidom.parse(path).getElementsByTagName('q'):\n    use(one.firstChild.data)",
+            "for one in ElementTree.parse(path).iter('q'):\n    use(one.text)", "xml",
+        ),
+    ),
+    Costly(
+        re.compile(r"xml\.(etree|sax)\..*"),
         "Parsing XML",
         Remedy(
             "Use iterparse() and clear what is done, or lxml; convert it once if it is read often.",
@@ -225,6 +234,17 @@ COSTLY = (
             "store.append('t', pd.DataFrame(rows))",
             "pandas",
         ),
+    ),
+    Costly(
+        re.compile(r"pandas\.io\.sql\.read_sql\w*"),
+        "Reading rows by SQL (pandas)",
+        Remedy(
+            "Let the statement choose the rows and the columns that are used: each value becomes an object of Python.",
+            "table = pd.read_sql('SELECT * FROM t', db)\nuse(table[table.shop == 7].amount)",
+            "use(pd.read_sql('SELECT amount FROM t WHERE shop = ?', db,\n    params=(7,)).amount)", "pandas",
+        ),
+        re.compile(rb"\bWHERE\b|\bGROUP\s+BY\b", re.IGNORECASE),
+        "Keep the result as Parquet, or read it with ADBC or connectorx: these make no object of each value.",
     ),
     Costly(
         re.compile(r"multiprocessing\.managers\.(BaseProxy\._callmethod|\w*Proxy\.\w+)"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterable
 
@@ -9,6 +10,7 @@ from pyio_trace.analysis.results.line_time import LineTime
 from pyio_trace.insights.finding import Finding, Site
 from pyio_trace.insights.line_walls import held_ns
 from pyio_trace.insights.observed import Observed, site_of
+from pyio_trace.insights.source_files import statement
 from pyio_trace.light_dataclass import dataclass
 from pyio_trace.units import number, size
 
@@ -19,7 +21,9 @@ _EXPLAINED = 0.3
 #: A part of a line's time is named from this share on; with less I/O than that, there is nothing to gain from I/O.
 _MOST_OF, _SOME = 0.5, 0.1
 _NOTHING = ": nothing to gain from I/O"
-_OWN_CODE = f"computes in its own code{_NOTHING}"
+_OWN = "its own code"
+#: Calls of a socket, as a line may have them.
+_SOCKETS = re.compile(rb"\.(send|sendall|sendto|sendmsg|recv|recv_into|recvfrom|recvmsg)\s*\(")
 #: ns that a call on a pipe or a socket takes, about.
 _CALL = 500
 #: Bytes that a call on a pipe or a socket moves, at most, if the calls themselves are what takes the time.
@@ -56,9 +60,12 @@ def verdicts(run: Observed, findings: Iterable[Finding]) -> list[Verdict]:
             continue
         text = _text(row)
         busy = min(row.cpu_ns + row.system_call_ns, held)
-        if text == _OWN_CODE and pipes * _CALL > _MOST_OF * busy and 0 < moved <= _SMALL * pipes:
+        is_own = text.endswith(_OWN + _NOTHING)
+        if is_own and _SOCKETS.search(statement(site.file, site.line)):
+            text = "computes, or sends and receives: sockets are not recorded"
+        elif is_own and pipes * _CALL > _MOST_OF * busy and 0 < moved <= _SMALL * pipes:
             text = f"{number(pipes)} calls on pipes of {size(-(-moved // pipes))}: use blocks"
-        elif text.endswith(_NOTHING) and pipes * _CALL > _SOME * busy:
+        if text.endswith(_NOTHING) and pipes * _CALL > _SOME * busy:
             text = f"{text.removesuffix(_NOTHING)}, or calls on pipes ({number(pipes)} were counted)"
         found.append(Verdict(site, held, text))
     return sorted(found, key=lambda one: -one.held_ns)[:_MOST]
@@ -76,5 +83,5 @@ def _text(row: LineTime) -> str:
     called = row.called[0] if row.called and row.called[0].time_ns >= _MOST_OF * row.here_ns else None
     if called is not None and called.function.startswith(_IMPORT):
         return f"imports {called.function.removeprefix(_IMPORT)}"
-    where = called.function if called is not None else "its own code"
+    where = called.function if called is not None else _OWN
     return f"computes in {where}" + ("" if files > _SOME * row.here_ns else _NOTHING)

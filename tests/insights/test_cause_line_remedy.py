@@ -15,8 +15,8 @@ from tests.support.programs import Runner, succeeded
 
 pytestmark = pytest.mark.once
 
-#: Little is read again.
-ANY = {"read-again": {"bytes": 65536}}
+#: Little is read again, and threads wait for a lock for as long as the disk takes.
+ANY = {"read-again": {"bytes": 65536}, "lock-over-io": {"share": 0.01}}
 #: Samples decide, not how much of the run they are.
 SAMPLED = {"costly-function": {"share": 0.01}}
 
@@ -510,6 +510,136 @@ ILLS = {
         for epoch in range(3):
             for batch in DataLoader(Items(), batch_size=5, num_workers=2): batch.sum()
         """, ("torch",)),
+    "a lock that is held over a sync": Ill("lock-over-io", "python", r"data = pickle\.dumps\(state\)\nwith open", """
+        import os, threading, time
+        class Index:
+            def __init__(self): self.guard, self.hits, self.stop = threading.RLock(), 0, False
+            def hit(self):
+                with self.guard: self.hits += 1
+            def compact(self):
+                with self.guard:
+                    self.rewrite()  # here
+            def rewrite(self):
+                with open("index.bin", "wb") as f:
+                    f.write(bytes(1 << 25)); f.flush(); os.fsync(f.fileno())
+        index = Index()
+        def compact():
+            while not index.stop: index.compact(); time.sleep(0.001)
+        def serve():
+            for n in range(40): index.hit(); time.sleep(0.001)
+        threads = [threading.Thread(target=serve) for _ in range(3)]
+        compacting = threading.Thread(target=compact)
+        for one in (compacting, *threads): one.start()
+        for one in threads: one.join()
+        index.stop = True; compacting.join()
+        """),
+    "a lock that is held over a read": Ill("lock-over-io", "python", r"with own:    # of this key", """
+        import threading
+        lock, cache = threading.Lock(), {}
+        with open("x.bin", "wb") as f: f.write(bytes(1 << 26))
+        def get(n):
+            with lock:
+                if n not in cache:
+                    with open("x.bin", "rb") as f:
+                        cache[n] = len(f.read())  # here
+                return cache[n]
+        def work():
+            for n in range(12): get(n)
+        threads = [threading.Thread(target=work) for _ in range(3)]
+        for one in threads: one.start()
+        for one in threads: one.join()
+        """),
+    "arrays that go through a queue": Ill("data-through-pipes", "python", r"q\.put\(path\)", """
+        import multiprocessing
+        def produce(q):
+            for n in range(12): q.put(bytes(1 << 23))
+            q.put(None)
+        if __name__ == "__main__":
+            context = multiprocessing.get_context("fork")
+            q = context.Queue(2)
+            p = context.Process(target=produce, args=(q,)); p.start()
+            while (data := q.get()) is not None: len(data)  # here
+            p.join()
+        """),
+    "a configuration for each value": Ill("read-again", "configparser", r"config\.read\(path\)    # once", """
+        import configparser
+        with open("app.ini", "w") as f: f.writelines(f"[s{n}]\\na = 1\\nb = 2\\n" for n in range(200))
+        for n in range(60):
+            config = configparser.ConfigParser()
+            config.read("app.ini")  # here
+            config.getint(f"s{n}", "a")
+        """),
+    "rows by SQL of which few are used": Ill("costly-function", "pandas", "WHERE shop = ", """
+        import sqlite3, pandas as pd
+        db = sqlite3.connect("s.db")
+        with db:
+            db.execute("CREATE TABLE sales (shop INTEGER, amount REAL, note TEXT)")
+            db.executemany("INSERT INTO sales VALUES (?, ?, ?)", ((n % 50, n / 3, f"{n}") for n in range(60_000)))
+        for shop in range(4):
+            sales = pd.read_sql("SELECT * FROM sales", db)  # here
+            sales[sales.shop == shop].amount.sum()
+        """, ("pandas",)),
+    "a dataset that is read whole for each day": Ill("read-again", "pyarrow", r"to_table\(columns=.*# once", """
+        import pyarrow as pa, pyarrow.dataset as ds, pyarrow.parquet as pq
+        for k in range(3):
+            pq.write_table(pa.table({"day": list(range(9)) * 9000, "x": list(range(81_000))}), f"p{k}.parquet")
+        data = ds.dataset([f"p{k}.parquet" for k in range(3)])
+        for day in range(4):
+            data.to_table().filter(ds.field("day") == day)  # here
+        """),
+    "files that are hashed to see whether they changed": Ill("read-again", "python", r"now\.st_mtime_ns", """
+        import hashlib
+        for n in range(4):
+            with open(f"{n}.bin", "wb") as f: f.write(bytes([n]) * 1_000_000)
+        def changed(known):
+            for n in range(4):
+                with open(f"{n}.bin", "rb") as f:
+                    digest = hashlib.md5(f.read()).hexdigest()  # here
+                if known.get(n) != digest: known[n] = digest
+        known = {}
+        for tick in range(8): changed(known)
+        """),
+    "blocks that are hashed again": Ill("read-again", "python", "Keep the digest of each file", """
+        import zlib
+        with open("x.bin", "wb") as f: f.write(bytes(3_000_000))
+        def check():
+            value = 0
+            with open("x.bin", "rb") as f:
+                while block := f.read(1 << 18):  # here
+                    value = zlib.crc32(block, value)
+            return value
+        for n in range(8): check()
+        """),
+    "a state that is loaded in each tick": Ill("read-again", "python", r"os\.stat\(path\)\.st_mtime_ns", """
+        import json, time
+        with open("r.json", "w") as f: json.dump({f"/{n}": {"to": f"host{n}"} for n in range(6000)}, f)
+        def serve():
+            for tick in range(40):
+                with open("r.json") as f: routes = json.load(f)  # here
+                time.sleep(0.03)
+        serve()
+        """),
+    "a group that is opened for each array": Ill("read-again", "zarr", r"group = zarr\.open_group\(.*# once", """
+        import zarr
+        group = zarr.open_group("g.zarr", mode="w")
+        for n in range(40): group.create_array(f"v{n}", shape=(4,), chunks=(4,), dtype="f8")
+        for n in range(12):
+            found = zarr.open_group("g.zarr", mode="r")
+            [array.shape for name, array in found.arrays()]  # here
+        """, ("zarr",)),
+    "a document that is made of objects": Ill("costly-function", "xml", r"ElementTree\.parse\(path\)\.iter", """
+        import xml.dom.minidom
+        with open("o.xml", "w") as f: f.write("<o>" + "".join(f"<q id='{n}'>{n}</q>" for n in range(15_000)) + "</o>")
+        document = xml.dom.minidom.parse("o.xml")  # here
+        """),
+    "a folder that is packed in each step": Ill("read-again", "python", "Pack only what has changed", """
+        import os, shutil
+        os.mkdir("run")
+        for n in range(10):
+            with open(f"run/{n}.bin", "wb") as f: f.write(bytes(200_000))
+        for step in range(6):
+            shutil.make_archive("snapshot", "tar", "run")  # here
+        """),
 }  # fmt: skip
 
 CLEAN = {
@@ -592,6 +722,44 @@ SILENT = {
         log = logging.Logger("x")
         log.addHandler(logging.handlers.RotatingFileHandler("a.log", maxBytes=300, backupCount=8))
         for n in range(2000): log.error("record %d", n)
+        """),
+    "folders that a store lists": ("list-again", ("zarr",), """
+        import zarr
+        group = zarr.open_group("g.zarr", mode="w")
+        for n in range(10): group.create_array(f"v{n}", shape=(4,), chunks=(4,), dtype="f8")
+        for n in range(12): [array.shape for name, array in zarr.open_group("g.zarr", mode="r").arrays()]
+        """),
+    "a state that is copied with the lock, and saved without": ("lock-over-io", (), """
+        import os, threading, time
+        lock, state, done = threading.Lock(), {n: "x" for n in range(1000)}, []
+        def save():
+            while not done:
+                with lock: copy = dict(state)
+                with open("s.bin", "wb") as f: f.write(bytes(1 << 24)); f.flush(); os.fsync(f.fileno())
+        def work():
+            for n in range(60):
+                with lock: state[n] = "y"
+                time.sleep(0.001)
+        saving, threads = threading.Thread(target=save), [threading.Thread(target=work) for _ in range(3)]
+        for one in (saving, *threads): one.start()
+        for one in threads: one.join()
+        done.append(1); saving.join()
+        """),
+    "two locks of the same name": ("lock-over-io", (), """
+        import os, threading, time
+        class Log:
+            def __init__(self): self.lock = threading.Lock()
+            def save(self):
+                with self.lock:
+                    with open("s.bin", "wb") as f: f.write(bytes(1 << 24)); f.flush(); os.fsync(f.fileno())
+        class Work:
+            def __init__(self): self.lock = threading.Lock()
+            def do(self):
+                with self.lock: time.sleep(0.004)
+        work, log = Work(), Log()
+        threads = [threading.Thread(target=lambda: [work.do() for n in range(60)]) for _ in range(3)]
+        for one in threads: one.start()
+        while any(one.is_alive() for one in threads): log.save()
         """),
     "a file that is waited for": ("missing-paths", (), """
         import os, threading, time

@@ -11,6 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
+from pyio_trace.analysis.results.line_time import POOLS
 from pyio_trace.insights import sql
 from pyio_trace.insights.finding import Confidence, Evidence, Finding, Query, Remedy, Site
 from pyio_trace.insights.line_walls import held_ns
@@ -23,12 +24,12 @@ if TYPE_CHECKING:
 
 #: How the functions begin in which a program waits for its workers.
 _WAITS = ("multiprocessing.", "concurrent.futures.", "joblib.", "loky.", "multiprocess.")
-#: ns that pickling, copying and unpickling a byte takes at most.
-_SLOWEST = 10
+#: ns that pickling, copying and unpickling a byte takes at most: of arrays, and of small objects.
+_SLOWEST, _SLOWEST_OBJECTS = 10, 200
 #: Loaders of PyTorch have shared memory of their own, and rules of their own.
 _KINDS = ("pool worker", "multiprocessing process")
 _SENT = Remedy(
-    "Hand over where the data are, not the data: each worker reads its part, or maps what all of them share.",
+    "Hand over where the data are, not the data: each worker reads its part, and what all of them share once.",
     "data = np.load(path)\nwith Pool() as pool:\n    results = pool.map(work, [data[n] for n in range(count)])",
     "def begin(path):\n    global data\n    data = np.load(path, mmap_mode='r')\n\n"
     "def work_at(n):\n    return work(data[n])\n\n"
@@ -40,6 +41,14 @@ _RECEIVED = Remedy(
     "total = sum(part.sum() for part in parts)",
     "def load_sum(path):\n    return load(path).sum()\n\n"
     "with Pool() as pool:\n    total = sum(pool.map(load_sum, paths))",
+)
+_QUEUE = Remedy(
+    "Pass what says where the data are: a path and a range of rows, or the name of a block that is shared "
+    "(multiprocessing.shared_memory).",
+    "def produce(q):    # in a process\n    for path in paths:\n        q.put(load(path))    # pickled, into a pipe\n"
+    "def consume(q):\n    while (data := q.get()) is not None: use(data)",
+    "def produce(q):    # in a process\n    for path in paths:\n        q.put(path)\n"
+    "def consume(q):\n    while (path := q.get()) is not None: use(load(path))",
 )
 
 
@@ -57,9 +66,11 @@ def find(run: Observed, limits: Mapping[str, float]) -> Iterator[Finding]:
         if parent not in bytes_of or moved < limits["bytes"]:
             continue
         waited, work = sum(waits.values()), max(_work(run, worker) for worker in workers)
+        pickled = max(moved * _SLOWEST, min(moved * _SLOWEST_OBJECTS, _between_tasks(run)))
         gain = run.gain(
-            {parent: min(waited - work, moved * _SLOWEST)},
-            "the wait for the workers less the work of the busiest one; at most 10 ns for each byte",
+            {parent: min(waited - work, pickled)},
+            "the wait for the workers less the work of the busiest one; at most 10 ns for each byte, or what the "
+            "pool's threads computed between their tasks",
         )
         if gain.ns >= limits["share"] * run.wall_ns:
             yield _finding(run, parent, workers, moved, waits, gain)
@@ -74,6 +85,12 @@ def _waits(run: Observed) -> dict[Site, int]:
         if time and site is not None and run.is_own(line):
             found[site] = time
     return found
+
+
+def _between_tasks(run: Observed) -> int:
+    """ns that threads of pools computed, or were ready to, while they took tasks and gave results back: pickling."""
+    row = run.wall.get(POOLS)
+    return 0 if row is None else row.cpu_ns + row.delay_ns
 
 
 def _work(run: Observed, worker: int) -> int:
@@ -97,7 +114,7 @@ def _finding(
                 {"bytes": moved, "workers": len(workers), "wait_ns": sum(waits.values())},
             )
         ],
-        remedy=_SENT if sent else _RECEIVED,
+        remedy=_remedy(run, workers, sent),
         sites=sites[:3],
         processes=[parent, *workers[:9]],
         persistence=None,
@@ -107,6 +124,13 @@ def _finding(
             f"WHERE {sql.condition('process_kind', list(_KINDS))}"
         ),
     )
+
+
+def _remedy(run: Observed, workers: list[int], sent: bool) -> Remedy:
+    """Processes that no pool began have queues."""
+    if all(run.processes[worker]["process_kind"] != "pool worker" for worker in workers):
+        return _QUEUE
+    return _SENT if sent else _RECEIVED
 
 
 RULE = Rule(

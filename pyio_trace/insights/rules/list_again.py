@@ -7,6 +7,7 @@ a message for each. Keep the list, or watch for changes (inotify) if it changes.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pyio_trace.enums import Layer
@@ -42,6 +43,11 @@ _EITHER = Remedy(
     "List once, and keep the names; or, if the program waits for what is new there, have the kernel say it (inotify, "
     "as in watchfiles)."
 )
+#: Of a library that lists a folder to open what is there.
+_OPENED = Remedy(
+    "Open it once, and keep what is opened (a store, a dataset): each opening lists the folder, and reads what "
+    "describes its content."
+)
 _OPENING = ("opendir", "fdopendir", "scandir")
 
 
@@ -57,7 +63,7 @@ def find(run: Observed, limits: Mapping[str, float]) -> Iterator[Finding]:
     share, times = (count - folders) / count, run.times(listing, (count - folders) / count)
     gain = run.gain(times, "all listings but the first of each", "estimate")
     gain = with_libraries(run, gain, run.sites(listing), share, times)
-    patterns = "glob" in run.of(FramesOfLines()).between(listing.lines()[:MOST_NAMED])
+    frames = run.of(FramesOfLines()).between(listing.lines()[:MOST_NAMED])
     yield Finding(
         title=f"{counted(folders, 'folder')} listed {number(count)} times",
         evidence=[
@@ -66,18 +72,20 @@ def find(run: Observed, limits: Mapping[str, float]) -> Iterator[Finding]:
                 {"listings": count, "folders": folders, "time_ns": listing.total("time")},
             )
         ],
-        remedy=_remedy(run, listing, count, patterns),
+        remedy=_remedy(run, listing, count, frames),
         query=sql.rows({"op": LISTING, "site": listing.lines()}),
         **run.about(listing, gain),
     )
 
 
-def _remedy(run: Observed, listing: CallTable, count: int, patterns: bool) -> Remedy:
-    """count: of listings; patterns: by glob."""
+def _remedy(run: Observed, listing: CallTable, count: int, frames: tuple[str, ...]) -> Remedy:
+    """count: of listings; frames: libraries that make them: all but glob do so to open something."""
     if is_watching(run, run.sites(listing)):
         asked = run.calls.where(site=listing.codes("site"), op=ASKING).total("calls")
         return WATCH if asked > 2 * count else _EITHER  # it looks at the times of all files
-    return _PATTERNS if patterns else _NAMES
+    if "glob" in frames:
+        return _PATTERNS
+    return replace(_OPENED, library=frames[0]) if frames else _NAMES
 
 
 RULE = Rule(
@@ -85,5 +93,6 @@ RULE = Rule(
     find,
     limits={"listings": Limit(100, "of one folder in a process, at least", few=5)},
     topic="metadata",
+    yields_to=("read-again", "reopen-per-item"),
     trial=Trial("pyio_trace.insights.trials.files:asked_once"),
 )

@@ -8,6 +8,7 @@ dataset in memory). What is read by several processes can be divided among them
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
@@ -20,11 +21,13 @@ from pyio_trace.analysis.reducers.library_calls import CallList, LibraryCalls
 from pyio_trace.analysis.reducers.reuse import FileReuse, ReuseOfBytes
 from pyio_trace.enums import Layer, OpClass, Role
 from pyio_trace.insights import libraries, library_use, sql, words
-from pyio_trace.insights.finding import Confidence, Evidence, Finding, Remedy
+from pyio_trace.insights.finding import Confidence, Evidence, Finding, Remedy, Site
 from pyio_trace.insights.library_use import Group, Ints
 from pyio_trace.insights.line_walls import parser_of, with_libraries, with_own_code, with_parsers
 from pyio_trace.insights.observed import MOST_NAMED
 from pyio_trace.insights.rule import Limit, Rule, Trial
+from pyio_trace.insights.rules.polling import is_watching
+from pyio_trace.insights.source_files import content
 from pyio_trace.insights.words import mechanisms as m
 from pyio_trace.log.sorting import Places, distinct
 from pyio_trace.units import counted, number, seconds, significant, size
@@ -62,6 +65,26 @@ _WORKERS = Remedy(
     "    return self.data[n]",
     "torch",
 )
+_DIGEST = Remedy(
+    "Keep the digest of each file: hash it again only if its size, or the time of its last change, has become another.",
+    "def digest(path):\n    with open(path, 'rb') as f:\n        return hashlib.sha256(f.read()).hexdigest()",
+    "@functools.cache\ndef hashed(path, size, changed):\n    with open(path, 'rb') as f:\n"
+    "        return hashlib.sha256(f.read()).hexdigest()\n\ndef digest(path):\n    now = os.stat(path)\n"
+    "    return hashed(path, now.st_size, now.st_mtime_ns)",
+)
+#: Of a program that sleeps between its reads: it may wait for a change.
+_CHANGED = Remedy(
+    "Read it again only if the time of its last change has become another; or once, if nothing changes it.",
+    "def state():\n    with open(path) as f: return {load}",
+    "@functools.cache\ndef state_at(changed):\n    with open(path) as f: return {load}\n\n"
+    "def state():\n    return state_at(os.stat(path).st_mtime_ns)",
+)
+#: Readers for whose files that is so.
+_PLAIN = (("text",), ("buffered",), ("raw",), ("os",), ("json",))
+#: Files that describe what a store has.
+_DESCRIBES = re.compile(r"/(zarr\.json|\.zarray|\.zattrs|\.zgroup|\.zmetadata)\Z")
+_HASH = re.compile(rb"\bhashlib\.\w|\b(md5|sha\d+|blake2[bs]|crc32|adler32|xxh\w+|file_digest)\s*\(")
+_UPDATE = re.compile(rb"\.update\s*\(")
 #: More often than this in an epoch, no item is the cause: items have parts of the file in common.
 _IN_ITEMS = 3
 
@@ -239,8 +262,20 @@ def _remedy(run: Observed, reads: CallTable, lines: list[str], by_epoch: bool, d
     made = calls.where(kind=OpClass.WRITE).distinct("path")  # opened for that, too
     stepped = opens - made < 2 * reads.distinct("path")
     names = libraries.readers(run, reads, lines)
+    sites = [site for line in lines for site in run.site_list(line)]
+    if all(map(_DESCRIBES.search, reads.paths())):
+        called = (one.function.partition(".")[0] for row in run.walls(sites) for one in row.called)
+        known = [name for name in (*called, *names) if (m.DESCRIBED_AGAIN, name) in words.table()]
+        return words.remedy(m.DESCRIBED_AGAIN, known)
+    if names[:1] in (("tarfile",), ("zipfile",)) and _is_packed(run, reads, lines):
+        return words.remedy(m.PACKED_AGAIN, ())
+    if not stepped and any(map(_is_hashed, sites)):
+        return _DIGEST
+    if not stepped and names[:1] in _PLAIN and is_watching(run, sites):
+        load = "json.load(f)" if names[0] == "json" else "f.read()"
+        return replace(_CHANGED, before=_CHANGED.before.format(load=load), after=_CHANGED.after.format(load=load))
     if names[:1] in (("text",), ("buffered",)) and not stepped:
-        module = parser_of(run, [site for line in lines for site in run.site_list(line)])
+        module = parser_of(run, sites)
         names = (module, *names) if module and (m.READ_AGAIN, module) in words.table() else names
     if not stepped and names[:1] in (("text",), ("buffered",)) and _grows(run, reads):
         return words.remedy(m.GROWN, names)
@@ -248,6 +283,20 @@ def _remedy(run: Observed, reads: CallTable, lines: list[str], by_epoch: bool, d
         return words.remedy(m.FETCHED_MORE, names)
     remedy = words.remedy(m.READ_BY_EACH if divided else m.STEPPED_BACK if stepped else m.READ_AGAIN, names)
     return _with_function(remedy, run, lines) if names[:1] == ("numpy",) else remedy
+
+
+def _is_packed(run: Observed, reads: CallTable, lines: list[str]) -> bool:
+    """Whether these lines put what they read into an archive: they write other files."""
+    writes = run.calls.where_lines(lines).transfers("write")
+    return writes.total("moved") > 0 and not set(writes.codes("path")) & set(reads.codes("path"))
+
+
+def _is_hashed(site: Site) -> bool:
+    """Whether what a line reads is hashed there, or in the two lines after it."""
+    source = content(site.file).split(b"\n")
+    there = b"\n".join(source[max(site.line - 1, 0) : site.line + 2])
+    before = b"\n".join(source[max(site.line - 8, 0) : max(site.line - 1, 0)])
+    return bool(_HASH.search(there) or (_UPDATE.search(there) and _HASH.search(before)))
 
 
 def _with_function(remedy: Remedy, run: Observed, lines: list[str]) -> Remedy:

@@ -102,6 +102,13 @@ RULE = Rule(
     },
     needs=(ACCESSES,),
     topic="size",
-    yields_to=("flush-per-record", "sync-per-write", "synchronous-writes", "parquet-small-groups"),
+    yields_to=(
+        "flush-per-record",
+        "sync-per-write",
+        "synchronous-writes",
+        "parquet-small-groups",
+        "format-bound",
+        "parse-bound",
+    ),
     trial=Trial("pyio_trace.insights.trials.writes:in_larger_calls"),
 )

@@ -15,7 +15,7 @@ import numpy as np
 
 from pyio_trace.insights import sql
 from pyio_trace.insights.finding import Confidence, Evidence, Finding, Remedy
-from pyio_trace.insights.libraries import is_line_of_dask, library_of
+from pyio_trace.insights.libraries import is_line_of_dask, library_of, writes
 from pyio_trace.insights.rule import Limit, Rule
 from pyio_trace.insights.slow_calls import SLOW, Ints
 from pyio_trace.units import number, seconds
@@ -30,6 +30,19 @@ _OWN_LOCK = Remedy(
     "Take the lock for what is shared only, and read outside of it.",
     "with lock:\n    data = read(path)\n    results.append(data)",
     "data = read(path)\nwith lock:\n    results.append(data)",
+)
+_ONE_WRITES = Remedy(
+    "Let one thread write what the others put into a queue: they go on meanwhile, and it writes, and syncs, once for "
+    "all that is there.",
+    "with lock:\n    f.write(record)\n    f.flush()",
+    "records.put(record)    # a queue.Queue; None ends it\n\n"
+    "def write_all():    # in one thread\n    while (record := records.get()) is not None:\n"
+    "        f.write(record)\n        if records.empty():\n            f.flush()",
+)
+_WRITTEN = Remedy(
+    "Take the lock for what is shared only, and write outside of it: each thread has files of its own.",
+    "with lock:\n    save(path, data)\n    done.append(path)",
+    "save(path, data)\nwith lock:\n    done.append(path)",
 )
 _ONE_AT_A_TIME = "HDF5 lets in one thread at a time: let processes read."
 _HDF5 = Remedy(
@@ -83,7 +96,7 @@ def _of_line(run: Observed, calls: dict[str, Ints], limits: Mapping[str, float])
                 {"threads": len(threads), "calls": len(begin), "switches": switches, "at_once_ns": at_once},
             )
         ],
-        remedy=_remedy(run, table),
+        remedy=in_turns(run, table),
         confidence=Confidence(0.6, "calls of threads are in the log, locks are not"),
         severity="warning",
         query=sql.rows({"site": run.calls.site(site), "process": process}, select="tid, " + sql.SUMS, group="tid, op"),
@@ -91,9 +104,15 @@ def _of_line(run: Observed, calls: dict[str, Ints], limits: Mapping[str, float])
     )
 
 
-def _remedy(run: Observed, calls: CallTable) -> Remedy:
-    """HDF5 has one lock for all files, and netCDF needs one: their users cannot take it later."""
+def in_turns(run: Observed, calls: CallTable) -> Remedy:
+    """What helps threads that make some calls by turns.
+
+    HDF5 has one lock for all files, and netCDF needs one: their users cannot take it later.  Threads that write one
+    file cannot do so side by side.
+    """
     if library_of(run, calls) not in ("h5py", "netCDF4"):
+        if writes(calls) or not len(calls.transfers("read")):
+            return _ONE_WRITES if calls.distinct("path") == 1 else _WRITTEN
         return _OWN_LOCK
     return _HDF5_IN_DASK if is_line_of_dask(run, run.sites(calls)) else _HDF5
 

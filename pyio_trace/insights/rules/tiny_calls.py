@@ -88,4 +88,5 @@ RULE = Rule(
         "bytes": Limit(64, "of one of them on average, at most"),
         "share": Limit(0.02, "of the wall time that they take, at least"),
     },
+    yields_to=("reopen-per-item",),
 )

@@ -213,6 +213,18 @@ _XARRAY: Words = {
     ),
 }
 _ZARR: Words = {
+    (m.DESCRIBED_AGAIN, "zarr"): Remedy(
+        "Open the group once, and keep it: each opening reads what describes its arrays.",
+        "for name in names:\n    use(zarr.open_group(path, mode='r')[name][0])",
+        "group = zarr.open_group(path, mode='r')    # once\nfor name in names:\n    use(group[name][0])",
+        "zarr",
+    ),
+    (m.DESCRIBED_AGAIN, "xarray"): Remedy(
+        "Open the dataset once, and keep it: each opening reads what describes all of its variables.",
+        "for name in names:\n    use(float(xarray.open_zarr(path)[name][0]))",
+        "data = xarray.open_zarr(path)    # once\nfor name in names:\n    use(float(data[name][0]))",
+        "xarray",
+    ),
     (m.READ_AGAIN, "zarr"): Remedy(
         "Each call reads and unpacks all of the chunks that it touches: read the array once, if it fits into memory; "
         "or take as much as a chunk has in each call.",

@@ -11,6 +11,10 @@ Words: TypeAlias = dict[tuple[str, str], Remedy]
 
 #: A file is opened, and read, again; within one opening, its bytes are read again.
 READ_AGAIN, STEPPED_BACK = "read again", "stepped back"
+#: What describes the content of a store is read again.
+DESCRIBED_AGAIN = "described again"
+#: Files are put into an archive again.
+PACKED_AGAIN = "packed again"
 #: A file that grows is read from its start each time.
 GROWN = "grown"
 #: A buffer is filled with far more than is taken from it.
@@ -41,10 +45,16 @@ LIKE: Mapping[str, tuple[str, ...]] = {
     STEPPED_BACK: (READ_AGAIN,),
     OPENED_TO_READ: (READ_AGAIN,),
     READ_BY_EACH: (),
+    DESCRIBED_AGAIN: (),
+    PACKED_AGAIN: (),
 }
 #: What is true for every library.
 WORDS: Words = {
     (READ_AGAIN, ""): Remedy("Read it once, and keep what is used."),
+    (DESCRIBED_AGAIN, ""): Remedy(
+        "Open it once, and keep what is opened: each opening reads what describes its content."
+    ),
+    (PACKED_AGAIN, ""): Remedy("Pack only what has changed since, or all of it once, at the end."),
     (GROWN, ""): Remedy("Keep the place up to which it was read, and go on from there."),
     (STEPPED_BACK, ""): Remedy("Go through the file once, in its own order; or keep what is used again."),
     (FETCHED_MORE, ""): Remedy("Read less at a time: more is fetched than used."),

@@ -28,6 +28,14 @@ WORDS: Words = {
         "for day in days:\n    use(table.filter(pc.field('day') == day))",
         "pyarrow",
     ),
+    (m.READ_AGAIN, "pyarrow/dataset"): Remedy(
+        "Make the dataset once, and read the columns that are used, once; or let it choose the rows (filter=), if they "
+        "differ each time.",
+        "for day in days:\n    table = ds.dataset(path).to_table()\n    use(table.filter(pc.field('day') == day))",
+        "table = ds.dataset(path).to_table(columns=['day', 'x'])    # once\n"
+        "for day in days:\n    use(table.filter(pc.field('day') == day))",
+        "pyarrow",
+    ),
     (m.READ_AGAIN, "polars"): Remedy(
         "Read it once, and keep it.",
         "for day in days:\n    use(pl.read_csv(path).filter(pl.col('day') == day))",

@@ -1,4 +1,4 @@
-"""Texts that modules written in Python take apart: XML, YAML, CSV, TOML, workbooks."""
+"""Texts that modules written in Python take apart: XML, YAML, CSV, TOML, INI, workbooks."""
 
 from __future__ import annotations
 
@@ -38,6 +38,13 @@ WORDS: Words = {
     (m.READ_AGAIN, "xml"): _kept("ElementTree.parse(path)", "{}.findtext(key)", "xml"),
     (m.READ_AGAIN, "yaml"): _kept("yaml.safe_load(open(path))", "{}[key]", "yaml"),
     (m.READ_AGAIN, "tomllib"): _kept("tomllib.load(open(path, 'rb'))", "{}[key]", "tomllib"),
+    (m.READ_AGAIN, "configparser"): Remedy(
+        _ONCE,
+        "for key in keys:\n    config = configparser.ConfigParser()\n    config.read(path)\n    use(config['a'][key])",
+        "config = configparser.ConfigParser()\nconfig.read(path)    # once\n"
+        "for key in keys:\n    use(config['a'][key])",
+        "configparser",
+    ),
     (m.READ_AGAIN, "openpyxl"): _kept("openpyxl.load_workbook(path)", "{}[key]['A1'].value", "openpyxl"),
     (m.READ_AGAIN, "csv"): Remedy(
         _ONCE,

@@ -28,6 +28,7 @@ LESS = {
     m.OPENED_TO_ADD: "opens", m.FILES_READ: "opens", m.FILES_WRITTEN: "opens", m.SMALL_READS: "reads",
     m.SMALL_WRITES: "writes", m.SMALL_PIECES: "writes", m.TINY_READS: "calls", m.TINY_WRITES: "calls",
     m.GROWN: "read", m.CHANGED_IN_PLACE: "reads", m.SHARED: "writes", m.RANDOM_READS: "back",
+    m.DESCRIBED_AGAIN: "read",
 }  # fmt: skip
 
 LINES = "path = 'x.txt'\nwith open(path, 'w') as f: f.writelines(f'line {n}\\n' for n in range(5000))\n"
@@ -199,6 +200,8 @@ def arrays() -> dict[tuple[str, str], Setup]:
     xr = data + "import xarray\npath = 'x.nc'\nxarray.Dataset({'x': (('n', 'm'), data)}).to_netcdf(path)\n"
     zr = "import numpy, zarr\ndata, rows = numpy.arange(4800.0).reshape(60, 80), 60\n"
     zr += "array = zarr.create_array('a.zarr', shape=(60, 80), chunks=(20, 80), dtype='f8')\n"
+    group = "import zarr\npath, names = 'g.zarr', 'abc'\ngroup = zarr.open_group(path, mode='w')\n"
+    group += "for name in names: group.create_array(name, shape=(4,), chunks=(4,), dtype='f8')[:] = 1"
     rows = "rows = range(5)\npath = 'x.npy'\nnumpy.save(path, data)\n"
     items = "items = [numpy.full(8, n, 'f8') for n in range(1200)]\npath = 'w.h5'\n"
     empty = "items = [numpy.full(8, n, 'f8') for n in range(30)]\n"
@@ -327,6 +330,11 @@ def arrays() -> dict[tuple[str, str], Setup]:
             "import numpy, xarray\npath = 'w.nc'\ndata = xarray.Dataset({'x': ('time', numpy.arange(20000.0))})",
             result="use(xarray.open_dataset(path).x.values)",
         ),
+        (m.DESCRIBED_AGAIN, "zarr"): Setup(group),
+        (m.DESCRIBED_AGAIN, "xarray"): Setup(
+            "import xarray\npath, names = 'x.zarr', 'abc'\n"
+            "xarray.Dataset({name: ('x', [1.0, 2.0]) for name in names}).to_zarr(path, consolidated=False)"
+        ),
         (m.READ_AGAIN, "zarr"): Setup(zr + "array[:] = data\ncount = 80"),
         (m.OPENED_TO_READ, "zarr"): Setup(zr + "array[:] = data"),
         (m.OPENED_TO_ADD, "zarr"): Setup(zr + "rows = data", result="use(array[:])"),
@@ -352,6 +360,7 @@ def tables() -> dict[tuple[str, str], Setup]:
         (m.READ_AGAIN, "pandas/parquet"): Setup(parquet),
         (m.READ_AGAIN, "pandas/csv"): Setup(csv),
         (m.READ_AGAIN, "pyarrow"): Setup(arrow),
+        (m.READ_AGAIN, "pyarrow/dataset"): Setup(arrow + "import pyarrow.dataset as ds"),
         (m.READ_AGAIN, "polars"): Setup(csv + "import polars as pl", less="opens"),
         (m.READ_AGAIN, "duckdb"): Setup(parquet + "import duckdb\ndb = duckdb.connect()"),
         (m.READ_AGAIN, "dask"): Setup(
@@ -444,6 +453,9 @@ def texts() -> dict[tuple[str, str], Setup]:
         ),
         (m.READ_AGAIN, "yaml"): Setup(keys + "import yaml\nopen(path, 'w').write('a: 1\\nb: 2\\n')"),
         (m.READ_AGAIN, "tomllib"): Setup(keys + "import tomllib\nopen(path, 'w').write('a = 1\\nb = 2\\n')"),
+        (m.READ_AGAIN, "configparser"): Setup(
+            keys + "import configparser\nopen(path, 'w').write('[a]\\na = 1\\nb = 2\\n')"
+        ),
         (m.READ_AGAIN, "openpyxl"): Setup(
             keys.replace("'x'", "'x.xlsx'") + "import openpyxl\nbook = openpyxl.Workbook()\n"
             "for n, key in enumerate('ab'): book.create_sheet(key)['A1'] = n\nbook.save(path)"
