@@ -182,8 +182,8 @@ def test_generated_code_has_the_line_that_runs_it(run: Run, made: list[tuple[str
     ("argv", "file"), [(("-c", "def f(): ...\nf(); exec('1')"), "<string>"), (("-",), "<stdin>"), ((), "<stdin>")]
 )
 def test_a_program_without_a_file_has_lines(run: Run, argv: tuple[str, ...], file: str) -> None:
-    # GIVEN a command, or standard input, that calls a function of its own from a thread, another by a module's function,
-    # and in one line generated code
+    # GIVEN a command, or standard input, that calls a function of its own from a thread and by way of a module, and
+    # generated code
     run.process = run.writer.process(200, argv=["python", *argv], version=b"3.11")
     thread, f = ("/usr/lib/python3.11/threading.py", "Thread.run", 1), (file, "f", 2)
     stacks = [[(file, "<module>", 1)], [thread, f], [(file, "<module>", 3), at(9, "helper"), f]]
