@@ -69,7 +69,7 @@ PROGRAMS = {
         """,
     "waitid": "fork(work); print(os.waitid(os.P_ALL, 0, os.WEXITED).si_status, waited())",
     "wait by group": "os.setpgrp(); fork(work); print(os.waitpid(0, 0)[1], waited())",
-    "usage of children": "print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime)",
+    "usage of children": "print(round(resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime, 2))",
     "children without status": "signal.signal(signal.SIGCHLD, signal.SIG_IGN); fork(work); print(waited() != 0)",
     "sigchld": """\
         told = []
