@@ -27,6 +27,7 @@ struct thread {
     uint64_t cpu, delay, slices;
     uint64_t cpu_now, delay_now, slices_now; /* of this round */
     bool known, seen;
+    bool late;                  /* it waited for a processor when it last ran */
     uint64_t state_at;          /* address of its thread state */
     uint64_t frame_at, data_at; /* last time: of its _PyCFrame, of the newest part of its data stack ... */
     uint32_t data_size;         /* ... and how much of that to read */

@@ -15,6 +15,7 @@
 
 #define INTERPRETERS_MOST 64u
 #define LISTED_EVERY 16u            /* rounds between lists of the threads of a process that cannot be read */
+#define LATE 500000u                /* ns: of waiting for a processor, at least, that make a thread late */
 #define NAMES_US_WITHIN 500000000ll /* ns */
 
 static struct view view;
@@ -75,6 +76,14 @@ static uint8_t read_state(const struct process *p, const struct thread *t)
     long number = strtol(text, &at, 10);
     uint64_t first = strtoull(at, NULL, 16);
     return state_in(number, p->gil && first >= p->gil && first - p->gil < p->layout.gil_size);
+}
+
+/* A thread that has been woken and waits for a processor: nothing that the kernel counts has changed yet, but it is no
+ * longer blocked.  Only asked of threads that waited noticeably the last time they ran: elsewhere this takes no time. */
+static void notice_waking(const struct process *p, struct thread *t)
+{
+    if (t->late && !has_run(t) && read_state(p, t) == PT_SAMPLE_RUNNING)
+        t->state = PT_SAMPLE_RUNNING;
 }
 
 /* ---- the table of threads --------------------------------------------------------- */
@@ -158,6 +167,8 @@ static void add(const struct process *p, struct thread *t, const struct moment *
         since.from_ticks += (m->now_ticks - m->from_ticks) / 2;
         sampler_add(p, t, &since, 0, 0);
     }
+    if (t->cpu_now != t->cpu || t->slices_now != t->slices)
+        t->late = t->known && t->delay_now - t->delay >= LATE;
     t->known = true;
     t->cpu = t->cpu_now;
     t->delay = t->delay_now;
@@ -244,6 +255,7 @@ void sampler_look_at(struct process *p, const struct moment *m)
             changed = true;
             continue;
         }
+        notice_waking(p, t);
         changed |= has_run(t);
         i++;
     }

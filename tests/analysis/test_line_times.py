@@ -164,6 +164,48 @@ def test_a_generator_expression_belongs_to_the_line_that_has_it(run: Run) -> Non
     assert set(run.lines()) == {"3:<module>", "3:<lambda>", "4:<module>"}
 
 
+@pytest.mark.parametrize(
+    "made",
+    [
+        [("<string>", "<module>", 1)],  # exec() and eval()
+        [("<stdin>", "<module>", 1)],
+        [("<string>", "__init__", 2), ("<string>", "<lambda>", 1)],  # methods of dataclasses and named tuples
+        [(LIBRARY, "load", 9), ("<string>", "f", 3)],
+    ],
+)
+def test_generated_code_has_the_line_that_runs_it(run: Run, made: list[tuple[str, str, int]]) -> None:
+    run.writer.sample(run.process, 100, begin=MS, ticks=500 * MS, samples=50, stack=run.stack(at(3), *made))
+    assert list(run.lines()) == ["3:<module>"]
+
+
+@pytest.mark.parametrize(
+    ("argv", "file"), [(("-c", "def f(): ...\nf(); exec('1')"), "<string>"), (("-",), "<stdin>"), ((), "<stdin>")]
+)
+def test_a_program_without_a_file_has_lines(run: Run, argv: tuple[str, ...], file: str) -> None:
+    # GIVEN a command, or standard input, that calls a function of its own from a thread and by way of a module, and
+    # generated code
+    run.process = run.writer.process(200, argv=["python", *argv], version=b"3.11")
+    thread, f = ("/usr/lib/python3.11/threading.py", "Thread.run", 1), (file, "f", 2)
+    stacks = [[(file, "<module>", 1)], [thread, f], [(file, "<module>", 3), at(9, "helper"), f]]
+    if file == "<string>":
+        stacks.append([(file, "<module>", 4), ("<string>", "<module>", 1)])
+    for number, frames in enumerate(stacks):
+        stack = run.stack(*frames)
+        run.writer.sample(run.process, 200, begin=(1 + 1000 * number) * MS, ticks=100 * MS, samples=10, stack=stack)
+    # THEN they are lines of the program, and its generated code is not
+    here = {line: row.here_ns for line, row in run.lines().items() if row.here_ns}
+    expected = {f"{file}:1:<module>": 100 * MS, f"{file}:2:f": 200 * MS}
+    assert here == expected | ({"<string>:4:<module>": 100 * MS} if file == "<string>" else {})
+
+
+@pytest.mark.parametrize("function", ["spawn_main", "main"])
+def test_the_command_of_a_worker_is_no_line_of_the_program(run: Run, function: str) -> None:
+    module = "spawn" if function == "spawn_main" else "forkserver"
+    around = [("<string>", "<module>", 1), (f"/usr/lib/python3.11/multiprocessing/{module}.py", function, 9)]
+    run.writer.sample(run.process, 100, begin=MS, ticks=500 * MS, samples=50, stack=run.stack(*around, at(3, "work")))
+    assert list(run.lines()) == ["3:work"]
+
+
 def test_a_forked_worker_has_no_line_of_its_parent(run: Run) -> None:
     # GIVEN a worker that was forked at line 30 of main(), and reads and works at line 5
     trainer = run.stack(at(30))

@@ -100,6 +100,22 @@ def test_a_loops_wait_is_of_the_line_whose_task_it_waits_for(run: Run) -> None:
     assert near(loop.here_ns, 300 * MS, 0.03) and near(loop.time_ns, 1000 * MS)
 
 
+def test_a_loop_waits_for_a_thread_that_waits_for_a_processor(run: Run) -> None:
+    # GIVEN a full machine: two short tasks, a thread that is ready for 100 ms between them, and for 100 ms asleep
+    pool = Pool(run, 101)
+    pool.task(5, 1, 1)
+    pool.task(5, 102, 1)
+    pool.sample(1, 1)
+    pool.sample(2, 100)
+    pool.sample(102, 1)
+    pool.sample(103, 100, "lock")
+    looped(run, 1, 202)
+    # THEN the line that submits them has the time until the second, and the loop the rest
+    lines = run.lines()
+    line, loop = lines["5:main"], lines["30:<module>"]
+    assert near(line.here_ns - line.aside_ns, 102 * MS, 0.05) and near(loop.here_ns, 100 * MS, 0.05)
+
+
 def test_tasks_at_once_hold_a_loop_up_together(run: Run) -> None:
     # GIVEN three tasks of line 5 and one of line 6 that all take 400 ms, at once, while the loop waits for them
     for tid, line in ((101, 5), (102, 5), (103, 5), (104, 6)):

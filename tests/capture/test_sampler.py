@@ -20,6 +20,7 @@ from pyio_trace import native
 from pyio_trace.log import layout
 from tests.support.programs import Outcome, Runner, alike, clean_environment, succeeded
 from tests.support.samples import Live, Sample
+from tests.support.soak import rounds
 from tests.support.waiting import gone, wait_until
 
 SAMPLED = {"PYIO_TRACE_SAMPLE": "100"}
@@ -97,6 +98,36 @@ def test_where_the_time_goes(program: Runner, mode: str) -> None:
         for sample in samples
         if sample.frames and sample.frames[-1][0] in ("program.py", "threading.py") and not sample.flags
     )
+
+
+WOKEN = """\
+import os, subprocess, sys, time
+one = min(os.sched_getaffinity(0))
+os.sched_setaffinity(0, [one])
+busy = [subprocess.Popen([sys.executable, "-S", "-c", "while True: pass"], env={}) for _ in range(2)]
+os.nice(19)
+
+def wakes():
+    end = time.monotonic() + 1.5
+    while time.monotonic() < end:
+        time.sleep(0.001)
+
+try:
+    wakes()
+finally:
+    for one in busy:
+        one.kill()
+        one.wait()
+"""
+
+
+def test_a_woken_thread_that_waits_for_a_processor_is_not_asleep(program: Runner) -> None:
+    # GIVEN a program that only sleeps, a millisecond at a time, and shares its processor with two of higher priority
+    outcome = succeeded(program.traced(WOKEN, env=SAMPLED))
+    # THEN it was found ready at the line at which it had slept
+    sleeping = _line(WOKEN, "time.sleep(0.001)")
+    states = {sample.state for sample in Live(outcome.path).samples() if (*sample.frames, ("", 0))[0][1] == sleeping}
+    assert "running" in states
 
 
 SHORT_CALLS = """\
@@ -394,12 +425,13 @@ def _forged(outcome: Outcome, pid: int, addresses: list[int], seed: int) -> Path
     return path
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("whose", ["ours", "strangers"])
 def test_a_forged_entry_leads_nowhere(program: Runner, whose: str) -> None:
     # GIVEN logs whose process entry names a process of this user, with a random address and random offsets
     outcome = succeeded(program.traced("pass", env={"PYIO_TRACE_MAX_LOG_SIZE": "1M", "PYIO_TRACE_SAMPLE": "off"}))
     victim_file = program.write(VICTIM, "victim.py")
-    for seed in range(5):
+    for seed in range(rounds(6, 250)):
         mapped = program.folder / f"forged-{seed}.pyio"
         mapped.write_bytes(b"\0" * 4096)
         words = [sys.executable, str(victim_file), str(mapped), whose, str(seed)]

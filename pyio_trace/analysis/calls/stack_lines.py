@@ -9,7 +9,14 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from pyio_trace.join.references.own_code import OwnCode, in_pyio_trace, library_of, module_of
+from pyio_trace.join.references.own_code import (
+    COMMAND,
+    COMMANDS_FILE,
+    OwnCode,
+    in_pyio_trace,
+    library_of,
+    module_of,
+)
 
 _MACHINERY = "<frozen importlib"
 #: Frames of event loops that wait for what happens next.
@@ -17,6 +24,10 @@ _LOOP = re.compile(r"/asyncio/base_events\.py:\d+:(BaseEventLoop\.)?run_forever$
 #: Code of pools; and all files whose functions are around their tasks.
 _SERVES = re.compile(r"/(concurrent/futures/\w+|multiprocess(ing)?/pool)\.py:")
 _POOL = re.compile(r"/(threading|concurrent/futures/\w+|multiprocess(ing)?/\w+)\.py$|^<")
+#: Files that code made by exec() has too, beside that of `python -c` and of a program read from standard input.
+_UNNAMED = (f"{COMMANDS_FILE}:", "<stdin>:")
+#: What the command of a helper of multiprocessing runs; the command is not the program's.
+_HELPER = re.compile(r"/multiprocess(ing)?/(spawn|forkserver|resource_tracker)\.py:\d+:(\w+_)?main$")
 #: What a folded stack begins with whose outer frames are not known.
 _CUT = "..."
 
@@ -33,17 +44,18 @@ class StackLines:
 
     def __init__(self, own: OwnCode) -> None:
         self._own = own
-        self._kinds: dict[str, bool] = {}
+        self._kinds: dict[tuple[str, bool], bool] = {}
         self._names: dict[str, str] = {}
 
     def of(self, stack: str) -> list[Line]:
         """The program's lines on a stack, each once, the innermost last; none for a stack of libraries alone."""
         frames = [frame for frame in stack.split(";") if frame != _CUT]
+        own = self._own_frames(stack)
         found: dict[str, str] = {}
         called = ""
         for at in range(len(frames) - 1, -1, -1):
             frame = frames[at]
-            if self._is_own(frame):
+            if own[at]:
                 if not (at and _is_part(frame, frames[at - 1])):
                     found.setdefault(frame, called)
             elif not in_pyio_trace(frame.rsplit(":", 2)[0]):
@@ -52,10 +64,11 @@ class StackLines:
 
     def loops(self, stack: str) -> bool:
         """Whether an event loop runs there, and no line of the program beneath it."""
-        for frame in reversed(stack.split(";")):
+        frames = [frame for frame in stack.split(";") if frame != _CUT]
+        for frame, own in zip(reversed(frames), reversed(self._own_frames(stack)), strict=True):
             if _LOOP.search(frame):
                 return True
-            if self._is_own(frame):
+            if own:
                 return False
         return False
 
@@ -74,10 +87,33 @@ class StackLines:
                 return self._name(frame)
         return ""
 
-    def _is_own(self, frame: str) -> bool:
-        if frame not in self._kinds:
-            self._kinds[frame] = self._own.is_own(frame)
-        return self._kinds[frame]
+    def _own_frames(self, stack: str) -> list[bool]:
+        """By frame but "...": whether it is a line of the program.
+
+        Code that exec() has made has no source line: it belongs to the line of a file that runs it.  The program itself
+        has no file either where it is a command or standard input; then that is the outermost frame, or, in a thread,
+        no line of a file is around it.
+        """
+        frames = stack.split(";")
+        whole = frames[0] != _CUT
+        frames = frames if whole else frames[1:]
+        unnamed = bool(frames) and frames[0].startswith(_UNNAMED)
+        found: list[bool] = []
+        in_file = False
+        for at, frame in enumerate(frames):
+            own = self._is_own(frame, whole and not at) and not (in_file and frame.startswith(_UNNAMED))
+            in_file |= own and not (unnamed or frame.startswith("<"))
+            found.append(own)
+        if unnamed and len(frames) > 1 and _HELPER.search(frames[1]):
+            found[0] = False
+        return found
+
+    def _is_own(self, frame: str, outermost: bool = False) -> bool:
+        key = frame, outermost
+        if key not in self._kinds:
+            file, _, function = frame.rsplit(":", 2) if frame.count(":") > 1 else (frame, "", "")
+            self._kinds[key] = self._own.kind(file, function, outermost) <= COMMAND
+        return self._kinds[key]
 
     def _import(self, beneath: list[str]) -> str:
         """An import, by the package that it loads."""

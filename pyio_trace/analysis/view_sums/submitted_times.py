@@ -133,10 +133,12 @@ def pieces(samples: Samples, tasks: Tasks, looping: Bools) -> Pieces:
         loops = np.flatnonzero(looping & (samples["process"] == process))
         waits = _Waits(samples, loops, mine)
         waits.add(samples, loops, found, left)
+        between = np.zeros(len(samples))
         for thread in distinct(mine.thread).tolist():
             of_thread = rows[(samples["process"] == process) & (samples["thread"] == thread) & ~looping]
             if len(of_thread):
-                _add_thread(samples, of_thread, mine, mine.thread == thread, waits, found, left)
+                between[of_thread] = _add_thread(samples, of_thread, mine, mine.thread == thread, waits, found, left)
+        waits.add_between(samples, loops, between, found, left)
     found.add(rows, np.where(left > 1e-9, left, 0), -1, PLAIN)
     return found.pieces()
 
@@ -176,7 +178,16 @@ class _Waits:
             for fate, part in ((LOOPING, self.part), (REPLACED, self.replaced)):
                 self._take(samples, waiting, self.begin[at], part[at], self.width, (line, fate), found, left)
             self._take(samples, running, self.begin[at], self._whole[at], self.width, (line, LOOPING), found, left)
-        self._hand_over(samples, running, found, left)
+        self._hand_over(samples, running, left[running], found, left)
+
+    def add_between(self, samples: Samples, loops: Ints, between: Floats, found: _Collected, left: Floats) -> None:
+        """Adds the pieces of loops that waited while threads of their pools were busy between tasks, as ones that wait
+        for a processor are.  between: by sample, how much of it was so."""
+        waiting, busy = loops[~np.isin(samples["state"][loops], _BUSY)], np.flatnonzero(between > 0)
+        if len(waiting) and len(busy):
+            time, duration = samples["time"][waiting], samples["duration"][waiting]
+            spent = _time_in(samples, busy, time, duration, between[busy]) / np.maximum(duration, 1)
+            self._hand_over(samples, waiting, np.minimum(spent, left[waiting]), found, left)
 
     def _take(
         self, samples: Samples, rows: Ints, begin: Ints, part: Floats, width: int, what: tuple[int, int],
@@ -191,30 +202,29 @@ class _Waits:
         left[rows] -= taken
         found.add(rows, taken, *what)
 
-    def _hand_over(self, samples: Samples, running: Ints, found: _Collected, left: Floats) -> None:
-        """What is left of a loop that runs is of the tasks around."""
-        if not len(running):
+    def _hand_over(self, samples: Samples, rows: Ints, parts: Floats, found: _Collected, left: Floats) -> None:
+        """Gives these parts of samples to the tasks around."""
+        if not len(rows):
             return
-        middle = samples["time"][running] + samples["duration"][running] // 2
-        low = np.searchsorted(self.begin, middle - samples["duration"][running] // 2 - _NEAR, "left")
-        high = np.searchsorted(self.begin, middle + samples["duration"][running] // 2 + _NEAR, "right")
+        middle = samples["time"][rows] + samples["duration"][rows] // 2
+        low = np.searchsorted(self.begin, middle - samples["duration"][rows] // 2 - _NEAR, "left")
+        high = np.searchsorted(self.begin, middle + samples["duration"][rows] // 2 + _NEAR, "right")
         sums = {
             line: np.concatenate([[0.0], np.cumsum(np.where(self.line == line, self.share, 0))])
             for line in distinct(self.line).tolist()
         }
         weights = {line: until[high] - until[low] for line, until in sums.items()}
         whole = np.sum(list(weights.values()), axis=0)
-        rest = left[running].copy()
         for line, weight in weights.items():
-            taken = rest * np.divide(weight, whole, out=np.zeros(len(whole)), where=whole > 0)
-            left[running] -= taken
-            found.add(running, taken, line, LOOPING)
+            taken = parts * np.divide(weight, whole, out=np.zeros(len(whole)), where=whole > 0)
+            left[rows] -= taken
+            found.add(rows, taken, line, LOOPING)
 
 
 def _add_thread(
     samples: Samples, rows: Ints, tasks: Tasks, own: Bools, waits: _Waits, found: _Collected, left: Floats
-) -> None:
-    """Adds the pieces of a pool's thread.  own: its tasks."""
+) -> Floats:
+    """Adds the pieces of a pool's thread; returns how much of each sample lies between tasks.  own: its tasks."""
     time, duration = samples["time"][rows], samples["duration"][rows]
     width = tasks.width
     places = _places(waits, tasks)
@@ -239,6 +249,7 @@ def _add_thread(
     between = np.where(busy & near, left[rows], 0)
     left[rows] -= between
     found.add(rows, between, -1, BETWEEN)
+    return between
 
 
 def _places(waits: _Waits, tasks: Tasks) -> Ints:
@@ -249,14 +260,15 @@ def _places(waits: _Waits, tasks: Tasks) -> Ints:
     return found
 
 
-def _time_in(samples: Samples, rows: Ints, stretches: Ints, width: int) -> Floats:
-    """ns of these samples, of however many threads, in each stretch."""
+def _time_in(samples: Samples, rows: Ints, stretches: Ints, width: int | Ints, parts: float | Floats = 1.0) -> Floats:
+    """ns of these samples, or of parts of them, of however many threads, in each stretch."""
     if not len(rows):
         return np.zeros(len(stretches))
     base = int(stretches[0])
     begin = (samples["time"][rows] - base).astype(np.float64)
     events = np.concatenate([begin, begin + samples["duration"][rows]])
-    change = np.repeat([1.0, -1.0], len(rows))
+    up = np.broadcast_to(parts, len(rows))
+    change = np.concatenate([up, -up])
     order = np.argsort(events, kind="stable")
     events, level = events[order], np.cumsum(change[order])
     done = np.concatenate([[0.0], np.cumsum(np.diff(events) * level[:-1])])
