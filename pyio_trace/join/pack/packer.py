@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from pyio_trace import events
 from pyio_trace.errors import LogError
-from pyio_trace.join.base import identities, samples_text
+from pyio_trace.join.base import identities, samples_text, system
 from pyio_trace.join.pack.new_file import Folder, NewFile
 from pyio_trace.join.pack.parquet_writer import metadata_of, open_writer
 from pyio_trace.join.sources.facade import Log
@@ -134,6 +134,9 @@ def write(
         samples = source.samples()
         if len(samples):
             attached[samples_text.NAME] = samples_text.encoded(samples)
+        seen = source.system()
+        if len(seen):
+            attached[system.ATTACHMENT] = system.encoded(seen)
         files = source.identities()
         if len(files.file):
             attached[identities.NAME] = identities.encoded(files)

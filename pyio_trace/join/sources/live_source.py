@@ -12,6 +12,7 @@ from pyio_trace import events
 from pyio_trace.join.base import parallel
 from pyio_trace.join.base.identities import Identities
 from pyio_trace.join.base.samples import Samples
+from pyio_trace.join.base.system import System
 from pyio_trace.join.processes.kernel_io import kernel_io_of
 from pyio_trace.join.processes.known_losses import BYPASSES, read_losses, unsampled
 from pyio_trace.join.processes.mapped_files import read_mappings
@@ -29,6 +30,7 @@ from pyio_trace.join.processes.writers import writers
 from pyio_trace.join.tables.log_tables import LogTables
 from pyio_trace.join.tables.operation_columns import OperationColumns
 from pyio_trace.join.tables.sample_rows import samples_of
+from pyio_trace.join.tables.system_rows import system_of
 from pyio_trace.log.blocks import BLOCK_ROWS
 from pyio_trace.log.extents import Extent
 from pyio_trace.log.heap import Heap
@@ -165,6 +167,13 @@ class LiveSource:
     @cached_property
     def _samples(self) -> Samples:
         return samples_of(self._tables)
+
+    def system(self) -> System:
+        return self._system
+
+    @cached_property
+    def _system(self) -> System:
+        return system_of(self._tables, self.info()["host"])
 
     def identities(self) -> Identities:
         return self._tables.files.identities

@@ -17,10 +17,11 @@ from typing import TYPE_CHECKING, Any
 
 from pyio_trace import enums, events
 from pyio_trace.errors import LogError
-from pyio_trace.join.base import identities, samples_text
+from pyio_trace.join.base import identities, samples_text, system
 from pyio_trace.join.base.dictionaries import UnifiedDictionary
 from pyio_trace.join.base.identities import Identities
 from pyio_trace.join.base.samples import NOTHING, Samples
+from pyio_trace.join.base.system import System
 from pyio_trace.join.sources import earlier_imports, parquet_description
 from pyio_trace.join.sources.earlier_imports import EarlierImports
 from pyio_trace.join.sources.earlier_roles import EarlierRoles
@@ -184,6 +185,17 @@ class ParquetSource:
             return NOTHING if text is None else samples_text.decoded(text, len(self._description["processes"]))
         except ValueError:
             raise self._damaged("samples") from None
+
+    def system(self) -> System:
+        return self._system
+
+    @cached_property
+    def _system(self) -> System:
+        text = self._log.attachment(system.ATTACHMENT)
+        try:
+            return system.NOTHING if text is None else system.decoded(text)
+        except ValueError:
+            raise self._damaged("rows of the system") from None
 
     def identities(self) -> Identities:
         text = self._log.attachment(identities.NAME)
