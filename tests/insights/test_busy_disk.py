@@ -47,7 +47,8 @@ def seen_log(
         writer.system("other", begin=begin, ticks=100 * MS, name="backup", pid=pid, read_bytes=0, written_bytes=theirs)
         writer.system("own", begin=begin, ticks=100 * MS, read_bytes=0, written_bytes=own)
         writer.system("disk", begin=begin, ticks=100 * MS, name="sda", device=device, read_bytes=0, reads=0,
-                      read_time=0, written_bytes=theirs + own, writes=50, write_time=500 * MS, busy=busy * MS)  # fmt: skip
+                      read_time=0, written_bytes=theirs + own, writes=50, write_time=500 * MS,
+                      busy=busy * MS)  # fmt: skip
         writer.system("network", begin=begin, ticks=100 * MS, name="eth0", read_bytes=10, written_bytes=20, reads=1,
                       writes=2, lost=0)  # fmt: skip
         writer.system("machine", begin=begin, ticks=100 * MS, cpu_busy=50 * MS, cpu_wait=MS, cores=2, io_stall=7 * MS,

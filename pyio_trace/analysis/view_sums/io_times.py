@@ -27,6 +27,14 @@ class TimesInBins:
     time: Ints
     width: int
 
+    def bursts(self, gap: int) -> list[Ints]:
+        """The rows of each stretch of time between two gaps of at least so many ns in which no process was in I/O."""
+        if not len(self.bin):
+            return []
+        order = np.argsort(self.bin, kind="stable")
+        begins = self.bin[order]
+        return np.split(order, np.flatnonzero(np.diff(begins) - self.width >= max(gap, 1)) + 1)
+
     def within(self, begins: Ints, ends: Ints) -> dict[int, int]:
         """By process, ns in any of some stretches of time, as far as bins tell."""
         found: Counter[int] = Counter()
@@ -49,3 +57,7 @@ class IoTimes(OverPhases):
         part = part or phase_bins(self.bins)
         found = part.columns()
         return TimesInBins(found["bin"], found["process"], found["kind"], found["time"], part.width)
+
+
+#: The reducer, for a rule's `needs`.  One object: equal ones would be summed twice.
+IO_TIMES = IoTimes()

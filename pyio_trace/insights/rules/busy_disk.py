@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pyio_trace.analysis.view_sums.io_times import IoTimes
+from pyio_trace.analysis.view_sums.io_times import IO_TIMES
 from pyio_trace.insights.finding import Confidence, Evidence, Finding, Query, Remedy
 from pyio_trace.insights.rule import Limit, Rule
 from pyio_trace.light_dataclass import dataclass
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from pyio_trace.insights.observed import Observed
     from pyio_trace.join.base.system import Ints, System
 
-_TIMES = IoTimes()
 Look = tuple[int, int]  # (host, time)
 
 
@@ -98,7 +97,7 @@ def _others(run: Observed, host: str) -> tuple[Counter[int], dict[int, Counter[t
 def _finding(run: Observed, found: _Busy, limits: Mapping[str, float], known: bool) -> Finding | None:
     times = {
         process: int(time * found.share)
-        for process, time in run.of(_TIMES).within(found.begins, found.ends).items()
+        for process, time in run.of(IO_TIMES).within(found.begins, found.ends).items()
         if run.processes[process]["host"] == found.host
     }
     gain = run.gain(times, "its I/O while the disk was busy, times the others' share of the bytes")
@@ -143,5 +142,5 @@ RULE = Rule(
         "busy": Limit(0.1, "of a stretch of time in which the disk had any request, at least"),
         "share": Limit(0.01, "of the wall time that the program lost, at least"),
     },
-    needs=(_TIMES,),
+    needs=(IO_TIMES,),
 )
