@@ -91,7 +91,17 @@ def find(
     system = log.seen_of_system()
     devices = log.devices() if len(system) else ()
     observed = Observed(
-        summary, known, processes, mounts, counters, machines(info), mappings, wall, system=system, devices=devices
+        summary,
+        known,
+        processes,
+        mounts,
+        counters,
+        machines(info),
+        mappings,
+        wall,
+        system=system,
+        devices=devices,
+        stripes=log.stripes(),
     )
     return summary, _insights(observed, rules, settings)
 

@@ -84,12 +84,13 @@ class Observed:
         wall: Sequence[LineTime] = (),
         system: System = NOTHING,
         devices: Collection[int] = (),
+        stripes: Mapping[str, str] | None = None,
     ) -> None:
         """results: of all reducers that any rule needs; processes, counters, mappings: the rows of Log.processes(),
         Log.counters() and Log.mappings(); mounts: of the machine that the run was on, None: not known; machines: see
         pyio_trace.insights.machines, None: not known; wall: the wall time of the program's lines, from samples of all
         of its processes; empty: there are none; system: what was seen of the machine; devices: st_dev of files in the
-        log, as far as known."""
+        log, as far as known; stripes: see Log.stripes()."""
         assert summary.overview is not None
         self.summary: Summary = summary
         self.overview: Overview = summary.overview
@@ -102,6 +103,7 @@ class Observed:
         self.counters = counters
         self.system = system
         self.devices = frozenset(devices)
+        self.stripes = dict(stripes or {})
         self._machines = dict(machines or {})
         self._results = results
 

@@ -1,7 +1,7 @@
 """What programs of the patterns of IOR and mdtest print equals what the views say of them.
 
 IOR: each rank moves `segments` x `blocks` in pieces of `transfer` bytes: to a shared file or, with -F, a file of its
-own; with -z in random order; with -c by collective calls. mdtest: each rank creates, stats, reads and removes `items` files.
+own; with -z in random order; with -c by collective calls. mdtest: each rank creates, stats, reads and removes files.
 """
 
 from __future__ import annotations

@@ -91,7 +91,7 @@ def _finding(run: Observed, process: int, phases: list[_Phase], every: int, rank
                 f"the run, mostly {worst.kind}, it was in I/O for {seconds(worst.time)}; half of the others needed "
                 f"{seconds(worst.usual)} or less.",
                 {
-                    "rank": rank, "phases": [phase.number for phase in phases], "of_phases": every,
+                    "rank": rank, "phases": ", ".join(str(phase.number) for phase in phases), "of_phases": every,
                     "time_ns": worst.time, "usual_ns": worst.usual, "begin_ns": worst.begin, "end_ns": worst.end,
                 },
             )

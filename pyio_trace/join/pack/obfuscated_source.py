@@ -140,6 +140,9 @@ class ObfuscatedSource:
         ]
         return System(found.columns, texts)
 
+    def stripes(self) -> dict[str, str]:
+        return {self._names.path(path): text for path, text in self._source.stripes().items()}
+
     def identities(self) -> Identities:
         return NOTHING
 

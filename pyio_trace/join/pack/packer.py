@@ -8,6 +8,7 @@ is complete (new_file.py).
 
 from __future__ import annotations
 
+import json
 import os
 import time
 from collections import deque
@@ -24,6 +25,7 @@ from pyio_trace.join.pack.new_file import Folder, NewFile
 from pyio_trace.join.pack.parquet_writer import metadata_of, open_writer
 from pyio_trace.join.sources.facade import Log
 from pyio_trace.join.sources.source import Source
+from pyio_trace.log import stripes
 from pyio_trace.log.parquet_log import ATTACHMENT, KEY, description_of
 from pyio_trace.log.parquet_log import ROW_GROUP as _ROW_GROUP
 from pyio_trace.log.parquet_pages import is_allowed, least_bytes
@@ -137,6 +139,9 @@ def write(
         seen = source.system()
         if len(seen):
             attached[system.ATTACHMENT] = system.encoded(seen)
+        layouts = source.stripes()
+        if layouts:
+            attached[stripes.ATTACHMENT] = json.dumps(layouts)
         files = source.identities()
         if len(files.file):
             attached[identities.NAME] = identities.encoded(files)

@@ -195,6 +195,11 @@ class Log:
         """
         return self._source.system().table()
 
+    def stripes(self) -> dict[str, str]:
+        """Path -> how Lustre has spread the file, as of the end of the run, such as "0-1048576:1x65536
+        1048576-:4x1048576": parts of the file, servers (-1: all there are, 0: none yet), bytes of a stripe."""
+        return self._source.stripes()
+
     def devices(self) -> set[int]:
         """st_dev of the files of the log, as far as they are known; of a log of several hosts none are."""
         return set(self._source.identities().device.tolist()) - {0}

@@ -143,6 +143,9 @@ class FilteredSource:
     def system(self) -> System:
         return self._source.system()
 
+    def stripes(self) -> dict[str, str]:
+        return self._source.stripes()
+
     def identities(self) -> Identities:
         return self._source.identities()
 

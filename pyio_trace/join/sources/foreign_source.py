@@ -192,6 +192,9 @@ class ForeignSource:
     def system(self) -> System:
         return system.NOTHING
 
+    def stripes(self) -> dict[str, str]:
+        return {}
+
     def identities(self) -> Identities:
         return identities.NOTHING
 

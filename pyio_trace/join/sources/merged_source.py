@@ -160,6 +160,9 @@ class MergedSource:
                 parts.append(System(part.columns | {"time": part["time"] + offset}, part.texts))
         return joined(parts)
 
+    def stripes(self) -> dict[str, str]:
+        return {path: text for source in reversed(self._sources) for path, text in source.stripes().items()}
+
     def identities(self) -> Identities:
         return NOTHING  # of several hosts
 

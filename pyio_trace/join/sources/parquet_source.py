@@ -25,6 +25,7 @@ from pyio_trace.join.base.system import System
 from pyio_trace.join.sources import earlier_imports, parquet_description
 from pyio_trace.join.sources.earlier_imports import EarlierImports
 from pyio_trace.join.sources.earlier_roles import EarlierRoles
+from pyio_trace.log import stripes
 from pyio_trace.log.parquet_log import ParquetLog, open_parquet
 from pyio_trace.log.parquet_pages import too_large
 
@@ -196,6 +197,13 @@ class ParquetSource:
             return system.NOTHING if text is None else system.decoded(text)
         except ValueError:
             raise self._damaged("rows of the system") from None
+
+    def stripes(self) -> dict[str, str]:
+        text = self._log.attachment(stripes.ATTACHMENT)
+        try:
+            return {} if text is None else stripes.checked(text)
+        except ValueError:
+            raise self._damaged("layouts of files") from None
 
     def identities(self) -> Identities:
         text = self._log.attachment(identities.NAME)

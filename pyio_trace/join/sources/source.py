@@ -55,6 +55,9 @@ class Source(Protocol):
     def system(self) -> System:
         """What was seen of the machine beside the program; nothing where nobody looked."""
 
+    def stripes(self) -> dict[str, str]:
+        """Path -> layout of files on Lustre (log/stripes.py), as far as known."""
+
     def identities(self) -> Identities:
         """Device and inode of files, as far as they are known; only of a log of one host."""
 
