@@ -34,12 +34,12 @@ _TO_THE_END = (1 << 64) - 1
 
 
 class Component(NamedTuple):
-    """A part of a file.  begin, end: bytes, None: to the end; count: servers, -1: all there are, 0: none yet, or the
+    """A part of a file.  begin, end: bytes, None: to the end; servers: how many, -1: all there are, 0: none yet, or the
     metadata server; size: bytes of a stripe."""
 
     begin: int
     end: int | None
-    count: int
+    servers: int
     size: int
 
 
@@ -97,7 +97,7 @@ def _composite(raw: bytes) -> list[Component]:
 
 def to_text(components: list[Component]) -> str:
     """Such as "0-1048576:1x65536 1048576-:4x1048576"."""
-    return " ".join(f"{one.begin}-{'' if one.end is None else one.end}:{one.count}x{one.size}" for one in components)
+    return " ".join(f"{one.begin}-{'' if one.end is None else one.end}:{one.servers}x{one.size}" for one in components)
 
 
 def of_text(text: str) -> list[Component]:

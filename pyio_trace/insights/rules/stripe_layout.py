@@ -29,24 +29,24 @@ _MOVING = (OpClass.READ, OpClass.WRITE)
 def find(run: Observed, limits: Mapping[str, float]) -> Iterator[Finding]:
     for path, text in run.stripes.items():
         calls = run.calls.where(role=Role.IO).where_paths([path])
-        parts = [part for part in of_text(text) if part.count]
+        parts = [part for part in of_text(text) if part.servers]
         if not parts or not len(calls):
             continue
         moves = calls.where(kind=_MOVING)
         moved, users = moves.total("moved"), moves.distinct("process")
-        widest = max(parts, key=lambda part: (part.count < 0, part.count))
-        if widest.count > 0 and users >= limits["users"] * widest.count and moved >= limits["bytes"]:
+        widest = max(parts, key=lambda part: (part.servers < 0, part.servers))
+        if widest.servers > 0 and users >= limits["users"] * widest.servers and moved >= limits["bytes"]:
             yield _too_few(run, path, moves, widest, users)
-        elif widest.count >= limits["stripes"] and 0 < moved <= widest.size * widest.count // 2:
+        elif widest.servers >= limits["stripes"] and 0 < moved <= widest.size * widest.servers // 2:
             yield _too_many(run, path, calls, widest, moved)
 
 
 def _too_few(run: Observed, path: str, calls: CallTable, part: Component, users: int) -> Finding:
-    times = run.times(calls, 1 - part.count / users)
+    times = run.times(calls, 1 - part.servers / users)
     gain = run.gain(times, "its reads and writes beyond what as many servers as users would need")
     return _finding(
         run, path, calls, gain, part,
-        f"{number(users)} processes use {path.rpartition('/')[2]}, which is on {counted(part.count, 'server')}",
+        f"{number(users)} processes use {path.rpartition('/')[2]}, which is on {counted(part.servers, 'server')}",
         f"They moved {size(calls.total('moved'))} in {seconds(calls.total('time'))}, each at a stripe of "
         f"{size(part.size)}.",
         Remedy(f"Spread it over more servers, before it is made: lfs setstripe -c {min(users, 64)} FOLDER."),
@@ -58,8 +58,9 @@ def _too_many(run: Observed, path: str, calls: CallTable, part: Component, moved
     gain = run.gain(run.times(calls.where(kind=OVERHEAD)), "opens, closes and other metadata calls on it")
     return _finding(
         run, path, calls, gain, part,
-        f"{path.rpartition('/')[2]} is on {number(part.count)} servers, and does not fill half of them",
-        f"{size(moved)} moved; its {number(part.count)} stripes of {size(part.size)} have {size(part.count * part.size)}.",
+        f"{path.rpartition('/')[2]} is on {number(part.servers)} servers, and does not fill half of them",
+        f"{size(moved)} moved; its {number(part.servers)} stripes of {size(part.size)} have "
+        f"{size(part.servers * part.size)}.",
         Remedy("Keep small files on one server: lfs setstripe -c 1 FOLDER, before they are made."),
         "the file may be larger than what this run moved",
     )  # fmt: skip
@@ -69,7 +70,7 @@ def _finding(
     run: Observed, path: str, calls: CallTable, gain: Gain, part: Component, title: str, text: str, remedy: Remedy,
     unsure: str,
 ) -> Finding:  # fmt: skip
-    values = {"count": part.count, "stripe": part.size, "bytes": calls.total("moved")}
+    values = {"count": part.servers, "stripe": part.size, "bytes": calls.total("moved")}
     return Finding(
         title=title,
         evidence=[Evidence(text, {**values, "processes": calls.distinct("process"), "time_ns": calls.total("time")})],
