@@ -31,6 +31,7 @@ from pyio_trace.values import (
     parse_mode,
     parse_names,
     parse_output,
+    parse_period,
     parse_rate,
     parse_redact,
     parse_rules,
@@ -151,6 +152,10 @@ OPTIONS: "tuple[Option, ...]" = (
     Option("sample", RATE, ("--sample",), "HZ", parse_rate, "100",
            "how often a second a process beside the run looks where each thread is and what it waits for, or off; less "
            "often where it would take 2% of a processor. Not with --mode ring; trace() does it only if told"),
+    Option("system", DURATION, ("--system",), "TIME", parse_period, "off",
+           "how often, such as 1s, a process beside the run looks at the machine: processors, memory, disks, network, "
+           "what other processes read and write; or off; less often where it would take 0.5% of a processor. Not "
+           "with --mode ring"),
 )  # fmt: skip
 BY_NAME = {option.name: option for option in OPTIONS}
 _LARGEST_PROJECT = 1 << 20  # of a pyproject.toml, in bytes
@@ -159,7 +164,7 @@ _LARGEST_PROJECT = 1 << 20  # of a pyproject.toml, in bytes
 class Config:
     """The options of a run, by the names in OPTIONS; frozen.
 
-    Sizes are in bytes, min_duration is in nanoseconds, lists are texts separated
+    Sizes are in bytes, min_duration and system are in nanoseconds, lists are texts separated
     by commas, and output is None for the default name.
     """
 
@@ -181,6 +186,7 @@ class Config:
     redact: str
     max_memory: int
     sample: int
+    system: int
 
     def __init__(self, **values: object) -> None:
         for name in values:

@@ -233,6 +233,7 @@ def trace(
     redact: str | Iterable[str] | None = None,
     max_memory: int | str | None = None,
     sample: int | str | None = None,
+    system: int | str | None = None,
 ) -> Trace:
     """A context manager that traces what happens inside it, in all threads and child processes.
 

@@ -25,6 +25,7 @@ _DURATION_UNITS = {"": 1, "ns": 1, "us": 1_000, "ms": 1_000_000, "s": 1_000_000_
 _SIZE_UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 MINIMUM_LOG = 64 << 10  # the fixed region, a process entry and a chunk or two
 MAXIMUM_LOG = 64 << 30  # ids have 32 bits and count units of 16 bytes (log_format.h)
+_SHORTEST_PERIOD, _LONGEST_PERIOD = 10_000_000, 3_600_000_000_000  # ns
 SAMPLING_MOST = 1000  # times a second; csrc/core/process/sampler.c
 REDACT_MOST = 1024  # less than what csrc/core/redact/redact.c has room for
 
@@ -81,6 +82,14 @@ def parse_rate(text: str, name: str) -> int:
     if not (word.isascii() and word.isdecimal() and len(word) < 5 and 1 <= int(word) <= SAMPLING_MOST):
         raise ConfigError("bad-value", f"{name}: {text!r} is not a rate; write off, or a number up to {SAMPLING_MOST}")
     return int(word)
+
+
+def parse_period(text: str, name: str) -> int:
+    """Nanoseconds between two looks at the system, from ``"1s"``; 0 for ``"off"``."""
+    period = 0 if text.strip().lower() == "off" else parse_duration(text, name)
+    if period and not _SHORTEST_PERIOD <= period <= _LONGEST_PERIOD:
+        raise ConfigError("bad-value", f"{name}: {text!r} is out of range; write off, or a time from 10ms to 3600s")
+    return period
 
 
 def parse_rules(text: str, name: str) -> str:

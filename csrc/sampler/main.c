@@ -1,4 +1,5 @@
-/* The program pyio-trace-sample: looks at all Python threads of a run, many times a second, from outside.
+/* The program pyio-trace-sample: looks at all Python threads of a run, many times a second, from outside; if it was asked
+ * to, also at the system beside the run (system.c).
  *
  * It reads their frames by process_vm_readv.  /proc tells what they wait for, their processor time, and how long they
  * waited for a processor.  It never stops, signals or changes a process.  The core starts it with the run
@@ -30,6 +31,7 @@
 #define WEIGHED_EVERY 500000000ull   /* ns */
 #define LONGEST_PERIOD 1000000000ull /* ns */
 #define LINGERS 2000000000ull        /* ns: how long it waits for an expected process, which may never come */
+#define NEVER UINT64_MAX
 #define CLOSE_RANGE_BY_ONE 65536
 
 static uint64_t ns(clockid_t clock)
@@ -160,13 +162,16 @@ static void begin_anew(void)
             sampler_processes[i]->threads[k].known = false;
 }
 
-static void look_around(uint64_t usual)
+/* usual: ns between two looks at threads; 0: none.  system: ns between two looks at the system; 0: none. */
+static void look_around(uint64_t usual, uint64_t system)
 {
     struct moment m = {.now = ns(CLOCK_MONOTONIC), .now_ticks = pt_ticks()};
     uint64_t period = usual, due = m.now;
+    uint64_t system_due = system ? sampler_look_at_system(&m, system) : NEVER;
     for (;;) {
-        due += jittered(period);
+        due += usual ? jittered(period) : LONGEST_PERIOD;
         due = due > m.now ? due : m.now;
+        due = due < system_due ? due : system_due;
         wait_until(due);
         m.round++;
         m.from = m.now;
@@ -180,10 +185,13 @@ static void look_around(uint64_t usual)
             m.from_ticks = m.now_ticks;
             begin_anew();
         }
-        for (unsigned i = 0; i < sampler_process_count; i++)
+        if (m.now >= system_due)
+            system_due = sampler_look_at_system(&m, system);
+        for (unsigned i = 0; usual && i < sampler_process_count; i++)
             if (sampler_is_readable(sampler_processes[i]))
                 sampler_look_at(sampler_processes[i], &m);
-        period = weigh(period, usual, m.now);
+        if (usual)
+            period = weigh(period, usual, m.now);
         if (is_at_its_end(m.now))
             return;
     }
@@ -198,6 +206,6 @@ int main(int argc, char **argv)
     if (!sampler_open_log(log))
         return 1;
     uint32_t hz = pt.header->sampling_hz;
-    look_around(1000000000ull / (hz && hz < 1000 ? hz : 1000));
+    look_around(hz ? 1000000000ull / (hz < 1000 ? hz : 1000) : 0, pt.header->system_period);
     return 0;
 }

@@ -132,4 +132,8 @@ uint32_t sampler_stack(const struct process *p, struct thread *t, struct view *v
 extern bool sampler_log_is_full; /* new stacks would take the room that is kept for other things */
 void sampler_add(const struct process *p, struct thread *t, const struct moment *m, uint64_t cpu, uint64_t delay);
 
+/* ---- system.c */
+/* period: ns, as asked for.  Returns when the next look is due. */
+uint64_t sampler_look_at_system(const struct moment *m, uint64_t period);
+
 #endif

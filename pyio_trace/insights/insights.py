@@ -88,7 +88,21 @@ def find(
     known = dict(zip(reducers, results, strict=True))
     mappings = log.mappings().to_pylist()
     wall = known[sampled[0]].rows if sampled and not summary.unseen.losses.get("sampler_unread") else []
-    observed = Observed(summary, known, processes, mounts, counters, machines(info), mappings, wall)
+    system = log.seen_of_system()
+    devices = log.devices() if len(system) else ()
+    observed = Observed(
+        summary,
+        known,
+        processes,
+        mounts,
+        counters,
+        machines(info),
+        mappings,
+        wall,
+        system=system,
+        devices=devices,
+        stripes=log.stripes(),
+    )
     return summary, _insights(observed, rules, settings)
 
 

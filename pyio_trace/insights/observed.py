@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
@@ -21,6 +21,7 @@ from pyio_trace.analysis.view_sums.call_table import CallTable
 from pyio_trace.enums import Layer, OpClass, Role
 from pyio_trace.insights.file_systems import FileSystems
 from pyio_trace.insights.finding import Recoverable, Site, Term
+from pyio_trace.join.base.system import NOTHING, System
 from pyio_trace.light_dataclass import dataclass
 from pyio_trace.log.sorting import find
 from pyio_trace.units import seconds
@@ -81,11 +82,15 @@ class Observed:
         machines: Mapping[str, str] | None = None,
         mappings: Sequence[Mapping[str, Any]] = (),
         wall: Sequence[LineTime] = (),
+        system: System = NOTHING,
+        devices: Collection[int] = (),
+        stripes: Mapping[str, str] | None = None,
     ) -> None:
         """results: of all reducers that any rule needs; processes, counters, mappings: the rows of Log.processes(),
         Log.counters() and Log.mappings(); mounts: of the machine that the run was on, None: not known; machines: see
         pyio_trace.insights.machines, None: not known; wall: the wall time of the program's lines, from samples of all
-        of its processes; empty: there are none."""
+        of its processes; empty: there are none; system: what was seen of the machine; devices: st_dev of files in the
+        log, as far as known; stripes: see Log.stripes()."""
         assert summary.overview is not None
         self.summary: Summary = summary
         self.overview: Overview = summary.overview
@@ -96,6 +101,9 @@ class Observed:
         self.wall: dict[str, LineTime] = {row.line: row for row in wall}
         #: The rows of Log.counters(): operations without rows.
         self.counters = counters
+        self.system = system
+        self.devices = frozenset(devices)
+        self.stripes = dict(stripes or {})
         self._machines = dict(machines or {})
         self._results = results
 

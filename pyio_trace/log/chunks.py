@@ -72,7 +72,7 @@ def _sound_header(file: LogFile, at: int, claimed: int) -> tuple[bytes, int]:
     size = int(fields["size"])
     if int(fields["magic"]) != layout.CHUNK_MAGIC or int(fields["offset"]) != at:
         return head, 0
-    if not 1 <= int(fields["kind"]) <= layout.CHUNK_SAMPLES:
+    if not 1 <= int(fields["kind"]) <= layout.CHUNK_SYSTEM:
         return head, 0
     if size < layout.PAGE or size % layout.PAGE or size > claimed - at:
         return head, 0

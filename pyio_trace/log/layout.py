@@ -62,7 +62,8 @@ class Trait:
 CHUNK_MAGIC = 0x4B4E484349595021
 #: How many process chunks find room on a full disk.
 KEPT_SLOTS = 20
-CHUNK_OPS, CHUNK_HEAP, CHUNK_PROCESS, CHUNK_PAD, CHUNK_SUMS, CHUNK_SUMS_DATA, CHUNK_SAMPLES = 1, 2, 3, 4, 5, 6, 7
+CHUNK_OPS, CHUNK_HEAP, CHUNK_PROCESS, CHUNK_PAD, CHUNK_SUMS, CHUNK_SUMS_DATA = 1, 2, 3, 4, 5, 6
+CHUNK_SAMPLES, CHUNK_SYSTEM = 7, 8
 OPS_START = 96
 HEAP_START = 80
 
@@ -105,6 +106,20 @@ FILE_KINDS = DESC_KINDS[: DESC_KINDS.index("path")]
 #: enum pt_sample_state, by number: what a thread was found doing.
 SAMPLE_STATES = ("running", "gil", "lock", "sleep", "poll", "wait", "system call", "fault")
 SAMPLE_UNREADABLE, SAMPLE_INNERMOST = 1, 2
+#: enum pt_system_kind, by number: what a row of the system is about; and what its values are.
+SYSTEM_COLUMNS = {
+    "machine": (
+        "cpu_busy", "cpu_wait", "cores", "cpu_stall", "memory_stall", "io_stall", "io_stall_full", "available",
+        "cached", "dirty", "cost", "unread",
+    ),
+    "disk": ("read_bytes", "written_bytes", "reads", "writes", "read_time", "write_time", "busy"),
+    "network": ("read_bytes", "written_bytes", "reads", "writes", "lost"),
+    "other": ("read_bytes", "written_bytes"),
+    "own": ("read_bytes", "written_bytes"),
+}  # fmt: skip
+SYSTEM_KINDS = tuple(SYSTEM_COLUMNS)
+SYSTEM_VALUES = 12
+SYSTEM_UNKNOWN = (1 << 64) - 1
 #: enum pt_blind, bit by bit.
 BLIND = ("io_uring", "syscall", "mapped", "unpatched", "fileobjects")
 
@@ -153,6 +168,7 @@ HEADER = np.dtype(
         ("samples_lost", "<u8"),
         ("sampler_unseen", "<u4"),
         ("names_sampler", "<u4"),
+        ("system_period", "<u8"),
     ],
     align=True,
 )
@@ -382,6 +398,14 @@ SAMPLE = np.dtype(
     align=True,
 )  # fmt: skip
 
+SYSTEM = np.dtype(
+    [
+        ("begin", "<u8"), ("ticks", "<u8"), ("kind", "<u4"), ("pid", "<u4"), ("device", "<u8"), ("name", "S32"),
+        ("values", "<u8", (SYSTEM_VALUES,)),
+    ],
+    align=True,
+)  # fmt: skip
+
 #: C struct name -> dtype, for tests/log/test_layout.py.
 STRUCTS: dict[str, np.dtype[np.void]] = {
     "pt_clock_pair": CLOCK_PAIR,
@@ -403,4 +427,5 @@ STRUCTS: dict[str, np.dtype[np.void]] = {
     "pt_profile_data": PROFILE_DATA,
     "pt_process": PROCESS_ENTRY,
     "pt_sample": SAMPLE,
+    "pt_system": SYSTEM,
 }

@@ -71,6 +71,10 @@ def _within(data: bytes, at: int, end: int, kind: int) -> Iterator[tuple[str, Pl
         for sample in range(at + layout.HEAP_START, end - layout.SAMPLE.itemsize + 1, layout.SAMPLE.itemsize):
             if any(data[sample : sample + 8]):
                 yield "samples", Place(sample, layout.SAMPLE)
+    elif kind == layout.CHUNK_SYSTEM:
+        for row in range(at + layout.HEAP_START, end - layout.SYSTEM.itemsize + 1, layout.SYSTEM.itemsize):
+            if any(data[row : row + 8]):
+                yield "system", Place(row, layout.SYSTEM)
     elif kind == layout.CHUNK_HEAP:
         at += layout.HEAP_START
         while at + 16 <= end:

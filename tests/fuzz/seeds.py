@@ -73,6 +73,8 @@ def rich() -> bytes:
     _sums(writer, top, desc, stacks[0], paths[2])
     for number, state in enumerate(layout.SAMPLE_STATES):
         writer.sample(top, 100, state, begin=50_000 + 100 * number, ticks=100, stack=stacks[number % 3], cpu=number)
+    for number, kind in enumerate(layout.SYSTEM_KINDS):
+        writer.system(kind, begin=50_000 + 100 * number, ticks=100, name=kind, pid=number, device=1)
     return writer.bytes()
 
 

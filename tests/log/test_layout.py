@@ -30,6 +30,7 @@ WORDS = {
     "pt_blind": ("PT_BLIND_", layout.BLIND, True),
     "pt_stack_state": ("PT_STACKS_", STACK_STATES, False),
     "pt_mode": ("PT_MODE_", MODES, False),
+    "pt_system_kind": ("PT_SYSTEM_", layout.SYSTEM_KINDS, False),
     "pt_sample_state": ("PT_SAMPLE_", [word.replace(" ", "_") for word in layout.SAMPLE_STATES], False),
 }
 #: Constants of the headers that writers alone need.

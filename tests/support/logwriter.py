@@ -127,6 +127,7 @@ class LogWriter:
         self._heap_at = self._heap_end = 0
         self._heap_process = 0
         self._samples_at = self._samples_end = 0
+        self._system_at = self._system_end = 0
 
     # ---- chunks
 
@@ -212,6 +213,20 @@ class LogWriter:
         row = (begin, ticks, cpu, delay, process, tid, stack, samples, number, flags)
         self.put(self._samples_at, np.array(row, layout.SAMPLE))
         self._samples_at += layout.SAMPLE.itemsize
+
+    def system(
+        self, kind: str, *, begin: int, ticks: int, name: str = "", pid: int = 0, device: int = 0, **values: int
+    ) -> None:
+        """A row of the machine; values: by name, the others are not known."""
+        if self._system_at + layout.SYSTEM.itemsize > self._system_end:
+            start = self.chunk(layout.CHUNK_SYSTEM, layout.PAGE, ticks=begin)
+            self._system_at, self._system_end = start + layout.HEAP_START, start + layout.PAGE
+        number = layout.SYSTEM_KINDS.index(kind)
+        known = [values.pop(one, layout.SYSTEM_UNKNOWN) for one in layout.SYSTEM_COLUMNS[kind]]
+        assert not values, values
+        known += [layout.SYSTEM_UNKNOWN] * (layout.SYSTEM_VALUES - len(known))
+        self.put(self._system_at, np.array((begin, ticks, number, pid, device, name.encode(), known), layout.SYSTEM))
+        self._system_at += layout.SYSTEM.itemsize
 
     # ---- the heap
 

@@ -99,6 +99,7 @@ struct pt_header {
     uint64_t samples_lost;    /* atomic: looks that found no room in the log */
     uint32_t sampler_unseen;  /* atomic: processes and threads that it did not look at at all: there were too many */
     uint32_t names_sampler;   /* 1: Yama lets nobody read but whom a process names, so each names the sampler */
+    uint64_t system_period;   /* ns between two looks at the system, as asked for; 0: none was */
 };
 #define PT_RING_SLOT 65536u
 #define PT_SETTINGS_MOST 65536u /* bytes of settings at most */
@@ -223,7 +224,8 @@ enum pt_chunk_kind {
     PT_CHUNK_PAD = 4,
     PT_CHUNK_SUMS = 5,      /* an array of pt_profile from PT_HEAP_START on */
     PT_CHUNK_SUMS_DATA = 6, /* an array of pt_profile followed by pt_profile_data */
-    PT_CHUNK_SAMPLES = 7    /* an array of pt_sample from PT_HEAP_START on; of any process: process, tid are 0 */
+    PT_CHUNK_SAMPLES = 7,   /* an array of pt_sample from PT_HEAP_START on; of any process: process, tid are 0 */
+    PT_CHUNK_SYSTEM = 8     /* an array of pt_system from PT_HEAP_START on; of no process */
 };
 
 struct pt_chunk { /* 80 bytes; records start at 96 (48-byte records), heap objects at 80 */

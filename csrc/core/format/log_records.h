@@ -257,7 +257,33 @@ struct pt_sample {
     uint8_t flags;    /* bits of enum pt_sample_flag */
 };
 
+/* ---- the system beside the program -------------------------------------- */
+
+/* What a row of the system is about. */
+enum pt_system_kind {
+    PT_SYSTEM_MACHINE = 0,
+    PT_SYSTEM_DISK = 1,    /* a block device, or a partition */
+    PT_SYSTEM_NETWORK = 2, /* an interface */
+    PT_SYSTEM_OTHER = 3,   /* a process that does not belong to the run; pid 0: all those that have no row */
+    PT_SYSTEM_OWN = 4      /* all processes of the run */
+};
+#define PT_SYSTEM_VALUES 12
+#define PT_SYSTEM_UNKNOWN UINT64_MAX
+
+/* What happened in a stretch of time.  The reader's layout.SYSTEM_COLUMNS says what the values of each kind are.  Zeros
+ * end the array. */
+struct pt_system {
+    uint64_t begin; /* ticks; written last */
+    uint64_t ticks;
+    uint32_t kind;   /* enum pt_system_kind */
+    uint32_t pid;    /* OTHER */
+    uint64_t device; /* DISK: st_dev of the files on it */
+    char name[32];   /* of the device, the interface, the program; cut off without a NUL */
+    uint64_t values[PT_SYSTEM_VALUES];
+};
+
 _Static_assert(sizeof(struct pt_record) == 48, "record size");
+_Static_assert(sizeof(struct pt_system) == 160, "system row size");
 _Static_assert(sizeof(struct pt_sample) == 48 && offsetof(struct pt_sample, process) == 32 &&
                    offsetof(struct pt_sample, state) == 46,
                "sample layout");

@@ -68,7 +68,11 @@ void pt_exits_now(int status); /* end_of_run.c: no exit handler runs; may not re
 void pt_wait_for_end(void);
 /* Starts the sampler beside the run, once for each log.  program: the path of what it becomes.  late: the program runs
  * already. */
-PT_API void pt_sampler_start(const char *program, uint32_t hz, bool late);
+struct pt_sampling {
+    uint32_t hz;            /* looks at each thread a second; 0: none */
+    uint64_t system_period; /* ns between two looks at the system; 0: none */
+};
+PT_API void pt_sampler_start(const char *program, struct pt_sampling wanted, bool late);
 /* Lets the sampler read this process, where the kernel wants that: only before any code of the program has run, which
  * may name a reader of its own. */
 void pt_sampler_name(void);

@@ -212,16 +212,27 @@ void pt_sampler_name(void)
         pt_sys(SYS_prctl, PR_SET_PTRACER, pid, 0, 0, 0);
 }
 
-void pt_sampler_start(const char *program, uint32_t hz, bool late)
+/* False: this program was another one before (exec), and its sampler goes on. */
+static bool ask_for(struct pt_sampling wanted)
 {
-    uint32_t none = 0, allowed = 0;
+    uint32_t none = 0;
+    uint64_t never = 0;
+    uint32_t hz = wanted.hz < SAMPLING_MOST ? wanted.hz : SAMPLING_MOST;
+    if (hz &&
+        !__atomic_compare_exchange_n(&pt.header->sampling_hz, &none, hz, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
+        return false;
+    return !wanted.system_period || __atomic_compare_exchange_n(&pt.header->system_period, &never, wanted.system_period,
+                                                                false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
+}
+
+void pt_sampler_start(const char *program, struct pt_sampling wanted, bool late)
+{
+    uint32_t allowed = 0;
     struct launch l = {.program = program};
     int saved = errno;
-    if ((pt.gate & PT_GATE_OFF) || !pt.process_id || pt.namespace_inode || pt.mode == PT_MODE_RING || !hz)
+    if ((pt.gate & PT_GATE_OFF) || !pt.process_id || pt.namespace_inode || pt.mode == PT_MODE_RING ||
+        (!wanted.hz && !wanted.system_period) || !ask_for(wanted))
         return;
-    hz = hz < SAMPLING_MOST ? hz : SAMPLING_MOST;
-    if (!__atomic_compare_exchange_n(&pt.header->sampling_hz, &none, hz, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
-        return; /* this program was another one before (exec), and its sampler goes on */
     __atomic_store_n(&pt.header->names_sampler, must_be_named(), __ATOMIC_RELEASE);
     int error = launch(&l);
     if (error)

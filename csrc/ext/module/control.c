@@ -149,17 +149,18 @@ PyObject *pt_module_finish_with(PyObject *module, PyObject *args)
     Py_RETURN_NONE;
 }
 
-/* start_sampler(hz, program, late): a process beside the run that looks at its threads so often a second; program: the
- * path of what it becomes; late: the program runs already */
+/* start_sampler(hz, period, program, late): a process beside the run that looks at its threads hz times a second, and at
+ * the system each period (ns); 0: not.  program: the path of what it becomes; late: the program runs already */
 PyObject *pt_module_start_sampler(PyObject *module, PyObject *args)
 {
     (void)module;
     unsigned int hz;
+    unsigned long long period;
     const char *program;
     int late;
-    if (!PyArg_ParseTuple(args, "Iyp", &hz, &program, &late))
+    if (!PyArg_ParseTuple(args, "IKyp", &hz, &period, &program, &late))
         return NULL;
-    pt_sampler_start(program, hz, late);
+    pt_sampler_start(program, (struct pt_sampling){.hz = hz, .system_period = period}, late);
     Py_RETURN_NONE;
 }
 

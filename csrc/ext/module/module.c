@@ -44,7 +44,7 @@ static PyMethodDef methods[] = {
     {"finish_with", pt_module_finish_with, METH_VARARGS,
      "finish_with(argv, quiet, stub): the command to run when the run's first process has ended"},
     {"start_sampler", pt_module_start_sampler, METH_VARARGS,
-     "start_sampler(hz, program, late): a process beside the run that looks at its threads so often a second"},
+     "start_sampler(hz, period, program, late): a process beside the run that looks at its threads and the system"},
     {"note", pt_module_note, METH_O, "note(text): why something is off, for the process table"},
     {"asked_from", pt_module_asked_from, METH_O,
      "asked_from(stack): the stack, of another process, that asked a server for this process"},

@@ -89,8 +89,11 @@ def start(
     except (CaptureError, ConfigError):
         native.core.files_uninstall()
         raise
-    if config.sample and started.owner:
-        native.core.start_sampler(config.sample, os.fsencode(native.program("pyio-trace-sample")), late)
+    if started.owner:
+        period = 0 if (rank_in(os.environ) or (0, 0, 0))[1] else config.system  # one process of each host looks
+        if config.sample or period:
+            program = os.fsencode(native.program("pyio-trace-sample"))
+            native.core.start_sampler(config.sample, period, program, late)
     if packages:
         native.core.set_program(",".join(packages))
     script = script_name()

@@ -1,6 +1,6 @@
 """An SQL query over a log, answered by DuckDB (pip install 'pyio_trace[sql]').
 
-The tables are operations, processes, counters, mappings and samples.  Times are
+The tables are operations, processes, counters, mappings, samples and system.  Times are
 in ns.  A query can read and write no files.  `pyio-trace insights LOG --proof`
 prints such commands.
 

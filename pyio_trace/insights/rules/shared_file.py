@@ -64,5 +64,5 @@ RULE = Rule(
         "bytes": Limit(1 << 20, "of one write on average, at most"),
     },
     topic="shared",
-    yields_to=("mpi-independent",),
+    yields_to=("mpi-independent", "shared-unaligned"),
 )

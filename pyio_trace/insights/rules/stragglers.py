@@ -86,5 +86,5 @@ RULE = Rule(
         "bytes": Limit(1 << 24, "moved by it, at least, for bytes to count"),
         "ms": Limit(100, "of I/O beyond the mean, at least, for time to count"),
     },
-    yields_to=("one-does-all", "slow-node"),
+    yields_to=("one-does-all", "slow-node", "stragglers-by-phase"),
 )

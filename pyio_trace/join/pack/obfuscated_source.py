@@ -18,6 +18,7 @@ from pyio_trace.join.base.arrow_arrays import codes, of_texts
 from pyio_trace.join.base.dictionaries import UnifiedDictionary
 from pyio_trace.join.base.identities import NOTHING, Identities
 from pyio_trace.join.base.samples import Samples
+from pyio_trace.join.base.system import System
 from pyio_trace.join.pack.replaced_names import Names
 from pyio_trace.join.processes.mounts import OPTIONS
 from pyio_trace.join.sources.source import Source
@@ -130,6 +131,17 @@ class ObfuscatedSource:
     def samples(self) -> Samples:
         found = self._source.samples()
         return Samples(found.columns, [self._names.stack(text) for text in found.stacks])
+
+    def system(self) -> System:
+        found = self._source.system()
+        hosts = set(found["host"].tolist())
+        texts = [
+            self._names.host(text) if at in hosts else self._names.word(text) for at, text in enumerate(found.texts)
+        ]
+        return System(found.columns, texts)
+
+    def stripes(self) -> dict[str, str]:
+        return {self._names.path(path): text for path, text in self._source.stripes().items()}
 
     def identities(self) -> Identities:
         return NOTHING

@@ -8,6 +8,7 @@ is complete (new_file.py).
 
 from __future__ import annotations
 
+import json
 import os
 import time
 from collections import deque
@@ -19,11 +20,12 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from pyio_trace import events
 from pyio_trace.errors import LogError
-from pyio_trace.join.base import identities, samples_text
+from pyio_trace.join.base import identities, samples_text, system
 from pyio_trace.join.pack.new_file import Folder, NewFile
 from pyio_trace.join.pack.parquet_writer import metadata_of, open_writer
 from pyio_trace.join.sources.facade import Log
 from pyio_trace.join.sources.source import Source
+from pyio_trace.log import stripes
 from pyio_trace.log.parquet_log import ATTACHMENT, KEY, description_of
 from pyio_trace.log.parquet_log import ROW_GROUP as _ROW_GROUP
 from pyio_trace.log.parquet_pages import is_allowed, least_bytes
@@ -134,6 +136,12 @@ def write(
         samples = source.samples()
         if len(samples):
             attached[samples_text.NAME] = samples_text.encoded(samples)
+        seen = source.system()
+        if len(seen):
+            attached[system.ATTACHMENT] = system.encoded(seen)
+        layouts = source.stripes()
+        if layouts:
+            attached[stripes.ATTACHMENT] = json.dumps(layouts)
         files = source.identities()
         if len(files.file):
             attached[identities.NAME] = identities.encoded(files)

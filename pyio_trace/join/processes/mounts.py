@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 _MOUNTS, _BOOT = "/proc/self/mountinfo", "/proc/sys/kernel/random/boot_id"
 _LARGEST = 1 << 20  # bytes
@@ -44,6 +44,14 @@ def options_of(host: str, boot: str) -> dict[str, str] | None:
     """Mount point -> those of its options that say how far locks reach, such as "local_lock=all", with commas; only
     points that have some."""
     return parsed_options(_table()) if _is_here(host, boot) else None
+
+
+def type_of(path: str, types: Mapping[str, str]) -> str:
+    """The type of file system that an absolute path is on; "": not known.  types: see mounts_of()."""
+    folder = os.path.normpath(path) if path.startswith("/") else ""
+    while folder.strip("/") and folder not in types:
+        folder = folder.rpartition("/")[0]
+    return types.get(folder, "")
 
 
 def parsed(mountinfo: str) -> dict[str, str]:

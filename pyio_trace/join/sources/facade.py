@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from pyio_trace.join.base.samples import Samples
+    from pyio_trace.join.base.system import System
     from pyio_trace.join.references.own_code import OwnCode
 
 
@@ -69,15 +70,15 @@ class Log:
         return dataframes.to_polars(self.operations(columns))
 
     def sql(self, query: str) -> pa.Table:
-        """The answer to an SQL query, by DuckDB, over the tables operations, processes, counters, mappings and
-        samples.  It can read and write no files.
+        """The answer to an SQL query, by DuckDB, over the tables operations, processes, counters, mappings,
+        samples and system.  It can read and write no files.
 
         Raises ConfigError not-installed without DuckDB; duckdb.Error for a
         query that it does not accept.
         """
         from pyio_trace.join.sources import dataframes
 
-        tables = (self.processes, self.counters, self.mappings, self.samples)
+        tables = (self.processes, self.counters, self.mappings, self.samples, self.system)
         others = {table.__name__: table for table in tables}
         return dataframes.run_sql(query, self.operations, others)
 
@@ -175,6 +176,37 @@ class Log:
     def sampled(self) -> Samples:
         """The samples as arrays."""
         return self._source.samples()
+
+    def system(self) -> pa.Table:
+        """What --system saw of the machine beside the program: one row for each thing and stretch of time, by time.
+        Without that option, there are no rows.
+
+        time (begin, ns since the epoch), duration (ns), kind, host, name (of the disk, the interface, the program),
+        pid (of another process; null: all that have no row), device (of a disk: st_dev of the files on it), and of
+        what happened in that time (null: not known):
+        kind machine: cpu_busy, cpu_wait (ns of processors, busy or idle while a disk was waited for), cores,
+        cpu_stall, memory_stall, io_stall (ns that any task was stalled for it), io_stall_full (that all were),
+        available, cached, dirty (bytes at the end), cost (ns of processor time of the look before), unread
+        (processes whose traffic may not be read);
+        disk: read_bytes, written_bytes, reads, writes, read_time, write_time (ns, over all requests), busy (ns);
+        network: read_bytes, written_bytes, reads, writes (packets), lost (packets);
+        other (a process that does not belong to the run), own (all processes of the run, and what they started):
+        read_bytes, written_bytes (from and to storage).
+        """
+        return self._source.system().table()
+
+    def stripes(self) -> dict[str, str]:
+        """Path -> how Lustre has spread the file, as of the end of the run, such as "0-1048576:1x65536
+        1048576-:4x1048576": parts of the file, servers (-1: all there are, 0: none yet), bytes of a stripe."""
+        return self._source.stripes()
+
+    def devices(self) -> set[int]:
+        """st_dev of the files of the log, as far as they are known; of a log of several hosts none are."""
+        return set(self._source.identities().device.tolist()) - {0}
+
+    def seen_of_system(self) -> System:
+        """The rows of system() as arrays."""
+        return self._source.system()
 
     def renames(self) -> list[dict[str, Any]]:
         """Files that have another name than the one they were written under, without a rename in the log: file (as in

@@ -20,6 +20,7 @@ from pyio_trace.enums import Role
 from pyio_trace.join.base.arrow_arrays import codes, of_numbers, present
 from pyio_trace.join.base.identities import Identities
 from pyio_trace.join.base.samples import Samples
+from pyio_trace.join.base.system import System
 from pyio_trace.join.parents.enclosures import Enclosures
 from pyio_trace.join.sources.enclosing_columns import columns_of, enclosures_of, spans_of
 from pyio_trace.join.sources.source import Source
@@ -138,6 +139,12 @@ class FilteredSource:
         """Those of the chosen processes; nothing else can be chosen among them."""
         found, chosen = self._source.samples(), self._choice.processes
         return found if chosen is None else found.where(np.isin(found["process"], np.array(chosen, np.int64)))
+
+    def system(self) -> System:
+        return self._source.system()
+
+    def stripes(self) -> dict[str, str]:
+        return self._source.stripes()
 
     def identities(self) -> Identities:
         return self._source.identities()

@@ -20,10 +20,11 @@ from numpy.typing import NDArray
 from pyio_trace import enums, events
 from pyio_trace.enums import Link
 from pyio_trace.errors import LogError
-from pyio_trace.join.base import identities
+from pyio_trace.join.base import identities, system
 from pyio_trace.join.base.arrow_arrays import of_codes, of_numbers, of_texts
 from pyio_trace.join.base.identities import Identities
 from pyio_trace.join.base.samples import NOTHING, Samples
+from pyio_trace.join.base.system import System
 from pyio_trace.join.parents.nesting import parents_of
 from pyio_trace.join.processes.process_names import add_names
 from pyio_trace.join.processes.process_table import Process
@@ -187,6 +188,12 @@ class ForeignSource:
 
     def samples(self) -> Samples:
         return NOTHING
+
+    def system(self) -> System:
+        return system.NOTHING
+
+    def stripes(self) -> dict[str, str]:
+        return {}
 
     def identities(self) -> Identities:
         return identities.NOTHING

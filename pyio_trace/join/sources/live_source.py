@@ -12,9 +12,11 @@ from pyio_trace import events
 from pyio_trace.join.base import parallel
 from pyio_trace.join.base.identities import Identities
 from pyio_trace.join.base.samples import Samples
+from pyio_trace.join.base.system import System
 from pyio_trace.join.processes.kernel_io import kernel_io_of
 from pyio_trace.join.processes.known_losses import BYPASSES, read_losses, unsampled
 from pyio_trace.join.processes.mapped_files import read_mappings
+from pyio_trace.join.processes.mounts import type_of
 from pyio_trace.join.processes.op_counters import read_counters
 from pyio_trace.join.processes.own_pages import own_pages
 from pyio_trace.join.processes.process_names import add_names
@@ -29,6 +31,8 @@ from pyio_trace.join.processes.writers import writers
 from pyio_trace.join.tables.log_tables import LogTables
 from pyio_trace.join.tables.operation_columns import OperationColumns
 from pyio_trace.join.tables.sample_rows import samples_of
+from pyio_trace.join.tables.system_rows import system_of
+from pyio_trace.log import stripes
 from pyio_trace.log.blocks import BLOCK_ROWS
 from pyio_trace.log.extents import Extent
 from pyio_trace.log.heap import Heap
@@ -165,6 +169,20 @@ class LiveSource:
     @cached_property
     def _samples(self) -> Samples:
         return samples_of(self._tables)
+
+    def system(self) -> System:
+        return self._system
+
+    @cached_property
+    def _system(self) -> System:
+        return system_of(self._tables, self.info()["host"])
+
+    def stripes(self) -> dict[str, str]:
+        """Of the files on Lustre that have a name in the log, asked now: only on the machine of the log."""
+        types = self.info()["file_systems"] or {}
+        if "lustre" not in types.values():
+            return {}
+        return stripes.of_files(path for path in self.values("path").to_pylist() if type_of(path, types) == "lustre")
 
     def identities(self) -> Identities:
         return self._tables.files.identities

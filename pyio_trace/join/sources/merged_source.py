@@ -19,6 +19,7 @@ from pyio_trace import events
 from pyio_trace.join.base.arrow_arrays import codes, of_numbers
 from pyio_trace.join.base.identities import NOTHING, Identities
 from pyio_trace.join.base.samples import Samples, collected
+from pyio_trace.join.base.system import System, joined
 from pyio_trace.join.parents import ambiguous_parents
 from pyio_trace.join.processes.mounts import agreed
 from pyio_trace.join.sources.host_clocks import Clocks, aligned, shared_moment
@@ -149,6 +150,18 @@ class MergedSource:
                 }
                 parts.append(Samples(part.columns | moved, part.stacks))
         return collected(parts)
+
+    def system(self) -> System:
+        parts = []
+        for source, offset in zip(self._sources, self._clocks.offsets, strict=True):
+            part = source.system()
+            self._used(source)
+            if len(part):
+                parts.append(System(part.columns | {"time": part["time"] + offset}, part.texts))
+        return joined(parts)
+
+    def stripes(self) -> dict[str, str]:
+        return {path: text for source in reversed(self._sources) for path, text in source.stripes().items()}
 
     def identities(self) -> Identities:
         return NOTHING  # of several hosts

@@ -17,13 +17,15 @@ from typing import TYPE_CHECKING, Any
 
 from pyio_trace import enums, events
 from pyio_trace.errors import LogError
-from pyio_trace.join.base import identities, samples_text
+from pyio_trace.join.base import identities, samples_text, system
 from pyio_trace.join.base.dictionaries import UnifiedDictionary
 from pyio_trace.join.base.identities import Identities
 from pyio_trace.join.base.samples import NOTHING, Samples
+from pyio_trace.join.base.system import System
 from pyio_trace.join.sources import earlier_imports, parquet_description
 from pyio_trace.join.sources.earlier_imports import EarlierImports
 from pyio_trace.join.sources.earlier_roles import EarlierRoles
+from pyio_trace.log import stripes
 from pyio_trace.log.parquet_log import ParquetLog, open_parquet
 from pyio_trace.log.parquet_pages import too_large
 
@@ -184,6 +186,24 @@ class ParquetSource:
             return NOTHING if text is None else samples_text.decoded(text, len(self._description["processes"]))
         except ValueError:
             raise self._damaged("samples") from None
+
+    def system(self) -> System:
+        return self._system
+
+    @cached_property
+    def _system(self) -> System:
+        text = self._log.attachment(system.ATTACHMENT)
+        try:
+            return system.NOTHING if text is None else system.decoded(text)
+        except ValueError:
+            raise self._damaged("rows of the system") from None
+
+    def stripes(self) -> dict[str, str]:
+        text = self._log.attachment(stripes.ATTACHMENT)
+        try:
+            return {} if text is None else stripes.checked(text)
+        except ValueError:
+            raise self._damaged("layouts of files") from None
 
     def identities(self) -> Identities:
         text = self._log.attachment(identities.NAME)

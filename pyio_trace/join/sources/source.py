@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from pyio_trace.join.base.identities import Identities
     from pyio_trace.join.base.samples import Samples
+    from pyio_trace.join.base.system import System
 
 
 class Source(Protocol):
@@ -50,6 +51,12 @@ class Source(Protocol):
 
     def samples(self) -> Samples:
         """What the threads were found doing; nothing where there was no sampler."""
+
+    def system(self) -> System:
+        """What was seen of the machine beside the program; nothing where nobody looked."""
+
+    def stripes(self) -> dict[str, str]:
+        """Path -> layout of files on Lustre (log/stripes.py), as far as known."""
 
     def identities(self) -> Identities:
         """Device and inode of files, as far as they are known; only of a log of one host."""
