@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from pyio_trace.insights.finding import Site
 from pyio_trace.page.document import document
 from pyio_trace.page.html import page
+from pyio_trace.page.levels import Levels
+from pyio_trace.page.parts import timeline_of_part
 from pyio_trace.page.rows import Rows, lanes_of, longest, rows_of
 from pyio_trace.page.shown import all_shown
 from pyio_trace.page.source_lines import SourceLines
@@ -26,6 +28,15 @@ MOST_OPERATIONS = 1_000_000
 MOST_BYTES = 10_500_000
 #: Lines of source that go with the timeline.
 _MOST_SOURCES = 300
+
+
+class Served(NamedTuple):
+    """page: the HTML file; levels: the parts of the run that it asks for, None: there is nothing to ask for; of:
+    operations."""
+
+    page: str
+    levels: Levels | None
+    of: int
 
 
 class Report(NamedTuple):
@@ -61,6 +72,30 @@ def report(
     return Report(parts, len(rows), rows.of if has_rows else 0)
 
 
+def served(
+    log: Log,
+    summary: Summary,
+    insights: Insights | None,
+    with_sources: bool = True,
+    progress: Callable[[int], None] | None = None,
+) -> Served:
+    """The page for a server; see report()."""
+    run = summary.run
+    sources = SourceLines(run.start) if with_sources else None
+    facts = document(log, summary, insights, sources)
+    if run.mode == "profile" or not log.rows():
+        return Served("".join(report(log, summary, insights, 0, with_sources, progress).parts), None, 0)
+    levels = Levels(log, run.start, facts["span"], progress)
+    part = levels.part(0, 0)
+    timeline = timeline_of_part(part, run.start)
+    of = sum(lane.of for lane in part.lanes)
+    facts["operations"] = {"of": of, "shown": of, "longest_left_out": 0, "rest": [], "left_out": {}, "orphans": 0}
+    facts["served"] = True
+    facts["sources"] = _sources(part.rows, sources)
+    parts = page(f"{facts['run']['command']} · pyio_trace", facts, timeline, pictures_of(log, progress), connects=True)
+    return Served("".join(parts), levels, of)
+
+
 def _about(rows: Rows, timeline: Timeline, has_rows: bool) -> dict[str, Any]:
     """What of the operations is in the page, and what is not."""
     return all_shown({
@@ -73,7 +108,7 @@ def _about(rows: Rows, timeline: Timeline, has_rows: bool) -> dict[str, Any]:
 def _sources(rows: Rows, sources: SourceLines | None) -> dict[str, str]:
     """file:line:function -> the line, of the first lines of the program."""
     found: dict[str, str] = {}
-    if sources is None or not len(rows):
+    if sources is None or not rows.of:
         return found
     for text in rows.texts["site"][:_MOST_SOURCES].to_pylist():
         place, _, function = (text or "").rpartition(":")

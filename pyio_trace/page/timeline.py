@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from pyio_trace.join.base.arrow_arrays import texts_at
 from pyio_trace.light_dataclass import dataclass
 from pyio_trace.page.columns import Column, column, packed_text, zigzag
-from pyio_trace.page.rows import KIND, Rows
+from pyio_trace.page.rows import KIND, Lane, Rows
 from pyio_trace.page.shown import shown
 
 if TYPE_CHECKING:
@@ -51,21 +51,23 @@ class Timeline:
         return sum(len(one.data) for one in self.columns.values()) + sum(map(len, self.texts.values()))
 
 
-def timeline_of(rows: Rows, lanes: list[tuple[int, int, int]], start: int) -> Timeline:
-    """start: of the run, ns since the epoch; lanes: see rows.lanes_of()."""
+def timeline_of(rows: Rows, lanes: Sequence[Lane], start: int) -> Timeline:
+    """start: of the run, ns since the epoch; lanes: those of the rows, in their order, and others without any."""
     values, there = rows.values, rows.there
     first = np.zeros(len(rows), np.bool_)
-    first[np.cumsum([0, *(count for _, _, count in lanes)])[:-1]] = True
+    counts = [lane.rows for lane in lanes]
+    first[[at for at, count in zip(np.cumsum([0, *counts])[:-1].tolist(), counts, strict=True) if count]] = True
     base = int(values["time"].min()) if len(rows) else start
     # Differences of any two int64 fit into uint64, where they wrap to what they are.
     time = values["time"].view(np.uint64) - np.uint64(base % (1 << 64))
     steps = np.diff(time, prepend=np.uint64(0))
     parent, parents_there = _parents(rows)
-    lane = np.repeat(np.arange(len(lanes)), [count for _, _, count in lanes])
+    lane = np.repeat(np.arange(len(lanes)), counts)
     columns = {
         "time": column(np.where(first, time, steps)),
         "duration": column(zigzag(values["duration"]), there["duration"]),
         "extent": column(rows.extent),
+        "depth": column(values["depth"]),
         "parent": column(zigzag(parent), parents_there),
         "calls": column(zigzag(values["calls"])),
         "errno": column(zigzag(values["errno"])),
@@ -89,9 +91,14 @@ def timeline_of(rows: Rows, lanes: list[tuple[int, int, int]], start: int) -> Ti
         texts[name] = packed_text(json.dumps(nodes))
     texts["frames"] = packed_text(json.dumps([*map(shown, frames.frames)]))
     texts["nodes"] = packed_text(json.dumps(frames.nodes))
-    about = {"rows": len(rows), "base": base - start, "lanes": lanes}
+    about = {"rows": len(rows), "base": base - start, "lanes": [shown_lane(lane) for lane in lanes]}
     orphans = int((there["parent"] & ~parents_there).sum())
     return Timeline(about, columns, texts, {name: count for name, count in left_out.items() if count}, orphans)
+
+
+def shown_lane(lane: Lane) -> list[Any]:
+    """As the page reads it."""
+    return [*lane[:-1], shown(lane.name)]
 
 
 def _parents(rows: Rows) -> tuple[Ints, NDArray[np.bool_]]:

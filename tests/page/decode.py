@@ -83,7 +83,7 @@ class Page:
                  "parent": "parent"}  # fmt: skip
         signed = {name: self._signed(name) for name in names}
         submitted = self._column("submitted")
-        for process, tid, count in self.head["lanes"]:
+        for process, tid, count, *_ in self.head["lanes"]:
             time, ends = self.head["base"] + start, {}
             for row in range(len(found), len(found) + count):
                 time = _wrapped(time + (steps[row] or 0))

@@ -66,7 +66,7 @@ def place_of(tab: Browser, row: int) -> tuple[float, float]:
         const middle = operations.time[{row}] + model.length[{row}] / 2;
         const share = (middle - timeline.view.from) / (timeline.view.to - timeline.view.from);
         const top = document.querySelector('.lanes-scroll').scrollTop;
-        const y = model.bandOf.get(operations.laneOf({row})).y + model.depth[{row}] * 14 + 7 - top;
+        const y = model.bandOf.get(operations.laneOf({row})).y + operations.depth[{row}] * 14 + 7 - top;
         return [box.left + timeline.left + share * (box.width - timeline.left), box.top + y];
     }})()""")
     return x, y

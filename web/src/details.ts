@@ -13,7 +13,7 @@ const MOST_LOOKED = 2_000_000;
 export class Details {
   readonly element = el("section", { class: "details", "aria-live": "polite", "aria-label": "Selected operation", hidden: "" });
 
-  constructor(private readonly facts: Facts, private readonly model: Model, private readonly select: (row: number) => void) {}
+  constructor(private readonly facts: Facts, public model: Model, private readonly select: (row: number) => void) {}
 
   hide(): void {
     this.element.hidden = true;
