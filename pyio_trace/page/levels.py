@@ -32,6 +32,7 @@ from pyio_trace.page.rows import (
     lengths,
     process_ends,
 )
+from pyio_trace.page.thread_names import names
 
 if TYPE_CHECKING:
     from pyio_trace.join.sources.facade import Log
@@ -89,7 +90,7 @@ class Levels:
     ) -> None:
         """start: of the run, ns since the epoch; span: of what is shown, ns since then; progress: called with a
         number of rows read.  Raises what reading raises."""
-        self._log, self._start, self._ends = log, start, process_ends(log)
+        self.log, self._start, self._ends = log, start, process_ends(log)
         self.first, self.last = span[0], max(span[1], span[0] + 1)
         self._texts = {name: log.dictionary(name) for name in TEXTS}
         self._roles = [text or "" for text in self._texts["op_role"].to_pylist()] + [""]
@@ -191,6 +192,9 @@ class Levels:
     def _number(self) -> None:
         """What is known of the lanes after the first pass."""
         self._in_order = sorted(self._lanes.items())
+        kept, keys = self._kept.values, self._lanes
+        pairs = zip(kept["process"].tolist(), kept["tid"].tolist(), strict=True)
+        self._names = names(self._kept, np.array([keys[one] for one in pairs], np.int64), len(keys))
         self._deep = np.ones(len(self._lanes), np.int64)
         for strand in self._strands:
             lane, depth, _ = self._parts_of(strand)
@@ -214,7 +218,7 @@ class Levels:
     def _times(self, division: int, free: Ints, new: bool) -> _Times:
         """free: see depths(); new: the lanes of this division are not known yet."""
         parts: list[list[Ints]] = []
-        for batch in self._log.batches(_LIGHT, 1 << 20, (division, division + 1)):
+        for batch in self.log.batches(_LIGHT, 1 << 20, (division, division + 1)):
             process, tid = numbers(batch["process"], -1).astype(np.int64), numbers(batch["tid"], -1).astype(np.int64)
             calls = numbers(batch["calls"])
             end = self._ends[np.where(process < len(self._ends) - 1, process, -1)]
@@ -270,7 +274,7 @@ class Levels:
         for one in parts:
             order, first = np.argsort(one.at), 0
             at = one.at[order]
-            for batch in self._log.batches(COLUMNS, 1 << 18, (one.division, one.division + 1)) if len(at) else ():
+            for batch in self.log.batches(COLUMNS, 1 << 18, (one.division, one.division + 1)) if len(at) else ():
                 low, high = np.searchsorted(at, [first, first + len(batch)])
                 taken.add(batch, at[low:high] - first)
                 first += len(batch)

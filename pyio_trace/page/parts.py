@@ -9,16 +9,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pyio_trace.page.columns import column, zigzag
-from pyio_trace.page.timeline import Timeline, timeline_of
+from pyio_trace.page.timeline import Timeline, flows_of, timeline_of
 
 if TYPE_CHECKING:
+    from pyio_trace.join.sources.facade import Log
     from pyio_trace.page.levels import Part
 
 
-def timeline_of_part(part: Part, start: int) -> Timeline:
+def timeline_of_part(part: Part, start: int, log: Log) -> Timeline:
     """The timeline of its rows, with their ids, by which the page knows them again in another part, and its bins;
     start: of the run, ns since the epoch."""
-    timeline = timeline_of(part.rows, part.lanes, start)
+    timeline = timeline_of(part.rows, part.lanes, start, flows_of(part.rows, part.lanes, log))
     timeline.columns["id"] = column(zigzag(np.diff(part.rows.values["id"], prepend=0)))
     for name, values in part.bins._asdict().items():
         timeline.columns[f"bin-{name}"] = column(values.round().astype(np.int64).reshape(-1))
@@ -26,9 +27,9 @@ def timeline_of_part(part: Part, start: int) -> Timeline:
     return timeline
 
 
-def packed(part: Part, start: int) -> bytes:
+def packed(part: Part, start: int, log: Log) -> bytes:
     """The length of a head as 4 bytes, the head as JSON, which says where each column and text is, and these."""
-    timeline = timeline_of_part(part, start)
+    timeline = timeline_of_part(part, start, log)
     data: list[bytes] = []
     places: dict[str, Any] = {"columns": {}, "texts": {}}
     at = 0

@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
+
 from pyio_trace.insights.finding import Site
 from pyio_trace.page.document import document
 from pyio_trace.page.html import page
@@ -14,7 +16,8 @@ from pyio_trace.page.parts import timeline_of_part
 from pyio_trace.page.rows import Rows, lanes_of, longest, rows_of
 from pyio_trace.page.shown import all_shown
 from pyio_trace.page.source_lines import SourceLines
-from pyio_trace.page.timeline import Timeline, timeline_of
+from pyio_trace.page.thread_names import names
+from pyio_trace.page.timeline import Timeline, flows_of, timeline_of
 from pyio_trace.pictures import pictures_of
 
 if TYPE_CHECKING:
@@ -60,16 +63,24 @@ def report(
     sources = SourceLines(run.start) if with_sources else None
     facts = document(log, summary, insights, sources)
     has_rows = run.mode != "profile"
-    rows, lanes = lanes_of(rows_of(log, most if has_rows else 0, progress))
-    timeline = timeline_of(rows, lanes, run.start)
+    rows = rows_of(log, most if has_rows else 0, progress)
+    rows, timeline = _encoded(rows, run.start, log)
     while timeline.size > MOST_BYTES and len(rows):
-        rows, lanes = lanes_of(longest(rows, int(len(rows) * 0.9 * MOST_BYTES / timeline.size)))
-        timeline = timeline_of(rows, lanes, run.start)
+        fewer = longest(rows, int(len(rows) * 0.9 * MOST_BYTES / timeline.size))
+        rows, timeline = _encoded(fewer, run.start, log)
     facts["operations"] = _about(rows, timeline, has_rows)
     facts["sources"] = _sources(rows, sources)
     pictures = pictures_of(log, progress)
     parts = page(f"{facts['run']['command']} · pyio_trace", facts, timeline, pictures)
     return Report(parts, len(rows), rows.of if has_rows else 0)
+
+
+def _encoded(rows: Rows, start: int, log: Log) -> tuple[Rows, Timeline]:
+    """(the rows that have lanes, their timeline)."""
+    rows, lanes = lanes_of(rows)
+    lane = np.repeat(np.arange(len(lanes)), [one.rows for one in lanes])
+    lanes = [one._replace(name=name) for one, name in zip(lanes, names(rows, lane, len(lanes)), strict=True)]
+    return rows, timeline_of(rows, lanes, start, flows_of(rows, lanes, log))
 
 
 def served(
@@ -87,7 +98,7 @@ def served(
         return Served("".join(report(log, summary, insights, 0, with_sources, progress).parts), None, 0)
     levels = Levels(log, run.start, facts["span"], progress)
     part = levels.part(0, 0)
-    timeline = timeline_of_part(part, run.start)
+    timeline = timeline_of_part(part, run.start, log)
     of = sum(lane.of for lane in part.lanes)
     facts["operations"] = {"of": of, "shown": of, "longest_left_out": 0, "rest": [], "left_out": {}, "orphans": 0}
     facts["served"] = True

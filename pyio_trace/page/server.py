@@ -75,7 +75,7 @@ class Pages:
         with self._one:
             key = level, place
             if key not in self._kept:
-                self._kept[key] = packed(levels.part(level, place), self._start)
+                self._kept[key] = packed(levels.part(level, place), self._start, levels.log)
                 while sum(map(len, self._kept.values())) > _MOST_CACHE and len(self._kept) > 1:
                     self._kept.popitem(last=False)
             self._kept.move_to_end(key)

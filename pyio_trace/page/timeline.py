@@ -21,9 +21,12 @@ from pyio_trace.light_dataclass import dataclass
 from pyio_trace.page.columns import Column, column, packed_text, zigzag
 from pyio_trace.page.rows import KIND, Lane, Rows
 from pyio_trace.page.shown import shown
+from pyio_trace.timeline.flows import flows
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from pyio_trace.join.sources.facade import Log
 
 Ints = NDArray[np.int64]
 
@@ -51,8 +54,9 @@ class Timeline:
         return sum(len(one.data) for one in self.columns.values()) + sum(map(len, self.texts.values()))
 
 
-def timeline_of(rows: Rows, lanes: Sequence[Lane], start: int) -> Timeline:
-    """start: of the run, ns since the epoch; lanes: those of the rows, in their order, and others without any."""
+def timeline_of(rows: Rows, lanes: Sequence[Lane], start: int, flow: tuple[Ints, Ints] | None = None) -> Timeline:
+    """start: of the run, ns since the epoch; lanes: those of the rows, in their order, and others without any; flow:
+    rows from which work went to others, and these; see flows_of()."""
     values, there = rows.values, rows.there
     first = np.zeros(len(rows), np.bool_)
     counts = [lane.rows for lane in lanes]
@@ -78,6 +82,8 @@ def timeline_of(rows: Rows, lanes: Sequence[Lane], start: int) -> Timeline:
         "cpu": column(zigzag(values["cpu_time"]), there["cpu_time"]),
         "submitted": column(values["submitted"]),
     }
+    if flow is not None and len(flow[0]):
+        columns["flow-from"], columns["flow-to"] = map(column, flow)
     texts, left_out = {}, {}
     kinds, columns["kind"] = _kinds(rows)
     texts["kind"] = packed_text(json.dumps(kinds))
@@ -91,9 +97,25 @@ def timeline_of(rows: Rows, lanes: Sequence[Lane], start: int) -> Timeline:
         texts[name] = packed_text(json.dumps(nodes))
     texts["frames"] = packed_text(json.dumps([*map(shown, frames.frames)]))
     texts["nodes"] = packed_text(json.dumps(frames.nodes))
-    about = {"rows": len(rows), "base": base - start, "lanes": [shown_lane(lane) for lane in lanes]}
+    about = {
+        "rows": len(rows),
+        "flows": 0 if flow is None else len(flow[0]),
+        "base": base - start,
+        "lanes": [shown_lane(lane) for lane in lanes],
+    }
     orphans = int((there["parent"] & ~parents_there).sum())
     return Timeline(about, columns, texts, {name: count for name, count in left_out.items() if count}, orphans)
+
+
+def flows_of(rows: Rows, lanes: Sequence[Lane], log: Log) -> tuple[Ints, Ints]:
+    """(rows, rows) between which work was handed over: from a span to what another thread or process did for it, from
+    the fetch of a batch to the wait for it.  As an export has them (pyio_trace/timeline)."""
+    values = rows.values
+    lane = np.repeat(np.arange(len(lanes)), [one.rows for one in lanes])
+    roles = [role.as_py() == "container" for role in rows.texts["op_role"]]
+    container = np.array([*roles, False], np.int8)[values["op_role"]]
+    found = {name: values[name].astype(np.int64) for name in ("id", "parent", "time", "op", "detail", "process")}
+    return flows({**found, "container": container}, lane, log)
 
 
 def shown_lane(lane: Lane) -> list[Any]:

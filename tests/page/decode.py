@@ -49,8 +49,14 @@ class Page:
     def _texts(self, name: str) -> list[Any]:
         return list(json.loads(self._inflated(f"texts-{name}")))
 
-    def _column(self, name: str) -> list[int | None]:
-        head, count = self.head["columns"][name], self.head["rows"]
+    def flows(self) -> list[tuple[int, int]]:
+        """(row, row) of each."""
+        count = self.head["flows"]
+        ends = [self._column(name, count) if count else [] for name in ("flow-from", "flow-to")]
+        return [(one or 0, other or 0) for one, other in zip(*ends, strict=True)]
+
+    def _column(self, name: str, rows: int | None = None) -> list[int | None]:
+        head, count = self.head["columns"][name], self.head["rows"] if rows is None else rows
         data = self._inflated(f"column-{name}")
         assert len(data) == count * (head["width"] + head["masked"])
         there = data[:count] if head["masked"] else b"\1" * count

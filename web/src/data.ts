@@ -11,7 +11,7 @@ interface ColumnHead extends Partial<Place> { width: number; masked: boolean }
 interface BinsHead { first: number; last: number; count: number; strands: [number, number, string][] }
 interface Head {
   rows: number; base: number; lanes: [number, number, number, number, number, string][]; columns: Record<string, ColumnHead>;
-  texts?: Record<string, Place>; bins?: BinsHead;
+  flows: number; texts?: Record<string, Place>; bins?: BinsHead;
 }
 
 /** A thread.  rows: from `first` on; depths: lines that it needs; of: operations that it has in the log. */
@@ -73,6 +73,8 @@ export class Operations {
   /** By which a row is known in another part of the run; null: there are no other parts. */
   id: Float64Array | null = null;
   bins: Bins | null = null;
+  /** Rows from which work went to others, and these, in pairs. */
+  flows: { from: Float64Array; to: Float64Array } | null = null;
   more: More | null = null;
   private reading: Promise<More> | null = null;
   private readonly head: Head;
@@ -107,6 +109,8 @@ export class Operations {
     made.kind = Uint32Array.from(kind.values);
     made.kinds = kinds.map(([layer, op, klass, role]) => ({ layer, op, klass, role } as Kind));
     if (made.head.columns["id"]) made.id = summed(unfold((await made.column("id")).values));
+    const { flows } = made.head;
+    if (flows) made.flows = { from: (await made.column("flow-from", flows)).values, to: (await made.column("flow-to", flows)).values };
     if (made.head.bins) made.bins = await made.binned(made.head.bins);
     return made;
   }

@@ -1,7 +1,8 @@
 // The timeline: how one moves in it, and what is drawn over the lanes.
 
 import { calm, el } from "./dom";
-import { fitted } from "./labels";
+import { drawFlows } from "./flows";
+import { fitted, threadName } from "./labels";
 import { begun, type Band, type Model, TRACK } from "./model";
 import { Minimap } from "./minimap";
 import { Painter, type Palette, paletteOf, type View } from "./paint";
@@ -217,6 +218,7 @@ export class Timeline {
     const ticks = this.ticks();
     this.painter.paint(context, this.model, this.view, top, this.left, this.palette, ticks.at);
     context.setTransform(this.ratio, 0, 0, this.ratio, 0, 0);
+    drawFlows(context, this.model, this.selected, this.palette, (time) => this.x(time), { left: this.left, right: this.width, top, bottom: top + this.height });
     this.labels(context);
     this.names(context, top);
     this.outline(context, top);
@@ -295,8 +297,7 @@ export class Timeline {
   }
 
   threadName(band: Band, pid: number | undefined): string {
-    const { tid } = this.model.operations.lanes[band.lane];
-    return tid === pid ? "main thread" : tid < 0 ? "several threads" : `thread ${tid}`;
+    return threadName(this.model.operations.lanes[band.lane], pid);
   }
 
   private outline(context: CanvasRenderingContext2D, top: number): void {
