@@ -8,12 +8,15 @@ import numpy as np
 import pytest
 
 from pyio_trace.cli.main import main
+from pyio_trace.errors import LogError
 from pyio_trace.join.sources.opening import open_log
 from pyio_trace.page import levels as levels_module
 from pyio_trace.page.bins import Grid, binned, summed
 from pyio_trace.page.depths import DEPTHS, depths, free_from_the_start
 from pyio_trace.page.levels import Levels
+from pyio_trace.page.parts import packed
 from pyio_trace.page.rows import lanes_of, rows_of
+from tests.page.test_rows import LIES, forged
 from tests.support.logwriter import LogWriter
 from tests.support.smallrun import START, small_run
 
@@ -142,3 +145,17 @@ def test_threads_beyond_the_most_share_a_lane(tmp_path: Path, monkeypatch: pytes
     part = Levels(open_log(nested_run(tmp_path / "a.pyio", 100)), START, (0, 101_000)).part(6, 0)
     assert len(part.lanes) == 2 and (part.lanes[0].process, part.lanes[0].tid) == (-1, -1)
     assert sum(one.of for one in part.lanes) == 220
+
+
+@pytest.mark.parametrize("lie", LIES)
+def test_a_log_that_lies(lie: str, tmp_path: Path) -> None:
+    try:
+        log = open_log(forged(tmp_path / "a.parquet", **LIES[lie]))
+        levels = Levels(log, START, (0, 1_000_000))
+    except LogError:
+        return
+    for level, place in ((0, 0), (1, 2), (5, 3), (9, 100), (51, 0), (51, (2 << 51) - 2)):
+        assert levels.has(level, place)
+        part = levels.part(level, place)
+        assert np.isfinite(part.bins.time).all() and (part.bins.time >= 0).all()
+        assert packed(part, START, log)
