@@ -61,7 +61,16 @@ def document(log: Log, summary: Summary, insights: Insights | None, sources: Sou
         "processes_more": max(len(log.processes()) - MOST_PROCESSES, 0),
         "cost": {"time": summary.cost.time, "share": summary.cost.share},
     }
+    found["span"] = _span(summary.run.wall, found["processes"])
     return all_shown(found)
+
+
+def _span(wall: int, processes: list[dict[str, Any]]) -> tuple[int, int]:
+    """From where to where the timeline reaches.  A log may lie about times: what is far outside of the run can be
+    reached in a file, but is not what one sees first."""
+    last = max([wall, 1, *(one["end"] for one in processes if one["end"] is not None)])
+    first = min([0, *(one["begin"] for one in processes)])
+    return max(first, -last), min(last, 10 * max(wall, 1))
 
 
 def _run(summary: Summary) -> dict[str, Any]:

@@ -20,12 +20,24 @@ if TYPE_CHECKING:
 _SAVE_AS = "This report needs JavaScript: open it in a browser that allows it.  It makes no connections."
 
 
-def page(title: str, facts: dict[str, Any], timeline: Timeline, pictures: Sequence[Picture]) -> Iterator[str]:
-    """The parts of the file, in order.  facts: see document.py."""
-    assets = files("pyio_trace.page") / "assets"
-    style, program = ((assets / name).read_text("utf-8") for name in ("page.css", "page.js"))
-    allowed = f"script-src {_hash(program)}; style-src {_hash(style)}"
-    policy = f"default-src 'none'; {allowed}; base-uri 'none'; form-action 'none'"
+def policy_of(connects: bool) -> str:
+    """The Content-Security-Policy; connects: the page may ask the server that it came from."""
+    style, program = _assets()
+    allowed = f"script-src {_hash(program)}; style-src {_hash(style)}" + ("; connect-src 'self'" if connects else "")
+    return f"default-src 'none'; {allowed}; base-uri 'none'; form-action 'none'"
+
+
+def _assets() -> tuple[str, str]:
+    folder = files("pyio_trace.page") / "assets"
+    return (folder / "page.css").read_text("utf-8"), (folder / "page.js").read_text("utf-8")
+
+
+def page(
+    title: str, facts: dict[str, Any], timeline: Timeline, pictures: Sequence[Picture], connects: bool = False
+) -> Iterator[str]:
+    """The parts of the file, in order.  facts: see document.py; connects: see policy_of()."""
+    style, program = _assets()
+    policy = policy_of(connects)
     yield '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
     yield f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
     yield '<meta name="viewport" content="width=device-width, initial-scale=1">\n'

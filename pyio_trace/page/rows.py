@@ -10,13 +10,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pyio_trace.join.base.arrow_arrays import codes, numbers, present, texts_at, truths
 from pyio_trace.light_dataclass import dataclass
+from pyio_trace.page.depths import depths, free_from_the_start
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -39,6 +40,8 @@ COLUMNS = (*NUMBERS, *NULLABLE, *TEXTS, "submitted")
 MOST_LANES = 2000
 #: Longer than any operation: those that have not returned are kept first.
 _ENDLESS = np.iinfo(np.int64).max
+#: ns: what a forged log says beyond is drawn here.
+FARTHEST = 1 << 61
 _SPAN = re.compile(r'^\{.*"span_ns": (\d{1,18})', re.DOTALL)
 
 
@@ -57,10 +60,10 @@ class Rest:
 class Rows:
     """Operations in the order of the timeline.
 
-    values: column -> numbers, or indexes into the texts of its dictionary (-1: none); there: column -> where there is
-    a value; texts: column -> its dictionary, with shown and other values; extent: ns from the first begin to the last
-    end of a row that stands for several calls, 0: it stands for one; rest: of what is left out; of: operations in the
-    log; longest_left_out: ns.
+    values: column -> numbers, or indexes into the texts of its dictionary (-1: none), and the column depth (see
+    depths.py); there: column -> where there is a value; texts: column -> its dictionary, with shown and other values;
+    extent: ns from the first begin to the last end of a row that stands for several calls, 0: it stands for one; rest:
+    of what is left out; of: operations in the log; longest_left_out: ns.
     """
 
     values: dict[str, Ints]
@@ -86,8 +89,7 @@ def rows_of(log: Log, most: int, progress: Callable[[int], None] | None = None) 
     total = log.rows()
     least, room = _least_duration(log, most) if total > most else (-1, 0)
     texts = {name: log.dictionary(name) for name in TEXTS}
-    kept: dict[str, list[Any]] = {name: [] for name in (*COLUMNS, *(f"?{name}" for name in NULLABLE))}
-    left = _Left(texts)
+    taken, left = Taken(), _Left(texts)
     for batch in log.batches(COLUMNS, 1 << 18):
         duration = np.where(present(batch["duration"]), numbers(batch["duration"]), _ENDLESS)
         alike = np.flatnonzero(duration == least)[:room]
@@ -97,18 +99,62 @@ def rows_of(log: Log, most: int, progress: Callable[[int], None] | None = None) 
             gone = np.delete(np.arange(len(batch)), chosen)
             kind = (codes(batch[name])[gone] for name in ("layer", "op"))
             left.add(*kind, *(numbers(batch[name])[gone] for name in ("calls", "duration", "bytes_moved")))
+        taken.add(batch, chosen)
+        if progress is not None:
+            progress(len(batch))
+    rows = replace(taken.rows(texts), rest=left.sums(), of=total, longest_left_out=left.longest)
+    rows = in_order(rows)
+    _add_depths(rows, process_ends(log))
+    return rows
+
+
+class Taken:
+    """Collects chosen rows of batches with COLUMNS."""
+
+    def __init__(self) -> None:
+        self._parts: dict[str, list[Any]] = {name: [] for name in (*COLUMNS, *(f"?{name}" for name in NULLABLE))}
+
+    def add(self, batch: pa.RecordBatch, at: Ints) -> None:
+        """at: which of its rows."""
         for name in COLUMNS:
             column = batch[name]
             found = codes(column) if name in TEXTS else truths(column) if name == "submitted" else numbers(column)
-            kept[name].append(found[chosen].astype(np.int32, copy=False) if name in TEXTS else found[chosen])
+            self._parts[name].append(found[at].astype(np.int32, copy=False) if name in TEXTS else found[at])
             if name in NULLABLE:
-                kept[f"?{name}"].append(present(column)[chosen])
-        if progress is not None:
-            progress(len(batch))
-    values = {name: _joined(kept.pop(name), np.int32 if name in TEXTS else np.int64) for name in COLUMNS}
-    there = {name: _joined(kept.pop(f"?{name}"), np.bool_) for name in NULLABLE}
-    rows = Rows(values, there, texts, np.zeros(len(values["id"]), np.int64), left.sums(), total, left.longest)
-    return _in_order(rows)
+                self._parts[f"?{name}"].append(present(column)[at])
+
+    def rows(self, texts: dict[str, pa.Array]) -> Rows:
+        """All of them, in the order in which they came.  Nothing is left in here: nothing is to be in memory twice."""
+        values = {name: _joined(self._parts.pop(name), np.int32 if name in TEXTS else np.int64) for name in COLUMNS}
+        there = {name: _joined(self._parts.pop(f"?{name}"), np.bool_) for name in NULLABLE}
+        return Rows(values, there, texts, np.zeros(len(values["id"]), np.int64), [], len(values["id"]), 0)
+
+
+def process_ends(log: Log) -> Ints:
+    """When each process ended, by index, or else the run, ns since the epoch; the last one is of rows without one."""
+    info = log.info()
+    end = info["end"] if info["end"] is not None else info["start"]
+    ends = [end if one is None else one for one in log.processes()["end"].to_pylist()]
+    return np.array([*ends, end], np.int64)
+
+
+def lengths(time: Ints, duration: Ints, returned: Mask, extent: Ints, end: Ints) -> Ints:
+    """How long rows are drawn, ns; end: of the process of each, for calls that had not returned."""
+    drawn = np.where(returned, np.maximum(duration, extent), np.maximum(end - time, 0))
+    found: Ints = np.clip(drawn, 0, FARTHEST)
+    return found
+
+
+def _add_depths(rows: Rows, ends: Ints) -> None:
+    """The column depth, of rows in order."""
+    values, there = rows.values, rows.there
+    time = np.clip(values["time"], -FARTHEST, FARTHEST)
+    end = ends[np.where(values["process"] < len(ends) - 1, values["process"], -1)]
+    length = lengths(time, values["duration"], there["duration"], rows.extent, end)
+    lane = np.zeros(len(rows), np.int64)
+    lane[1:] = np.cumsum((np.diff(values["process"]) != 0) | (np.diff(values["tid"]) != 0))
+    free = free_from_the_start(int(lane[-1]) + 1 if len(lane) else 0)
+    values["depth"] = depths(lane, time, time + length, free)
 
 
 def _joined(parts: list[NDArray[Any]], kind: Any) -> NDArray[Any]:
@@ -157,7 +203,8 @@ class _Left:
         return sorted(found.values(), key=lambda one: -one.time)
 
 
-def _in_order(rows: Rows) -> Rows:
+def in_order(rows: Rows) -> Rows:
+    """The rows in the order of the timeline, with their extents."""
     values, there = rows.values, rows.there
     values["process"] = np.where(there["process"], values["process"], -1)
     values["tid"] = np.where(there["tid"], values["tid"], -1)
@@ -173,12 +220,18 @@ def _in_order(rows: Rows) -> Rows:
 
 def _add_extents(rows: Rows) -> None:
     """What the details of rows that stand for several calls say of their extent."""
-    detail, extent = rows.values["detail"], rows.extent
-    at = np.flatnonzero((rows.values["calls"] > 1) & (detail >= 0))
+    rows.extent[:] = extents(rows.values["calls"], rows.values["detail"], rows.texts["detail"])
+
+
+def extents(calls: Ints, detail: Ints, texts: pa.Array) -> Ints:
+    """ns from the first begin to the last end of rows that stand for several calls, by their details; 0: of others."""
+    found = np.zeros(len(calls), np.int64)
+    at = np.flatnonzero((calls > 1) & (detail >= 0))
     used, which = np.unique(detail[at], return_inverse=True)
-    found = [_SPAN.match(text or "") for text in texts_at(rows.texts["detail"], used)]
-    spans = np.array([int(one[1]) if one else 0 for one in found], np.int64)
-    extent[at] = spans[which]
+    matches = [_SPAN.match(text or "") for text in texts_at(texts, used)]
+    spans = np.array([int(one[1]) if one else 0 for one in matches], np.int64)
+    found[at] = spans[which]
+    return found
 
 
 def longest(rows: Rows, most: int) -> Rows:
@@ -188,9 +241,20 @@ def longest(rows: Rows, most: int) -> Rows:
     return _without(rows, np.sort(order[:most]), order[most:])
 
 
-def lanes_of(rows: Rows) -> tuple[Rows, list[tuple[int, int, int]]]:
-    """(the rows of at most MOST_LANES threads, those with the most operations; (process, thread, rows) of each; -1: not
-    known)."""
+class Lane(NamedTuple):
+    """A thread of the timeline.  process: index, -1: not known; tid: -1: of several threads; rows: shown; depths: lines
+    that it needs; of: operations that it has; name: "" if it has none."""
+
+    process: int
+    tid: int
+    rows: int
+    depths: int
+    of: int
+    name: str = ""
+
+
+def lanes_of(rows: Rows) -> tuple[Rows, list[Lane]]:
+    """(the rows of at most MOST_LANES threads, those with the most operations; these threads)."""
     values = rows.values
     if not len(rows):
         return rows, []
@@ -203,8 +267,10 @@ def lanes_of(rows: Rows) -> tuple[Rows, list[tuple[int, int, int]]]:
         kept[lanes[:MOST_LANES]] = True
         mask = np.repeat(kept, counts)
         return lanes_of(_without(rows, np.flatnonzero(mask), np.flatnonzero(~mask)))
+    deepest = np.maximum.reduceat(values["depth"], starts) + 1
     return rows, [
-        (int(process[start]), int(tid[start]), int(count)) for start, count in zip(starts, counts, strict=True)
+        Lane(*map(int, (process[start], tid[start], count, deep, count)))
+        for start, count, deep in zip(starts, counts, deepest, strict=True)
     ]
 
 

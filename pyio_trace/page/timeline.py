@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,11 +19,14 @@ from numpy.typing import NDArray
 from pyio_trace.join.base.arrow_arrays import texts_at
 from pyio_trace.light_dataclass import dataclass
 from pyio_trace.page.columns import Column, column, packed_text, zigzag
-from pyio_trace.page.rows import KIND, Rows
+from pyio_trace.page.rows import KIND, Lane, Rows
 from pyio_trace.page.shown import shown
+from pyio_trace.timeline.flows import flows
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from pyio_trace.join.sources.facade import Log
 
 Ints = NDArray[np.int64]
 
@@ -51,21 +54,24 @@ class Timeline:
         return sum(len(one.data) for one in self.columns.values()) + sum(map(len, self.texts.values()))
 
 
-def timeline_of(rows: Rows, lanes: list[tuple[int, int, int]], start: int) -> Timeline:
-    """start: of the run, ns since the epoch; lanes: see rows.lanes_of()."""
+def timeline_of(rows: Rows, lanes: Sequence[Lane], start: int, flow: tuple[Ints, Ints] | None = None) -> Timeline:
+    """start: of the run, ns since the epoch; lanes: those of the rows, in their order, and others without any; flow:
+    rows from which work went to others, and these; see flows_of()."""
     values, there = rows.values, rows.there
     first = np.zeros(len(rows), np.bool_)
-    first[np.cumsum([0, *(count for _, _, count in lanes)])[:-1]] = True
+    counts = [lane.rows for lane in lanes]
+    first[[at for at, count in zip(np.cumsum([0, *counts])[:-1].tolist(), counts, strict=True) if count]] = True
     base = int(values["time"].min()) if len(rows) else start
     # Differences of any two int64 fit into uint64, where they wrap to what they are.
     time = values["time"].view(np.uint64) - np.uint64(base % (1 << 64))
     steps = np.diff(time, prepend=np.uint64(0))
     parent, parents_there = _parents(rows)
-    lane = np.repeat(np.arange(len(lanes)), [count for _, _, count in lanes])
+    lane = np.repeat(np.arange(len(lanes)), counts)
     columns = {
         "time": column(np.where(first, time, steps)),
         "duration": column(zigzag(values["duration"]), there["duration"]),
         "extent": column(rows.extent),
+        "depth": column(values["depth"]),
         "parent": column(zigzag(parent), parents_there),
         "calls": column(zigzag(values["calls"])),
         "errno": column(zigzag(values["errno"])),
@@ -76,6 +82,8 @@ def timeline_of(rows: Rows, lanes: list[tuple[int, int, int]], start: int) -> Ti
         "cpu": column(zigzag(values["cpu_time"]), there["cpu_time"]),
         "submitted": column(values["submitted"]),
     }
+    if flow is not None and len(flow[0]):
+        columns["flow-from"], columns["flow-to"] = map(column, flow)
     texts, left_out = {}, {}
     kinds, columns["kind"] = _kinds(rows)
     texts["kind"] = packed_text(json.dumps(kinds))
@@ -89,9 +97,30 @@ def timeline_of(rows: Rows, lanes: list[tuple[int, int, int]], start: int) -> Ti
         texts[name] = packed_text(json.dumps(nodes))
     texts["frames"] = packed_text(json.dumps([*map(shown, frames.frames)]))
     texts["nodes"] = packed_text(json.dumps(frames.nodes))
-    about = {"rows": len(rows), "base": base - start, "lanes": lanes}
+    about = {
+        "rows": len(rows),
+        "flows": 0 if flow is None else len(flow[0]),
+        "base": base - start,
+        "lanes": [shown_lane(lane) for lane in lanes],
+    }
     orphans = int((there["parent"] & ~parents_there).sum())
     return Timeline(about, columns, texts, {name: count for name, count in left_out.items() if count}, orphans)
+
+
+def flows_of(rows: Rows, lanes: Sequence[Lane], log: Log) -> tuple[Ints, Ints]:
+    """(rows, rows) between which work was handed over: from a span to what another thread or process did for it, from
+    the fetch of a batch to the wait for it.  As an export has them (pyio_trace/timeline)."""
+    values = rows.values
+    lane = np.repeat(np.arange(len(lanes)), [one.rows for one in lanes])
+    roles = [role.as_py() == "container" for role in rows.texts["op_role"]]
+    container = np.array([*roles, False], np.int8)[values["op_role"]]
+    found = {name: values[name].astype(np.int64) for name in ("id", "parent", "time", "op", "detail", "process")}
+    return flows({**found, "container": container}, lane, log)
+
+
+def shown_lane(lane: Lane) -> list[Any]:
+    """As the page reads it."""
+    return [*lane[:-1], shown(lane.name)]
 
 
 def _parents(rows: Rows) -> tuple[Ints, NDArray[np.bool_]]:

@@ -49,8 +49,14 @@ class Page:
     def _texts(self, name: str) -> list[Any]:
         return list(json.loads(self._inflated(f"texts-{name}")))
 
-    def _column(self, name: str) -> list[int | None]:
-        head, count = self.head["columns"][name], self.head["rows"]
+    def flows(self) -> list[tuple[int, int]]:
+        """(row, row) of each."""
+        count = self.head["flows"]
+        ends = [self._column(name, count) if count else [] for name in ("flow-from", "flow-to")]
+        return [(one or 0, other or 0) for one, other in zip(*ends, strict=True)]
+
+    def _column(self, name: str, rows: int | None = None) -> list[int | None]:
+        head, count = self.head["columns"][name], self.head["rows"] if rows is None else rows
         data = self._inflated(f"column-{name}")
         assert len(data) == count * (head["width"] + head["masked"])
         there = data[:count] if head["masked"] else b"\1" * count
@@ -83,7 +89,7 @@ class Page:
                  "parent": "parent"}  # fmt: skip
         signed = {name: self._signed(name) for name in names}
         submitted = self._column("submitted")
-        for process, tid, count in self.head["lanes"]:
+        for process, tid, count, *_ in self.head["lanes"]:
             time, ends = self.head["base"] + start, {}
             for row in range(len(found), len(found) + count):
                 time = _wrapped(time + (steps[row] or 0))

@@ -94,6 +94,39 @@ def test_every_row_of_a_run(program: Runner) -> None:
     check(page_of(outcome.path), outcome.log)
 
 
+def test_threads_have_names_and_what_they_do_comes_from_somewhere(program: Runner) -> None:
+    outcome = program.traced(
+        """
+        import threading
+        from concurrent.futures import ThreadPoolExecutor
+        import pyio_trace
+
+        def prefetch():
+            with open("b", "w") as file:
+                file.write("b")
+
+        def store(name):
+            with open(name, "w") as file:
+                file.write("a")
+
+        with pyio_trace.span("epoch"), ThreadPoolExecutor(1) as pool:
+            pool.submit(store, "a").result()
+        one = threading.Thread(target=prefetch)
+        one.start()
+        one.join()
+        """
+    )
+    page = page_of(outcome.path)
+    names = {lane[5] for lane in page.head["lanes"] if lane[1] != page.facts["processes"][0]["pid"]}
+    assert names == {"thread pool", "prefetch"}
+    rows = page.rows(outcome.log.info()["start"])
+    # GIVEN work that a span submitted THEN a flow leads from the span to what the thread did
+    led = [
+        (rows[one]["op"], rows[other]["tid"] != rows[one]["tid"], rows[other]["parent"]) for one, other in page.flows()
+    ]
+    assert ("epoch", True, next(at for at, row in enumerate(rows) if row["op"] == "epoch")) in led
+
+
 def forged(path: Path, **columns: pa.Array) -> Path:
     """The small run, packed, with other columns."""
     assert main(["pack", str(small_run(path.with_suffix(".pyio"))), str(path)]) == 0
@@ -172,7 +205,7 @@ def test_a_page_has_lanes_for_the_busiest_threads(tmp_path: Path, monkeypatch: p
             thread.record("PREAD", begin=2_000 + at, duration=5, desc=file, size=8, result=8, offset=at)
     monkeypatch.setattr(page_rows, "MOST_LANES", 2)
     page = page_of(writer.save(tmp_path / "run.pyio"))
-    assert [(tid, count) for _, tid, count in page.head["lanes"]] == [(103, 4), (104, 5)]
+    assert [(tid, count) for _, tid, count, *_ in page.head["lanes"]] == [(103, 4), (104, 5)]
     assert [one["calls"] for one in page.facts["operations"]["rest"]] == [6]
 
 

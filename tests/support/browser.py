@@ -73,12 +73,14 @@ class Browser:
 
     # ---- what a reader does
 
-    def open(self, file: Path, width: int = 1400, height: int = 900, dark: bool = False, mobile: bool = False) -> None:
-        """Opens a report, and waits until its timeline is there, if it has one."""
+    def open(
+        self, page: Path | str, width: int = 1400, height: int = 900, dark: bool = False, mobile: bool = False
+    ) -> None:
+        """Opens a report, a file or an address, and waits until its timeline is there, if it has one."""
         self.size(width, height, mobile)
         self.dark(dark)
         self.problems, self.requests = [], []
-        self._call("Page.navigate", url=file.absolute().as_uri())
+        self._call("Page.navigate", url=page if isinstance(page, str) else page.absolute().as_uri())
         self.until("document.readyState === 'complete' && document.querySelector('main') !== null")
         self.until("!document.querySelector('.loading') || document.documentElement.dataset.ready === '1'")
 

@@ -3,6 +3,7 @@
 import type { More, Operations } from "./data";
 import { type Child, el } from "./dom";
 import type { Facts } from "./facts";
+import { threadName } from "./labels";
 import { CLASSES, type Model } from "./model";
 import { counted, moment, number, seconds, size } from "./units";
 
@@ -13,7 +14,7 @@ const MOST_LOOKED = 2_000_000;
 export class Details {
   readonly element = el("section", { class: "details", "aria-live": "polite", "aria-label": "Selected operation", hidden: "" });
 
-  constructor(private readonly facts: Facts, private readonly model: Model, private readonly select: (row: number) => void) {}
+  constructor(private readonly facts: Facts, public model: Model, private readonly select: (row: number) => void) {}
 
   hide(): void {
     this.element.hidden = true;
@@ -58,7 +59,7 @@ export class Details {
     found.push(["began", moment(operations.time[row], 1000)]);
     const lane = operations.lanes[operations.laneOf(row)];
     const process = this.facts.processes.find((one) => one.index === lane.process);
-    const thread = lane.tid === process?.pid ? "main thread" : lane.tid < 0 ? "several threads" : `thread ${lane.tid}`;
+    const thread = threadName(lane, process?.pid);
     found.push(["process", `${process ? `${process.name} (${process.pid})` : "not known"}, ${thread}`]);
     const link = more.link[row] ? more.links[more.link[row] - 1] : "";
     if (link && link !== "thread" && link !== "none") found.push(["parent by", link]);

@@ -42,6 +42,10 @@ export interface Facts {
     rest: { layer: string; op: string; calls: number; time: number; moved: number }[];
   };
   sources: Record<string, string>;
+  /** ns since the run began: from where to where the timeline reaches. */
+  span: [number, number];
+  /** A server has the parts of the run; missing: all that there is is in the page. */
+  served?: boolean;
 }
 
 /** How a run's facts are said in the header. */

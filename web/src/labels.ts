@@ -1,5 +1,6 @@
 // Texts of the timeline: cut names, what the colours mean, which part of the run is in view.
 
+import type { Lane } from "./data";
 import { el } from "./dom";
 import { CLASS_NAMES, CLASSES, type Model } from "./model";
 import type { View } from "./paint";
@@ -17,6 +18,12 @@ export function fitted(context: CanvasRenderingContext2D, text: string, width: n
 export function legend(model: Model): HTMLElement {
   const shown = CLASSES.map((name, at) => ({ name, at })).filter(({ at }) => model.shown.has(at));
   return el("ul", { class: "legend" }, ...shown.map(({ name, at }) => el("li", {}, el("span", { class: `swatch ${name}` }), CLASS_NAMES[at])));
+}
+
+/** pid: of its process. */
+export function threadName({ tid, name }: Lane, pid: number | undefined): string {
+  if (tid === pid) return "main thread";
+  return tid < 0 ? "several threads" : `${name || "thread"} ${tid}`;
 }
 
 export function range(view: View, model: Model): string {

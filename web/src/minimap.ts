@@ -66,6 +66,13 @@ export class Minimap {
     const per = (this.model.last - this.model.first) / columns;
     const sums = CLASSES.map(() => new Float64Array(columns));
     const { time } = this.model.operations;
+    const { bins } = this.model.operations;
+    for (const band of this.model.bandOf.values())
+      for (const { klass, of } of bins ? band.bins[0] : []) {
+        const each = bins ? bins.count / columns : 1;
+        const upTo = (at: number): number => of.before[Math.min(Math.floor(at), of.before.length - 1)];
+        for (let column = 0; column < columns; column++) sums[klass][column] += upTo((column + 1) * each) - upTo(column * each);
+      }
     for (const band of this.model.bandOf.values())
       for (const strand of band.strands[0]) {
         let row = 0;

@@ -1,7 +1,7 @@
 // Where each operation is drawn: its lane (a thread), its depth in it (what is open around it), its class (a colour);
 // and how long the operations before a moment took, so that any zoom costs a look-up a pixel.
 
-import type { Operations } from "./data";
+import type { BinStrand, Operations } from "./data";
 import type { Process } from "./facts";
 
 /** Colours, in the order in which they are stacked where several operations share a pixel. */
@@ -10,7 +10,7 @@ export const CLASS_NAMES = ["I/O", "sync, locks", "library", "hand-over", "waiti
 const OF_ROLE: Record<string, number> = {
   io: 0, sync: 1, lock: 1, request: 2, transport: 3, wait: 4, container: 5, starting: 6,
 };
-export const DEPTHS = 12;
+const classOf = (role: string): number => OF_ROLE[role] ?? 7;
 
 /** Operations of one lane, depth and class, in the order of time. */
 export interface Strand {
@@ -24,7 +24,8 @@ export interface Strand {
   foundCount: Uint32Array | null;
 }
 
-export interface Band { lane: number; y: number; depths: number; strands: Strand[][] }
+/** bins: of operations that are not shown one by one, with their class. */
+export interface Band { lane: number; y: number; depths: number; strands: Strand[][]; bins: { klass: number; of: BinStrand }[][] }
 export interface Group { process: Process | null; y: number; bands: Band[]; height: number }
 
 export const TRACK = 14;
@@ -34,45 +35,31 @@ const GAP = 8;
 export class Model {
   readonly groups: Group[] = [];
   readonly height: number;
-  readonly depth: Uint8Array;
   /** ns that a row extends; never less than 0. */
   readonly length: Float64Array;
   readonly klass: Uint8Array;
   readonly shown = new Set<number>();
+  isSearched = false;
   readonly bandOf = new Map<number, Band>();
   readonly first: number;
   readonly last: number;
 
-  constructor(readonly operations: Operations, readonly processes: Process[], wall: number) {
+  /** span: of the whole run, ns since it began. */
+  constructor(readonly operations: Operations, readonly processes: Process[], wall: number, span: [number, number]) {
     const { count, time, duration, extent, kind, kinds } = operations;
-    this.depth = new Uint8Array(count);
     this.length = new Float64Array(count);
-    this.klass = new Uint8Array(kinds.map((one) => OF_ROLE[one.role] ?? 7));
+    this.klass = new Uint8Array(kinds.map((one) => classOf(one.role)));
     const byIndex = new Map(processes.map((one) => [one.index, one]));
-    let first = 0;
-    let last = Math.max(wall, 1);
-    for (const one of processes) {
-      first = Math.min(first, one.begin);
-      last = Math.max(last, one.end ?? last);
-    }
-    // A log may lie about times: what is far outside of the run can be reached, but is not what one sees first.
-    this.first = Math.max(first, -last);
-    this.last = Math.min(last, 10 * Math.max(wall, 1));
+    [this.first, this.last] = span;
     for (const lane of operations.lanes) {
       const end = byIndex.get(lane.process)?.end ?? wall;
-      const ends = new Float64Array(DEPTHS).fill(-Infinity);
       for (let row = lane.first; row < lane.first + lane.count; row++) {
-        const begin = time[row];
         const took = duration[row];
-        const length = Number.isNaN(took) ? Math.max(end - begin, 0) : Math.max(took, extent[row], 0);
-        this.length[row] = length;
-        let depth = 0;
-        while (depth < DEPTHS - 1 && ends[depth] > begin) depth++;
-        this.depth[row] = depth;
-        ends[depth] = Math.max(ends[depth], begin + length);
+        this.length[row] = Number.isNaN(took) ? Math.max(end - time[row], 0) : Math.max(took, extent[row], 0);
         this.shown.add(this.klass[kind[row]]);
       }
     }
+    for (const one of operations.bins?.strands ?? []) this.shown.add(classOf(one.role));
     this.height = this.place(byIndex);
   }
 
@@ -83,6 +70,7 @@ export class Model {
 
   /** Which operations are to stand out; null: all. */
   mark(found: Uint8Array | null): void {
+    this.isSearched = found !== null;
     for (const group of this.groups)
       for (const band of group.bands)
         for (const strands of band.strands)
@@ -128,35 +116,35 @@ export class Model {
   /** Main threads come first, then the busiest. */
   private rank(at: number, process: Process | null): number {
     const lane = this.operations.lanes[at];
-    return lane.tid === process?.pid ? -Infinity : -lane.count;
+    return lane.tid === process?.pid ? -Infinity : -lane.of;
   }
 
   private band(at: number, y: number): Band {
     const lane = this.operations.lanes[at];
-    const { kind } = this.operations;
-    const counts = new Uint32Array(DEPTHS * CLASSES.length);
-    let depths = 1;
-    for (let row = lane.first; row < lane.first + lane.count; row++) {
-      counts[this.depth[row] * CLASSES.length + this.klass[kind[row]]]++;
-      depths = Math.max(depths, this.depth[row] + 1);
-    }
+    const { kind, depth, bins } = this.operations;
+    const { depths } = lane;
+    const counts = new Uint32Array(depths * CLASSES.length);
+    for (let row = lane.first; row < lane.first + lane.count; row++) counts[depth[row] * CLASSES.length + this.klass[kind[row]]]++;
     const all: (Strand | null)[] = Array.from(counts, (count, place) => count ? {
       klass: place % CLASSES.length, rows: new Uint32Array(count), before: new Float64Array(count + 1), found: null,
       foundCount: null,
     } : null);
     const filled = new Uint32Array(counts.length);
     for (let row = lane.first; row < lane.first + lane.count; row++) {
-      const place = this.depth[row] * CLASSES.length + this.klass[kind[row]];
+      const place = depth[row] * CLASSES.length + this.klass[kind[row]];
       const strand = all[place] as Strand;
       const next = filled[place]++;
       strand.rows[next] = row;
       strand.before[next + 1] = strand.before[next] + this.busy(row);
     }
     const strands: Strand[][] = [];
-    for (let depth = 0; depth < depths; depth++) {
-      strands.push(all.slice(depth * CLASSES.length, (depth + 1) * CLASSES.length).filter((one): one is Strand => one !== null));
+    const binned: Band["bins"] = [];
+    for (let line = 0; line < depths; line++) {
+      strands.push(all.slice(line * CLASSES.length, (line + 1) * CLASSES.length).filter((one): one is Strand => one !== null));
+      const here = (bins?.strands ?? []).filter((one) => one.lane === at && one.depth === line);
+      binned.push(here.map((of) => ({ klass: classOf(of.role), of })).sort((one, other) => one.klass - other.klass));
     }
-    return { lane: at, y, depths, strands };
+    return { lane: at, y, depths, strands, bins: binned };
   }
 }
 

@@ -1,7 +1,7 @@
 // Puts the page together: the cards, the search that links them, and the keys.
 
 import "./page.css";
-import { Operations } from "./data";
+import { inPage, Operations } from "./data";
 import { Details, short } from "./details";
 import { el, json } from "./dom";
 import type { Facts } from "./facts";
@@ -11,6 +11,7 @@ import { filesTable, linesTable, processTable } from "./lists";
 import { Model } from "./model";
 import { answerCard, facts_line, findingsCard, notSeenCard } from "./overview";
 import { type Found, linked, search } from "./search";
+import { type Part, Parts } from "./server";
 import { nextTheme, startTheme, themeName } from "./theme";
 import { Timeline } from "./timeline";
 import * as units from "./units";
@@ -37,6 +38,9 @@ class Page {
   private details: Details | null = null;
   private found: Found | null = null;
   private typing = 0;
+  private parts: Parts | null = null;
+  private part: Part = { level: 0, place: 0 };
+  private waiting = 0;
 
   build(): void {
     document.body.prepend(this.header(), this.main());
@@ -76,7 +80,7 @@ class Page {
       this.timelineCard(),
       pictures.length ? el("div", { class: "pictures" }, ...pictures) : null,
       el("section", { class: "card" }, el("h2", {}, "Processes", el("span", {}, "who started them, how they ended")), this.processes.element, missing(facts.processes_more)),
-      el("footer", { class: "muted" }, `${facts.run.log} · run ${facts.run.run} · made by pyio_trace · this file asks for nothing from anywhere`));
+      el("footer", { class: "muted" }, `${facts.run.log} · run ${facts.run.run} · made by pyio_trace · ${facts.served ? "this page asks the server on this machine, and nobody else" : "this file asks for nothing from anywhere"}`));
   }
 
   private timelineCard(): HTMLElement {
@@ -93,8 +97,9 @@ class Page {
 
   async openTimeline(): Promise<void> {
     if (!facts.operations.shown) return;
-    const operations = await Operations.read();
-    const model = new Model(operations, facts.processes, facts.run.wall);
+    const operations = await Operations.read(inPage());
+    const model = modelOf(operations);
+    if (facts.served) this.parts = new Parts(...facts.span, operations);
     const timeline = new Timeline(model, {
       selected: (row) => void this.selected(row),
       hovered: (row, x, y) => this.hovered(row, x, y),
@@ -156,6 +161,36 @@ class Page {
     if (!timeline || !model) return;
     this.range.textContent = range(timeline.view, model);
     if (this.inView.open) void this.table();
+    const wanted = this.parts?.wanted(timeline.view);
+    if (!wanted || (wanted.level === this.part.level && wanted.place === this.part.place)) return;
+    this.part = wanted;
+    clearTimeout(this.waiting);
+    this.waiting = window.setTimeout(() => void this.read(wanted), 60);
+  }
+
+  /** Shows another part of the run, of a log with a server. */
+  private async read(part: Part): Promise<void> {
+    const { parts, timeline, model, details } = this;
+    if (!parts || !timeline || !model || !details) return;
+    this.card.setAttribute("aria-busy", "true");
+    let operations: Operations | null;
+    try {
+      operations = await parts.read(part);
+    } catch (error) {
+      this.range.textContent = `The server does not answer: ${error instanceof Error ? error.message : "it has ended"}`;
+      return;
+    }
+    if (!operations || part !== this.part) return;
+    this.card.removeAttribute("aria-busy");
+    const id = timeline.selected >= 0 ? model.operations.id?.[timeline.selected] : undefined;
+    const selected = id === undefined ? -1 : operations.id?.indexOf(id) ?? -1;
+    this.model = modelOf(operations);
+    details.model = this.model;
+    timeline.replace(this.model, selected);
+    Object.assign(window, { pyioTrace: { timeline, model: this.model, operations, units } });
+    document.documentElement.dataset["part"] = `${part.level}/${part.place}`;
+    if (this.box.value.trim()) await this.search();
+    await this.selected(selected);
   }
 
   /** The picture as a table. */
@@ -197,7 +232,7 @@ class Page {
     this.files.filter(query, link && ((row) => link.file(row.find)));
     this.processes.filter(query, link && (([one]) => link.process(one.index)));
     if (!operations || !this.timeline) return;
-    this.count.textContent = this.found ? `${number(this.found.count)} of ${counted(operations.count, "operation")}` : "";
+    this.count.textContent = this.found ? `${number(this.found.count)} of ${counted(operations.count, "operation")}${this.parts ? " in view" : ""}` : "";
     this.timeline.highlight(this.found ? this.found.marks : null);
   }
 
@@ -293,6 +328,10 @@ class Page {
       void this.search();
     }
   }
+}
+
+function modelOf(operations: Operations): Model {
+  return new Model(operations, facts.processes, facts.run.wall, facts.span);
 }
 
 startTheme();

@@ -1,6 +1,7 @@
 // Draws the lanes into the pixels of a canvas: operations wider than a pixel as boxes, all others as columns as high as
 // the share of the pixel's time that they took, so that what is seen is what was spent.
 
+import type { Bins, BinStrand } from "./data";
 import { begun, CLASSES, type Band, type Group, type Model, type Strand, TRACK } from "./model";
 
 export interface View { from: number; to: number }
@@ -109,7 +110,26 @@ export class Painter {
       const height = Math.round((TRACK - 1) * this.ratio);
       if (y > this.height || y + height < 0) continue;
       this.heights.fill(0);
+      for (const { klass, of } of band.bins[depth]) this.binned(of, model, view, y, height, x0, perPixel, (model.isSearched ? palette.faded : palette.classes)[klass]);
       for (const strand of band.strands[depth]) this.strand(strand, model, view, y, height, x0, perPixel, palette);
+    }
+  }
+
+  /** What is not shown one by one, as high as the share of each pixel's time that it took. */
+  private binned(strand: BinStrand, model: Model, view: View, y: number, height: number, x0: number, perPixel: number, colour: number): void {
+    const bins = model.operations.bins as Bins;
+    const perBin = (bins.last - bins.first) / bins.count;
+    const upTo = (sums: Float64Array, at: number): number => {
+      const bin = Math.min(Math.max(Math.floor(at), 0), bins.count - 1);
+      return sums[bin] + (sums[bin + 1] - sums[bin]) * Math.min(Math.max(at - bin, 0), 1);
+    };
+    let at = (view.from - bins.first) / perBin;
+    let [time, calls] = [upTo(strand.before, at), upTo(strand.callsBefore, at)];
+    for (let x = x0; x < this.width; x++) {
+      at += perPixel / perBin;
+      const [timeNow, callsNow] = [upTo(strand.before, at), upTo(strand.callsBefore, at)];
+      if (timeNow - time > 0 || callsNow - calls > 0) this.column(x, y, height, (timeNow - time) / perPixel, colour);
+      [time, calls] = [timeNow, callsNow];
     }
   }
 

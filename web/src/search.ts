@@ -107,7 +107,7 @@ function keep(word: string, marks: Uint8Array, operations: Operations, more: Mor
   const test = testOf(word);
   const ofTexts = (texts: string[]): Uint8Array => Uint8Array.from([0, ...texts.map((text) => Number(test(text)))]);
   const names = new Map(processes.map((one) => [one.index, `${one.name} ${one.pid}`]));
-  const lanes = operations.lanes.map((lane) => test(`${names.get(lane.process) ?? ""} thread ${lane.tid}`));
+  const lanes = operations.lanes.map((lane) => test(`${names.get(lane.process) ?? ""} thread ${lane.tid} ${lane.name}`));
   const kinds = Uint8Array.from(operations.kinds.map((one) => Number(test(`${one.layer} ${one.op} ${one.klass}`))));
   const paths = ofTexts(more.paths);
   const details = ofTexts(more.details);

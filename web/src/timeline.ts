@@ -1,8 +1,9 @@
 // The timeline: how one moves in it, and what is drawn over the lanes.
 
 import { calm, el } from "./dom";
-import { fitted } from "./labels";
-import { begun, type Band, DEPTHS, type Model, TRACK } from "./model";
+import { drawFlows } from "./flows";
+import { fitted, threadName } from "./labels";
+import { begun, type Band, type Model, TRACK } from "./model";
 import { Minimap } from "./minimap";
 import { Painter, type Palette, paletteOf, type View } from "./paint";
 import { moment } from "./units";
@@ -39,7 +40,7 @@ export class Timeline {
   /** ms that the last frames took; for whoever measures. */
   readonly frames: number[] = [];
 
-  constructor(readonly model: Model, private readonly listener: Listener) {
+  constructor(public model: Model, private readonly listener: Listener) {
     this.view = { from: model.first, to: model.last };
     this.minimap = new Minimap(model, (view) => this.show(view, false));
     this.element = el("div", { class: "lanes-box" }, this.minimap.element, this.axis, this.scroller);
@@ -80,6 +81,14 @@ export class Timeline {
   recolour(): void {
     this.palette = paletteOf(document.documentElement);
     this.minimap.recolour(this.palette);
+    this.draw();
+  }
+
+  /** Shows another part of the same run, which has the same lanes; selected: its row, -1: none. */
+  replace(model: Model, selected: number): void {
+    this.model = model;
+    this.selected = selected;
+    this.found = null;
     this.draw();
   }
 
@@ -147,7 +156,8 @@ export class Timeline {
   /** Selects what is beside the selected row in its lane and depth. */
   beside(step: number): number {
     if (this.selected < 0) return -1;
-    const { operations, depth } = this.model;
+    const { operations } = this.model;
+    const { depth } = operations;
     const lane = operations.lanes[operations.laneOf(this.selected)];
     for (let row = this.selected + step; row >= lane.first && row < lane.first + lane.count; row += step) {
       if (depth[row] === depth[this.selected]) return row;
@@ -194,7 +204,7 @@ export class Timeline {
   private bring(row: number): void {
     const band = this.model.bandOf.get(this.model.operations.laneOf(row));
     if (!band) return;
-    const y = band.y + this.model.depth[row] * TRACK;
+    const y = band.y + this.model.operations.depth[row] * TRACK;
     const top = this.scroller.scrollTop;
     if (y < top + 26 || y > top + this.height - TRACK) this.scroller.scrollTop = Math.max(y - this.height / 3, 0);
   }
@@ -208,6 +218,7 @@ export class Timeline {
     const ticks = this.ticks();
     this.painter.paint(context, this.model, this.view, top, this.left, this.palette, ticks.at);
     context.setTransform(this.ratio, 0, 0, this.ratio, 0, 0);
+    drawFlows(context, this.model, this.selected, this.palette, (time) => this.x(time), { left: this.left, right: this.width, top, bottom: top + this.height });
     this.labels(context);
     this.names(context, top);
     this.outline(context, top);
@@ -286,8 +297,7 @@ export class Timeline {
   }
 
   threadName(band: Band, pid: number | undefined): string {
-    const { tid } = this.model.operations.lanes[band.lane];
-    return tid === pid ? "main thread" : tid < 0 ? "several threads" : `thread ${tid}`;
+    return threadName(this.model.operations.lanes[band.lane], pid);
   }
 
   private outline(context: CanvasRenderingContext2D, top: number): void {
@@ -298,7 +308,7 @@ export class Timeline {
     const from = Math.max(this.x(begin), this.left - 2);
     const to = Math.min(this.x(begin + this.model.length[this.selected]), this.width + 2);
     if (to < this.left || from > this.width) return;
-    const y = band.y + this.model.depth[this.selected] * TRACK - top;
+    const y = band.y + this.model.operations.depth[this.selected] * TRACK - top;
     const width = Math.max(to - from, 3);
     context.strokeStyle = this.palette.text;
     context.lineWidth = 2;
@@ -314,7 +324,7 @@ export class Timeline {
     if (x < this.left) return -1;
     for (const band of this.model.bandOf.values()) {
       const depth = Math.floor((line - band.y) / TRACK);
-      if (line < band.y || depth >= band.depths || depth >= DEPTHS) continue;
+      if (line < band.y || depth >= band.depths) continue;
       let best = -1;
       for (const strand of band.strands[depth]) {
         const end = begun(strand, time, moment + 2 * perPixel);

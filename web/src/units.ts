@@ -1,6 +1,7 @@
-// Times, sizes and counts as pyio_trace/units.py writes them.
+// Times, sizes and counts exactly as pyio_trace/units.py writes them: the page has sentences and pictures that it wrote, a
+// figure of the terminal is to be found again here, and "us" can be typed into the search.
 
-const TIMES: [number, string][] = [[1e9, "s"], [1e6, "ms"], [1e3, "µs"]];
+const TIMES: [number, string][] = [[1e9, "s"], [1e6, "ms"], [1e3, "us"]];
 const SIZES: [number, string][] = [[2 ** 50, "PiB"], [2 ** 40, "TiB"], [2 ** 30, "GiB"], [2 ** 20, "MiB"], [2 ** 10, "KiB"]];
 
 function three(value: number): string {
@@ -39,7 +40,7 @@ export function percent(share: number): string {
 /** A moment on an axis with ticks `step` apart, both in ns. */
 export function moment(ns: number, step: number): string {
   const [unit, name] = step >= 1e9 ? [1e9, "s"] : step >= 1e6 && ns < 1e10 ? [1e6, "ms"] : step >= 1e6 ? [1e9, "s"]
-    : step >= 1e3 && ns < 1e8 ? [1e3, "µs"] : ns < 1e6 ? [1e3, "µs"] : [1e6, "ms"];
+    : step >= 1e3 && ns < 1e8 ? [1e3, "us"] : ns < 1e6 ? [1e3, "us"] : [1e6, "ms"];
   const digits = Math.max(0, Math.ceil(-Math.log10(step / (unit as number)) - 1e-9));
   const value = (ns / (unit as number)).toFixed(digits);
   const [integral, fraction] = value.split(".");

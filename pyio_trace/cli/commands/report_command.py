@@ -8,8 +8,12 @@ on a timeline, from the whole run down to one call with its stack.
 Source lines are in it if the files have not changed since the run: leave them
 out with --no-source.  `pyio-trace pack --obfuscate` makes a log without names.
 
+With --serve, no file is made: a server on this machine gives the page, and the
+part of the timeline in view as one zooms, for logs of any size.
+
   pyio-trace report run.parquet
   pyio-trace report run.parquet -o run.html --open
+  pyio-trace report run.parquet --serve
 """
 
 from __future__ import annotations
@@ -25,7 +29,7 @@ from pyio_trace.cli.selection import add_selection, restricted, selection
 from pyio_trace.cli.standard_output import standard_output
 from pyio_trace.errors import ConfigError, printable, say
 from pyio_trace.existing_files import check_output
-from pyio_trace.units import number, size
+from pyio_trace.units import counted, number, size
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -45,6 +49,10 @@ def arguments(parser: Parser) -> None:
     )  # fmt: skip
     parser.add_argument("--no-source", action="store_true", help="no lines of source files")
     parser.add_argument("--open", action="store_true", help="open it in the browser")
+    group = parser.add_argument_group("logs too large for a file")
+    group.add_argument("--serve", action="store_true", help="show it in the browser from a server, until Ctrl-C")
+    group.add_argument("--port", type=_port, metavar="N", help="port of the server; default: one that is free")
+    group.add_argument("--no-browser", action="store_true", help="only print the address")
     add_selection(parser)
     add_workers(parser)
 
@@ -54,6 +62,10 @@ def run(arguments: argparse.Namespace) -> int:
     from pyio_trace.insights.insights import find
     from pyio_trace.page.report import report
 
+    if arguments.serve:
+        return _serve(arguments)
+    if arguments.port is not None or arguments.no_browser:
+        raise ConfigError("contradictory-options", "--port and --no-browser are of --serve")
     output = _output(arguments)
     chosen = selection(arguments)
     log = open_log(arguments.log)
@@ -74,6 +86,45 @@ def run(arguments: argparse.Namespace) -> int:
         if not webbrowser.open(Path(output).absolute().as_uri()):
             say("there is no browser here: open the file yourself")
     return 0
+
+
+def _serve(arguments: argparse.Namespace) -> int:
+    """Shows the page from a server until Ctrl-C."""
+    from pyio_trace.insights import registry, settings
+    from pyio_trace.insights.insights import find
+    from pyio_trace.page.report import served
+    from pyio_trace.page.server import Pages, Server
+
+    if arguments.output is not None or arguments.force or arguments.open:
+        raise ConfigError("contradictory-options", "--serve makes no file: leave out -o, --force and --open")
+    chosen = selection(arguments)
+    log = open_log(arguments.log)
+    rules = registry.found()
+    wanted = settings.load(rules)
+    with workers(arguments) as others, progress("report", 3 * log.rows()) as bar:
+        log, bar = restricted(log, chosen, bar, others)
+        summary, insights = find(log, rules, wanted, bar, workers=others)
+        made = served(log, summary, insights, not arguments.no_source, bar)
+    server = Server(Pages(made.page.encode(), made.levels, summary.run.start), arguments.port or 0)
+    with standard_output() as out:
+        out.write(f"{server.address}  {counted(made.of, 'operation')}, until Ctrl-C\n")
+        out.flush()
+    try:
+        if not arguments.no_browser:
+            import webbrowser
+
+            if not webbrowser.open(server.address):
+                say("there is no browser here: open the address yourself")
+        server.serve()
+    except KeyboardInterrupt:
+        say("stopped")
+    return 0
+
+
+def _port(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) < 6 and int(text) < 1 << 16):
+        raise ConfigError("bad-value", f"--port: {text!r} is not a port; write a number up to 65535")
+    return int(text)
 
 
 def _output(arguments: argparse.Namespace) -> str:
