@@ -41,7 +41,7 @@ def document(log: Log, summary: Summary, insights: Insights | None, sources: Sou
     known = overview is not None and bool(run.calls or overview.wall)
     lines = line_rows(overview, run.folder, run.wall) if overview is not None and known else []
     files = overview.files if overview is not None else []
-    found = {
+    found: dict[str, Any] = {
         "run": _run(summary),
         "answer": _answer(summary, insights),
         "kinds": _kinds(summary) if known else [],

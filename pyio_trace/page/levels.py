@@ -260,7 +260,7 @@ class Levels:
     def _binned(self, grid: Grid, parts: Sequence[_Times]) -> Bins:
         known = np.array([*self._strands], np.int64)
         order = np.argsort(known)
-        total = Bins(np.zeros((len(known), grid.count)), np.zeros((len(known), grid.count)))
+        total = Bins(np.zeros((len(known), grid.bins)), np.zeros((len(known), grid.bins)))
         for one in parts:
             place = order[np.searchsorted(known, one.strand, sorter=order)] if len(known) else one.strand
             more = binned(grid, place, len(known), one.begin, one.length, one.busy)

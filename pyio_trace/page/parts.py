@@ -23,7 +23,9 @@ def timeline_of_part(part: Part, start: int, log: Log) -> Timeline:
     timeline.columns["id"] = column(zigzag(np.diff(part.rows.values["id"], prepend=0)))
     for name, values in part.bins._asdict().items():
         timeline.columns[f"bin-{name}"] = column(values.round().astype(np.int64).reshape(-1))
-    timeline.about["bins"] = {**part.grid._asdict(), "strands": [*part.strands]}
+    timeline.about["bins"] = {
+        "first": part.grid.first, "last": part.grid.last, "count": part.grid.bins, "strands": [*part.strands],
+    }  # fmt: skip
     return timeline
 
 

@@ -269,7 +269,7 @@ def lanes_of(rows: Rows) -> tuple[Rows, list[Lane]]:
         return lanes_of(_without(rows, np.flatnonzero(mask), np.flatnonzero(~mask)))
     deepest = np.maximum.reduceat(values["depth"], starts) + 1
     return rows, [
-        Lane(*map(int, (process[start], tid[start], count, deep, count)))
+        Lane(int(process[start]), int(tid[start]), int(count), int(deep), int(count))
         for start, count, deep in zip(starts, counts, deepest, strict=True)
     ]
 
