@@ -1,5 +1,5 @@
-/* The program pyio-trace-sample: looks at all Python threads of a run, many times a second, from outside; if it was asked
- * to, also at the system beside the run (system.c).
+/* The program pyio-trace-sample: looks at all Python threads of a run, many times a second, from outside; on request
+ * also at the system beside the run (system.c).
  *
  * It reads their frames by process_vm_readv.  /proc tells what they wait for, their processor time, and how long they
  * waited for a processor.  It never stops, signals or changes a process.  The core starts it with the run

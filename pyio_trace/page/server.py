@@ -122,7 +122,7 @@ class Server:
             return _refusal(403, "this is not the address of this server")
         if any(one != f"http://{hosts[0]}" for one in origins):
             return _refusal(403, "another site may not ask")
-        if any(one not in ("same-origin", "none") for one in sites):
+        if any(one not in {"same-origin", "none"} for one in sites):
             return _refusal(403, "another site may not ask")
         token = path.split("/")[1] if path.startswith("/") else ""
         if not hmac.compare_digest(token.encode("utf-8", "replace"), self._token.encode()):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -103,7 +104,8 @@ def test_no_name_of_the_program_is_left(
     # AND nobody's folders either, nor the host
     log, shown = open_log(traced), open_log(tmp_path / "shown.parquet")
     for name in {log.info()["host"], *traced.parent.parts[2:]} - {"root", "home"}:
-        assert f"/{name}" not in after and f'"{name}"' not in after, name
+        # as a whole word: in base64 a short one may be there by chance
+        assert re.search(rf'[/"]{re.escape(name)}\b', after) is None, name
     # AND the rest is as it was
     numbers = [column.name for column in OPERATIONS if column.type != "dictionary"]
     assert shown.operations(numbers).equals(log.operations(numbers))

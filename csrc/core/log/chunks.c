@@ -138,7 +138,8 @@ void pt_log_keep_mapped(uint64_t end)
  *   that cannot be true ends the claims of this process.  A value that was set
  *   back by whole pages makes chunks overlap: records are lost, nothing worse. */
 
-/* Records, and samples and rows of the system like them, stop before the log is full: the sums that follow (record/profile.c) need room too. */
+/* Records, samples and rows of the system stop before the log is full: the sums that follow (record/profile.c) need
+ * room too. */
 static bool stops_early(uint32_t kind)
 {
     return kind == PT_CHUNK_OPS || kind == PT_CHUNK_SAMPLES || kind == PT_CHUNK_SYSTEM;

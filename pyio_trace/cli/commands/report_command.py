@@ -52,7 +52,11 @@ def arguments(parser: Parser) -> None:
     group = parser.add_argument_group("logs too large for a file")
     group.add_argument("--serve", action="store_true", help="show it in the browser from a server, until Ctrl-C")
     group.add_argument("--port", type=_port, metavar="N", help="port of the server; default: one that is free")
-    group.add_argument("--no-browser", action="store_true", help="only print the address")
+    group.add_argument(
+        "--no-browser",
+        action="store_true",
+        help="only print the address: on a shared machine, ps shows others what a browser is given",
+    )
     add_selection(parser)
     add_workers(parser)
 
