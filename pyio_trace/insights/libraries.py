@@ -116,7 +116,8 @@ def readers(run: Observed, calls: CallTable, lines: Collection[str] = ()) -> tup
     if frames[:1] == ("pandas",):
         format_ = next((name for name, begin in _FORMATS.items() if _any(ops, begin)), inner)
         return (f"pandas/{format_}", *frames)
-    if frames[:1] == ("pyarrow",) and _any(ops, ("Dataset.to_table", "Scanner.")):
+    called = [around.op(code) for code in around.where(inside=0).codes("op")]  # pq.read_table() makes a dataset itself
+    if frames[:1] == ("pyarrow",) and _any(called, ("Dataset.to_table", "Scanner.")):
         return ("pyarrow/dataset", *frames)
     if not frames and (not inner or inner in _FORMATS):
         return _compiled(run, calls.paths()[:_MOST]) or (("os",) if _calls_os(lines) else ())
