@@ -1,8 +1,9 @@
 /* The system beside the program: processors, memory, disks, interfaces, and what other processes read and write.
  *
- * All of it comes from /proc, as differences between two looks.  A look that would take more than half a per cent of a
- * processor makes the next one wait, and each 65,536 rows double the time between two looks.  Disks, interfaces and processes without any traffic get no row.  The kernel shows
- * the traffic of a process to its own user and to root only; how many were not readable is in the machine's row. */
+ * All of it comes from /proc, as differences between two looks.  The longer a look takes,
+ * the longer the next one waits, so that looks take at most half a per cent of a processor.  After each 65,536 rows the
+ * time between two looks doubles.  Disks, interfaces and processes without any traffic get no row.  The kernel shows
+ * the traffic of a process to its own user and to root only; the machine's row counts those that were not readable. */
 #include "sampler.h"
 
 #include "base/proc.h"

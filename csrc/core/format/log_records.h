@@ -270,8 +270,8 @@ enum pt_system_kind {
 #define PT_SYSTEM_VALUES 12
 #define PT_SYSTEM_UNKNOWN UINT64_MAX
 
-/* What happened in a stretch of time.  The reader's layout.SYSTEM_COLUMNS says what the values of each kind are.  Zeros
- * end the array. */
+/* What happened in a stretch of time.  layout.SYSTEM_COLUMNS, in Python, names the values of each kind.  A row of zeros
+ * ends the array. */
 struct pt_system {
     uint64_t begin; /* ticks; written last */
     uint64_t ticks;

@@ -1,7 +1,7 @@
 /* Parallel HDF5: how a call moved its data, which the library tells after the call.
  *
- * A call asks for a collective or an independent transfer.  If HDF5 transfers independently although collective was
- * asked for, it can say why: for this rank, and for all of them. */
+ * A call that asks for a collective transfer may get an independent one.  HDF5 then gives the reason: one for this
+ * rank, and one for all ranks. */
 #include "base/hash.h"
 #include "hdf5/spans.h"
 

@@ -212,7 +212,7 @@ void pt_sampler_name(void)
         pt_sys(SYS_prctl, PR_SET_PTRACER, pid, 0, 0, 0);
 }
 
-/* False: this program was another one before (exec), and its sampler goes on. */
+/* Stores what is wanted in the log.  False: a sampler was started before an exec, and is still there. */
 static bool ask_for(struct pt_sampling wanted)
 {
     uint32_t none = 0;

@@ -118,7 +118,7 @@ def _groups(*keys: Ints) -> list[Ints]:
 
 
 def _sum(values: Ints) -> int | None:
-    """None: no row knows it."""
+    """The sum of the known values; None: there are none."""
     known = values[values >= 0]
     return int(known.sum()) if len(known) else None
 

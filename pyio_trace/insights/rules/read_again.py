@@ -79,7 +79,7 @@ _CHANGED = Remedy(
     "@functools.cache\ndef state_at(changed):\n    with open(path) as f: return {load}\n\n"
     "def state():\n    return state_at(os.stat(path).st_mtime_ns)",
 )
-#: Readers for whose files that is so.
+#: Readers to which that advice applies.
 _PLAIN = (("text",), ("buffered",), ("raw",), ("os",), ("json",))
 #: Files that describe what a store has.
 _DESCRIBES = re.compile(r"/(zarr\.json|\.zarray|\.zattrs|\.zgroup|\.zmetadata)\Z")

@@ -105,7 +105,7 @@ def _of_line(run: Observed, calls: dict[str, Ints], limits: Mapping[str, float])
 
 
 def in_turns(run: Observed, calls: CallTable) -> Remedy:
-    """What helps threads that make some calls by turns.
+    """The remedy for threads that take turns at some calls.
 
     HDF5 has one lock for all files, and netCDF needs one: their users cannot take it later.  Threads that write one
     file cannot do so side by side.
