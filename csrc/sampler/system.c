@@ -1,7 +1,8 @@
 /* The system beside the program: processors, memory, disks, interfaces, and what other processes read and write.
  *
  * All of it comes from /proc, as differences between two looks.  The longer a look takes,
- * the longer the next one waits, so that looks take at most half a per cent of a processor.  After each 65,536 rows the
+ * the longer the next one waits, so that looks take at most half a per cent of a processor.  Only the second look comes
+ * after one period whatever the first has cost, so that a short run has rows too.  After each 65,536 rows the
  * time between two looks doubles.  Disks, interfaces and processes without any traffic get no row.  The kernel shows
  * the traffic of a process to its own user and to root only; the machine's row counts those that were not readable. */
 #include "sampler.h"
@@ -373,7 +374,7 @@ static void look_at_processes(void)
 
 uint64_t sampler_look_at_system(const struct moment *m, uint64_t period)
 {
-    static uint64_t since, cost;
+    static uint64_t since, cost, unpaid;
     uint64_t used = clock_ns(CLOCK_PROCESS_CPUTIME_ID);
     row.begin = since ? since : m->now_ticks;
     row.ticks = m->now_ticks - row.begin;
@@ -382,9 +383,11 @@ uint64_t sampler_look_at_system(const struct moment *m, uint64_t period)
     look_at_disks();
     look_at_network();
     look_at_machine(cost);
-    look++;
     cost = clock_ns(CLOCK_PROCESS_CPUTIME_ID) - used;
-    uint64_t doubled = rows >> ROWS_SHIFT;
+    unpaid += cost;
+    uint64_t doubled = rows >> ROWS_SHIFT, pause = look ? unpaid * BUDGET : 0;
+    unpaid = look ? 0 : unpaid;
+    look++;
     period <<= doubled < SLOWEST_SHIFT ? doubled : SLOWEST_SHIFT;
-    return m->now + (period > cost * BUDGET ? period : cost * BUDGET);
+    return m->now + (period > pause ? period : pause);
 }

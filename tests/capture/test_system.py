@@ -104,6 +104,19 @@ def test_the_table_of_a_run(program: Runner) -> None:
         assert sum(row["written_bytes"] for row in rows(outcome, "own")) <= process["storage_written"] + (8 << 20)
 
 
+@pytest.mark.slow
+def test_a_short_run_among_many_processes(program: Runner) -> None:
+    # GIVEN so many processes that a look at all of them costs more than the budget of a short run
+    ended = [subprocess.Popen(["/bin/true"]) for _ in range(600)]
+    try:
+        # WHEN the machine is looked at THEN the run has a row all the same
+        outcome = program.traced("import time; time.sleep(0.5)", env=SYSTEM)
+        assert rows(outcome, "machine")
+    finally:
+        for process in ended:
+            process.wait()
+
+
 def test_off_by_default(program: Runner) -> None:
     outcome = succeeded(program.traced("import time; time.sleep(0.2)"))
     assert outcome.log.system().num_rows == 0
