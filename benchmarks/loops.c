@@ -5,6 +5,9 @@
 #include <sys/mman.h>
 #include <time.h>
 #include <unistd.h>
+#if __has_include(<valgrind/callgrind.h>)
+#include <valgrind/callgrind.h>
+#endif
 
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23
@@ -66,4 +69,15 @@ int64_t loop_floor(const char *path, uint64_t size)
     if (reserved != 0)
         return -1;
     return (end.tv_sec - begin.tv_sec) * 1000000000ll + end.tv_nsec - begin.tv_nsec;
+}
+
+/* Callgrind writes down what it has counted since the last mark (benchmarks/instructions.py).  -1: not built with it. */
+int mark(void)
+{
+#if __has_include(<valgrind/callgrind.h>)
+    CALLGRIND_DUMP_STATS;
+    return 0;
+#else
+    return -1;
+#endif
 }

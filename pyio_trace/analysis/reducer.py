@@ -21,7 +21,6 @@ method of_a_part(), which returns the reducer for all other parts.
 from __future__ import annotations
 
 import importlib
-import pkgutil
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -69,5 +68,7 @@ def scan(
 
 def found() -> dict[str, type[Reducer[Any, Any]]]:
     """All reducers by the name of their module, in alphabetical order."""
+    import pkgutil  # takes as long as a hundred rows, and the end of a run needs no list
+
     names = sorted(module.name for module in pkgutil.iter_modules(found_here.__path__))
     return {name: importlib.import_module(f"{found_here.__name__}.{name}").REDUCER for name in names}

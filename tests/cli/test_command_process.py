@@ -70,3 +70,18 @@ def test_a_data_frame_is_made_all_the_same() -> None:
     )
     # GIVEN a command that does without pandas WHEN a third party's rule asks for a DataFrame THEN it gets one
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "3\n"
+
+
+UNUSED = """\
+import sys
+from pyio_trace.cli.command_process import do_without_pandas, set_up
+set_up()
+do_without_pandas()
+print(*sorted({"cloudpickle", "dateutil", "numpy", "pandas", "pyarrow"} & set(sys.modules)))
+"""
+
+
+def test_pyarrow_imports_no_more_than_is_used() -> None:
+    # GIVEN a process that is a command WHEN it imports pyarrow THEN nothing comes with it that only other users need
+    done = subprocess.run([sys.executable, "-P", "-c", UNUSED], capture_output=True, text=True, check=True)
+    assert done.stdout == "numpy pyarrow\n"

@@ -252,3 +252,15 @@ def test_a_free_lock(program: Runner) -> None:
     # WHEN a busy machine may keep any call from a processor for a while, but not for ten seconds
     settings = without_times({"lock-waits": {"ms": 10_000}})
     assert none(findings_of(program.traced(LOCK.replace("HELD", "False")), settings), "lock-waits")
+
+
+def test_no_folder_is_no_listing(program: Runner) -> None:
+    # GIVEN a path that is no folder, and is asked to be listed all the same THEN nothing could be kept
+    outcome = program.traced("""
+import os
+open("file", "w").close()
+for n in range(200):
+    try: os.listdir("file" if n % 2 else "missing")
+    except OSError: pass
+""")
+    assert outcome.status == 0 and none(findings_of(outcome), "list-again")

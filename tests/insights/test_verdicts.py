@@ -1,4 +1,4 @@
-"""Verdicts of lines without a finding, from samples of real programs: what such a line does, by its source and counters."""
+"""Verdicts of lines without a finding, from samples of real programs: what such a line does."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PAIR = "a, b = socket.socketpair()"
     (PIPE, "for _ in range(1000): os.write(b, bytes(64)); os.read(a, 64)", "calls on pipes of 64 B: use blocks"),
     (PAIR, "for _ in range(1000): b.sendall(b'x'); a.recv(1)", "sends and receives: sockets are not recorded"),
     ("", "for _ in range(1000): pass", "computes in its own code: nothing to gain from I/O"),
-    ("", "[re.purge() or re.compile('(a|b)*c[d-f]{2,9}') for _ in range(10)]", "computes in re.compile: nothing to gain"),
+    ("", "[re.purge() or re.compile('(a|b)*c[d-f]{2,9}') for _ in range(10)]", "computes in re.compile"),
     ("", "time.sleep(0.1)", "sleeps"),
 ])  # fmt: skip
 def test_what_a_line_does(program: Runner, before: str, line: str, words: str) -> None:

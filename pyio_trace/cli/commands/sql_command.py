@@ -1,8 +1,8 @@
 """An SQL query over a log, answered by DuckDB (pip install 'pyio_trace[sql]').
 
-The tables are operations, processes, counters, mappings, samples and system.  Times are
-in ns.  A query can read and write no files.  `pyio-trace insights LOG --proof`
-prints such commands.
+The tables are operations, processes, counters, mappings, samples and system.
+Times are in ns.  A query can read and write no files.  `pyio-trace insights LOG
+--proof` prints such commands.
 
   pyio-trace sql LOG "SELECT op, count(*) FROM operations GROUP BY op"
 """

@@ -52,7 +52,7 @@ _OPENING = ("opendir", "fdopendir", "scandir")
 
 
 def find(run: Observed, limits: Mapping[str, float]) -> Iterator[Finding]:
-    listing = run.calls.where(op=LISTING, own=True, layer=Layer.POSIX)
+    listing = run.calls.where(op=LISTING, own=True, layer=Layer.POSIX, errno=0)
     sums = listing.where(op=_OPENING).sums("process", "path")
     often = sums["path"][(sums["calls"] >= limits["listings"]) & (sums["path"] >= 0)]
     listing = listing.where(path=often.tolist())
@@ -62,7 +62,9 @@ def find(run: Observed, limits: Mapping[str, float]) -> Iterator[Finding]:
         return
     share, times = (count - folders) / count, run.times(listing, (count - folders) / count)
     gain = run.gain(times, "all listings but the first of each", "estimate")
-    gain = with_libraries(run, gain, run.sites(listing), share, times)
+    at_lines = run.calls.where(site=listing.codes("site"), layer=Layer.POSIX).total("calls")
+    of_library = share * listing.total("calls") / max(at_lines, 1)  # what it does besides has calls of its own
+    gain = with_libraries(run, gain, run.sites(listing), of_library, times)
     frames = run.of(FramesOfLines()).between(listing.lines()[:MOST_NAMED])
     yield Finding(
         title=f"{counted(folders, 'folder')} listed {number(count)} times",

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import stat
 from typing import TYPE_CHECKING, BinaryIO
 
@@ -137,6 +136,8 @@ class NewFile:
         raise FileExistsError(17, "its temporary name is taken")
 
     def _copy_to_named(self) -> None:
+        import shutil  # rarely needed
+
         nameless = self.file
         self._begin_named()
         nameless.seek(0)

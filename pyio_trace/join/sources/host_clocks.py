@@ -9,7 +9,6 @@ moment clocks stay as they are, and the error is not known.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from statistics import median_low
 from typing import NamedTuple
 
 from pyio_trace.join.sources.source import Source
@@ -49,7 +48,7 @@ def aligned(hosts: Sequence[str], moments: Sequence[Moment | None]) -> Clocks:
     offsets: dict[str, int] = {}
     errors: list[int | None] = []
     for host, own in by_host.items():
-        offset = median_low(one.end for one in first) - median_low(one.end for one in own)
+        offset = _median([one.end for one in first]) - _median([one.end for one in own])
         least = max(one.begin for one in first) - min(one.end for one in own)
         most = min(one.end for one in first) - max(one.begin for one in own)
         if host == hosts[0]:
@@ -61,3 +60,8 @@ def aligned(hosts: Sequence[str], moments: Sequence[Moment | None]) -> Clocks:
     known = sorted(error for error in errors if error is not None)
     # two hosts that are each aligned to a third may be wrong in opposite directions
     return Clocks([offsets.get(host, 0) for host in hosts], sum(known[-2:]) if len(known) == len(errors) else None)
+
+
+def _median(times: Sequence[int]) -> int:
+    """The lower one of an even number."""
+    return sorted(times)[(len(times) - 1) // 2]
