@@ -14,6 +14,8 @@ from pyio_trace.units import seconds
 
 #: ns that a program's own code may take to unpack or parse a byte.
 _SLOWEST = 200
+#: ns that a library which calls on a file takes for a byte of it, at most: parsing YAML in Python takes as long.
+_SLOWEST_LIBRARY = 10_000
 #: What the line itself computes counts if it is at least as much as the rest.
 _TWICE = 2
 
@@ -52,7 +54,8 @@ def with_libraries(
     What such a function does between the calls, such as unpacking, is repeated with them.  A gain that samples exceed
     by no more than their error stays: it is of exact times.  processes: those that make the calls; if one is a worker
     of a DataLoader, the gain stays as it is, because its trainer may not wait for it.  moved: bytes, None: not known;
-    functions of these libraries that make no calls take at most _SLOWEST for each: they may be about something else.
+    functions take at most _SLOWEST_LIBRARY for each, and those that make no calls _SLOWEST: what takes longer is about
+    something else.
     """
     lines = {f"{site.file}:{site.line}:{site.function}" for site in sites}
     if not lines or not all(map(run.is_own, lines)) or any(map(run.is_loader_worker, processes)):
@@ -132,6 +135,7 @@ def _in_files(row: LineTime, libraries: Collection[str], moved: int | None) -> i
     """ns that a line kept a thread busy in calls on files, and in functions of libraries that make them, be it in
     threads of their own.  moved: as for with_libraries()."""
     called = sum(one.time_ns for one in row.called if one.calls)
+    called = called if moved is None else min(called, _SLOWEST_LIBRARY * moved)
     beside = sum(one.time_ns for one in row.called if not one.calls and one.function.partition(".")[0] in libraries)
     called += beside if moved is None else min(beside, _SLOWEST * moved)
     whole = max(row.here_ns - row.aside_ns, 1)

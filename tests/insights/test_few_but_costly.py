@@ -95,6 +95,37 @@ def test_syncs_in_a_library(program: Runner) -> None:
     assert finding.evidence[0].values["syncs"] == 25 and [site.line for site in finding.sites] == [3]
 
 
+COMPUTES = """
+import os, time
+def solve(path):
+    ACCESS
+    end = time.process_time() + 0.1
+    while time.process_time() < end: step *= 1.1
+"""
+ACCESSES = {
+    "reads its settings": "with open(path) as f: step = float(f.read())",
+    "writes its state again": "step = 1.0; open(path, 'r+b').write(b'0.7')",
+    "syncs its state": "step = 1.0\n    with open(path, 'ab') as f: f.write(b'0.7'); f.flush(); os.fsync(f.fileno())",
+    "writes a file of its own": "step = time.monotonic(); open(f'{path}-{step}', 'wb').write(b'0.7')",
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("access", ACCESSES)
+def test_a_library_that_moves_little_and_computes(program: Runner, access: str) -> None:
+    # GIVEN a module whose function moves a few bytes, and then computes WHEN it is called 15 times
+    (program.folder / "site-packages").mkdir()
+    (program.folder / "site-packages" / "solver.py").write_text(COMPUTES.replace("ACCESS", ACCESSES[access]))
+    (program.folder / "state").write_text("0.5")
+    begin = "import sys; sys.path.insert(0, 'site-packages')\nimport solver\n"
+    outcome = program.traced(begin + "for n in range(15): solver.solve('state')")
+    # THEN what a finding about the files saves is of these files, and not what the function computes
+    calls = [row for row in outcome.rows if "/state" in str(row["path"])]
+    most = sum(row["duration"] for row in calls) + 10_000 * sum(row["bytes_moved"] or 0 for row in calls)
+    found = findings_of(outcome, without_times(ALL))
+    assert [one for one in found if one.files and one.recoverable_ns > most] == []
+
+
 FIRST = """
 for n in range(8):
     with open(f"{n}.bin", "wb", buffering=0) as f:

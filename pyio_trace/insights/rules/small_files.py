@@ -51,7 +51,8 @@ def find(run: Observed, limits: Mapping[str, float]) -> Iterator[Finding]:
         gain = run.gain(run.times(around, share), how)
         names = libraries.readers(run, place.rows, [run.calls.site(place["site"]) or ""])
         if names[:1] == _OWN_FILES:
-            gain = with_libraries(run, gain, run.sites(place.rows), share, place.rows.codes("process"))
+            processes = place.rows.codes("process")
+            gain = with_libraries(run, gain, run.sites(place.rows), share, processes, moved or None)
         costs = gain.ns >= limits["cost"] * run.wall_ns or not run.overview.loaders
         yield Finding(
             title=f"{number(files)} files of {size(moved // files)} on average",

@@ -97,7 +97,7 @@ def find(run: Observed, limits: Mapping[str, float]) -> Iterator[Finding]:
         gain = run.gain(saved, "the time in all but one sync", terms=terms)
         if 2 * place.rows.where(inside=1).total("calls") > place.calls:  # made by a library
             share = (place.calls - 1) / place.calls
-            gain = with_libraries(run, gain, run.sites(place.rows), share, saved)
+            gain = with_libraries(run, gain, run.sites(place.rows), share, saved, written or None)
         mapped = len(place.rows.where(op=["msync"])) > 0
         count, of = number(place.calls), "" if mapped else f", for {size(written)} written"
         yield Finding(

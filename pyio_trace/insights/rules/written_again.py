@@ -160,7 +160,7 @@ def find(run: Observed, limits: Mapping[str, float]) -> Iterator[Finding]:
             "the share of the bytes that were written before, in the time of the calls", "estimate",
         )  # fmt: skip
         sites = [site for code in lines for site in run.site_list(run.calls.site(code))]
-        gain = with_libraries(run, gain, sites, share, calls.codes("process"))
+        gain = with_libraries(run, gain, sites, share, calls.codes("process"), whole)
         gain = with_formatters(run, gain, sites, share)
         if len(calls) and gain.ns >= limits["share"] * run.wall_ns:
             yield _finding(run, same, calls, gain, formatter_of(run, sites))
