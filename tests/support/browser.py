@@ -7,6 +7,7 @@ page asks for is kept, and so is what it writes to the console.
 from __future__ import annotations
 
 import base64
+import fcntl
 import json
 import os
 import shutil
@@ -36,11 +37,14 @@ class Browser:
         self._from, to_write = os.pipe()
 
         def pipes() -> None:
-            os.dup2(to_read, 3) if to_read != 3 else os.set_inheritable(3, True)
-            os.dup2(to_write, 4) if to_write != 4 else os.set_inheritable(4, True)
+            os.dup2(to_read, 3)
+            os.dup2(to_write, 4)
 
-        # Neither may be 3 or 4, or one dup2() would close the other.
-        to_read, to_write = (os.dup2(one, 100 + at) for at, one in enumerate((to_read, to_write)))
+        # Neither may be 3 or 4, or one dup2() would close the other; and no number is taken that is in use.
+        given = to_read, to_write
+        to_read, to_write = (fcntl.fcntl(one, fcntl.F_DUPFD_CLOEXEC, 5) for one in given)
+        for one in given:
+            os.close(one)
         environment = {**os.environ, "HOME": str(folder), "XDG_CONFIG_HOME": str(folder), "XDG_CACHE_HOME": str(folder)}
         self._process = subprocess.Popen(
             [str(PROGRAM), *_OPTIONS, f"--user-data-dir={folder / 'profile'}", "about:blank"],

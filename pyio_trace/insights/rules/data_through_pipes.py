@@ -63,7 +63,7 @@ def find(run: Observed, limits: Mapping[str, float]) -> Iterator[Finding]:
             pipes[run.starter(row)].append(row["index"])
     for parent, workers in pipes.items():
         moved = sum(bytes_of[worker] for worker in workers)
-        if parent not in bytes_of or moved < limits["bytes"]:
+        if parent not in bytes_of or moved < limits["bytes"] or _is_a_funnel(run, workers, moved):
             continue
         waited, work = sum(waits.values()), max(_work(run, worker) for worker in workers)
         pickled = max(moved * _SLOWEST, min(moved * _SLOWEST_OBJECTS, _between_tasks(run)))
@@ -74,6 +74,15 @@ def find(run: Observed, limits: Mapping[str, float]) -> Iterator[Finding]:
         )
         if gain.ns >= limits["share"] * run.wall_ns:
             yield _finding(run, parent, workers, moved, waits, gain)
+
+
+def _is_a_funnel(run: Observed, workers: list[int], moved: int) -> bool:
+    """Whether one of the workers writes to files what the others send: one-does-all says more.
+
+    moved: bytes, of those that send and of the one that receives.
+    """
+    written = (run.calls.where(process=worker).transfers("write").total("moved") for worker in workers)
+    return 4 * max(written, default=0) >= moved
 
 
 def _waits(run: Observed) -> dict[Site, int]:
