@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -35,7 +36,8 @@ class Live:
     """A live log as bytes."""
 
     def __init__(self, path: Path) -> None:
-        self.bytes = path.read_bytes()
+        with path.open("rb") as file:  # of which most may be a hole: where the root is another, nobody cuts the log
+            self.bytes = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
         self.header = self._at(0, layout.HEADER)
 
     def _at(self, offset: int, dtype: np.dtype[np.void]) -> Any:
@@ -62,7 +64,8 @@ class Live:
 
     def _chunks(self) -> list[tuple[int, Any]]:
         found, at = [], int(self.header["first_chunk"])
-        while at + layout.CHUNK.itemsize <= len(self.bytes):
+        end = min(int(self.header["next"]), len(self.bytes))
+        while at + layout.CHUNK.itemsize <= end:
             chunk = self._at(at, layout.CHUNK)
             sound = chunk["magic"] == layout.CHUNK_MAGIC and chunk["offset"] == at
             if sound:
