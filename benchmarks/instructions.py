@@ -1,11 +1,11 @@
 """`tox -e hot`: how many instructions tracing adds to an operation, against the table in hot.toml.
 
-Times need a quiet machine; instructions do not.  Valgrind's callgrind counts them in one process that does each
-kind of work bare, traced and profiled, twice as often the second time: the difference is what operations
-take, without what surrounds them.  The kernel's own are not counted.
+Times need a quiet machine; instruction counts do not. Valgrind's callgrind runs one process, which does each kind of
+work bare, traced and profiled. It does the work n times, then 2n times: the difference is what n operations take,
+without set-up. Instructions inside the kernel are not counted.
 
-A compiler or a Python of another version makes other code.  The table says of which it is, and with others the
-figures are printed and not compared.
+Another compiler or Python makes other code. The table names the ones that it was made with. With others, the figures
+are printed, but not compared.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def works(library: ctypes.PyDLL, fd: int) -> dict[str, Work]:
 
 
 def for_each(loop: Callable[[str, int], None], n: int) -> None:
-    """Where a file stands in a hash table depends on its inode: several files even that out."""
+    """Uses several files, as the cost of finding one in a hash table depends on its inode."""
     for name in SMALL:
         loop(name, n // len(SMALL))
 

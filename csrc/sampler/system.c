@@ -1,9 +1,8 @@
 /* The system beside the program: processors, memory, disks, interfaces, and what other processes read and write.
  *
- * All of it comes from /proc, as differences between two looks.  The longer a look takes,
- * the longer the next one waits, so that looks take at most half a per cent of a processor.  Only the second look comes
- * after one period whatever the first has cost, so that a short run has rows too.  After each 65,536 rows the
- * time between two looks doubles.  Disks, interfaces and processes without any traffic get no row.  The kernel shows
+ * All of it comes from /proc, as differences between two looks.  Looks take at most half a per cent of a processor:
+ * after an expensive look, the next one comes later.  The second look is an exception.  It always comes one period
+ * after the first, so that a short run has rows too.  The time between looks doubles after every 65,536 rows.  Disks, interfaces and processes without any traffic get no row.  The kernel shows
  * the traffic of a process to its own user and to root only; the machine's row counts those that were not readable. */
 #include "sampler.h"
 

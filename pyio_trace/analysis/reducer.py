@@ -68,7 +68,7 @@ def scan(
 
 def found() -> dict[str, type[Reducer[Any, Any]]]:
     """All reducers by the name of their module, in alphabetical order."""
-    import pkgutil  # takes as long as a hundred rows, and the end of a run needs no list
+    import pkgutil  # slow to import, and the end of a run does not need it
 
     names = sorted(module.name for module in pkgutil.iter_modules(found_here.__path__))
     return {name: importlib.import_module(f"{found_here.__name__}.{name}").REDUCER for name in names}

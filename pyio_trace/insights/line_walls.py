@@ -14,7 +14,7 @@ from pyio_trace.units import seconds
 
 #: ns that a program's own code may take to unpack or parse a byte.
 _SLOWEST = 200
-#: ns that a library which calls on a file takes for a byte of it, at most: parsing YAML in Python takes as long.
+#: ns per byte that a library needs at most for a file that it reads or writes: parsing YAML in Python is that slow.
 _SLOWEST_LIBRARY = 10_000
 #: What the line itself computes counts if it is at least as much as the rest.
 _TWICE = 2
@@ -54,8 +54,8 @@ def with_libraries(
     What such a function does between the calls, such as unpacking, is repeated with them.  A gain that samples exceed
     by no more than their error stays: it is of exact times.  processes: those that make the calls; if one is a worker
     of a DataLoader, the gain stays as it is, because its trainer may not wait for it.  moved: bytes, None: not known;
-    functions take at most _SLOWEST_LIBRARY for each, and those that make no calls _SLOWEST: what takes longer is about
-    something else.
+    each accounts for at most _SLOWEST_LIBRARY ns, and for _SLOWEST in functions that make no calls.  Time beyond that
+    has other reasons than these files.
     """
     lines = {f"{site.file}:{site.line}:{site.function}" for site in sites}
     if not lines or not all(map(run.is_own, lines)) or any(map(run.is_loader_worker, processes)):

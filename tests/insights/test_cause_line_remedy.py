@@ -295,6 +295,16 @@ ILLS = {
             with concurrent.futures.ProcessPoolExecutor(2, multiprocessing.get_context("fork")) as pool:
                 sum(map(len, pool.map(load, range(12))))  # here
         """),
+    "results that workers store and send back": Ill("data-through-pipes", "python", "load_sum", """
+        import multiprocessing
+        def load(n):
+            data = bytes(1 << 23)
+            with open(f"{n}.bin", "wb") as f: f.write(data)
+            return data
+        if __name__ == "__main__":
+            with multiprocessing.get_context("fork").Pool(2) as pool:
+                sum(map(len, pool.map(load, range(12), chunksize=1)))  # here
+        """),
     "a table that is flushed for each row": Ill("hdf5-flush-per-item", "tables", r"if n % 1000 == 999", """
         import tables
         with tables.open_file("t.h5", "w") as f:

@@ -113,13 +113,13 @@ ACCESSES = {
 @pytest.mark.slow
 @pytest.mark.parametrize("access", ACCESSES)
 def test_a_library_that_moves_little_and_computes(program: Runner, access: str) -> None:
-    # GIVEN a module whose function moves a few bytes, and then computes WHEN it is called 15 times
+    # GIVEN a library function that reads or writes a few bytes, then computes WHEN it is called 15 times
     (program.folder / "site-packages").mkdir()
     (program.folder / "site-packages" / "solver.py").write_text(COMPUTES.replace("ACCESS", ACCESSES[access]))
     (program.folder / "state").write_text("0.5")
     begin = "import sys; sys.path.insert(0, 'site-packages')\nimport solver\n"
     outcome = program.traced(begin + "for n in range(15): solver.solve('state')")
-    # THEN what a finding about the files saves is of these files, and not what the function computes
+    # THEN no finding about its files includes the time that it computes
     calls = [row for row in outcome.rows if "/state" in str(row["path"])]
     most = sum(row["duration"] for row in calls) + 10_000 * sum(row["bytes_moved"] or 0 for row in calls)
     found = findings_of(outcome, without_times(ALL))

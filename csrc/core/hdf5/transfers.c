@@ -1,7 +1,7 @@
 /* Parallel HDF5: how a call moved its data, which the library tells after the call.
  *
- * A call that asks for a collective transfer may get an independent one.  HDF5 then gives the reason: one for this
- * rank, and one for all ranks. */
+ * HDF5 may do an independent transfer where a collective one was asked for.  It then says why, once for this rank and
+ * once for all ranks together. */
 #include "base/hash.h"
 #include "hdf5/spans.h"
 

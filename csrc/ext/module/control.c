@@ -149,8 +149,9 @@ PyObject *pt_module_finish_with(PyObject *module, PyObject *args)
     Py_RETURN_NONE;
 }
 
-/* start_sampler(hz, period, program, late): a process beside the run that looks at its threads hz times a second, and
- * at the system each period (ns); 0: not.  program: the path of what it becomes; late: the program runs already */
+/* start_sampler(hz, period, program, late): starts a process beside the run.  It looks at the run's threads hz times a
+ * second, and at the system every `period` ns; 0 switches either off.  program: the path of the sampler's executable;
+ * late: whether the traced program is running already. */
 PyObject *pt_module_start_sampler(PyObject *module, PyObject *args)
 {
     (void)module;

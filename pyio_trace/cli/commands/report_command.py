@@ -55,7 +55,7 @@ def arguments(parser: Parser) -> None:
     group.add_argument(
         "--no-browser",
         action="store_true",
-        help="only print the address: on a shared machine, ps shows others what a browser is given",
+        help="print the address only: ps shows a browser's arguments, the address among them, to other users",
     )
     add_selection(parser)
     add_workers(parser)

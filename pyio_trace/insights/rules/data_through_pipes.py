@@ -63,7 +63,7 @@ def find(run: Observed, limits: Mapping[str, float]) -> Iterator[Finding]:
             pipes[run.starter(row)].append(row["index"])
     for parent, workers in pipes.items():
         moved = sum(bytes_of[worker] for worker in workers)
-        if parent not in bytes_of or moved < limits["bytes"] or _is_a_funnel(run, workers, moved):
+        if parent not in bytes_of or moved < limits["bytes"] or _is_a_funnel(run, bytes_of, parent, workers):
             continue
         waited, work = sum(waits.values()), max(_work(run, worker) for worker in workers)
         pickled = max(moved * _SLOWEST, min(moved * _SLOWEST_OBJECTS, _between_tasks(run)))
@@ -76,13 +76,15 @@ def find(run: Observed, limits: Mapping[str, float]) -> Iterator[Finding]:
             yield _finding(run, parent, workers, moved, waits, gain)
 
 
-def _is_a_funnel(run: Observed, workers: list[int], moved: int) -> bool:
-    """Whether one of the workers writes to files what the others send: one-does-all says more.
+def _is_a_funnel(run: Observed, bytes_of: Mapping[int, int], parent: int, workers: list[int]) -> bool:
+    """Whether the workers send their data to one of them, which writes it to files: one-does-all says more.
 
-    moved: bytes, of those that send and of the one that receives.
+    bytes_of: through the pipes of each process.
     """
-    written = (run.calls.where(process=worker).transfers("write").total("moved") for worker in workers)
-    return 4 * max(written, default=0) >= moved
+    written = {worker: run.calls.where(process=worker).transfers("write").total("moved") for worker in workers}
+    writer = max(workers, key=lambda worker: written[worker])
+    received, others = bytes_of[writer], sum(bytes_of[worker] for worker in workers if worker != writer)
+    return bytes_of[parent] <= received and 2 * received >= others and 2 * written[writer] >= received
 
 
 def _waits(run: Observed) -> dict[Site, int]:

@@ -39,6 +39,8 @@ def shared_moment(source: Source) -> Moment | None:
 
 def aligned(hosts: Sequence[str], moments: Sequence[Moment | None]) -> Clocks:
     """hosts, moments: of each log."""
+    from statistics import median_low  # slow to import, and the end of most runs needs no clocks
+
     by_host: dict[str, list[Moment]] = {}
     for host, moment in zip(hosts, moments, strict=True):
         if moment is None:
@@ -48,7 +50,7 @@ def aligned(hosts: Sequence[str], moments: Sequence[Moment | None]) -> Clocks:
     offsets: dict[str, int] = {}
     errors: list[int | None] = []
     for host, own in by_host.items():
-        offset = _median([one.end for one in first]) - _median([one.end for one in own])
+        offset = median_low(one.end for one in first) - median_low(one.end for one in own)
         least = max(one.begin for one in first) - min(one.end for one in own)
         most = min(one.end for one in first) - max(one.begin for one in own)
         if host == hosts[0]:
@@ -60,8 +62,3 @@ def aligned(hosts: Sequence[str], moments: Sequence[Moment | None]) -> Clocks:
     known = sorted(error for error in errors if error is not None)
     # two hosts that are each aligned to a third may be wrong in opposite directions
     return Clocks([offsets.get(host, 0) for host in hosts], sum(known[-2:]) if len(known) == len(errors) else None)
-
-
-def _median(times: Sequence[int]) -> int:
-    """The lower one of an even number."""
-    return sorted(times)[(len(times) - 1) // 2]
