@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
 
 from pyio_trace.analysis.results.line_time import LineTime
+from pyio_trace.insights.data_flow import uses
 from pyio_trace.insights.finding import Finding, Site
 from pyio_trace.insights.function_words import puts_together, takes_apart
 from pyio_trace.insights.library_frames import FramesOfLines
@@ -78,6 +79,15 @@ def with_parsers(run: Observed, gain: Gain, sites: Collection[Site], share: floa
 def with_formatters(run: Observed, gain: Gain, sites: Collection[Site], share: float) -> Gain:
     """Raises a gain to the same share of the time in functions that make what these lines write."""
     return _with_functions(run, gain, sites, share, puts_together, "make it")
+
+
+def parsed_at(run: Observed, sites: Collection[Site]) -> list[Site]:
+    """The other lines that take apart what these lines read, by the names in the source: ``for line in f:`` and then
+    ``json.loads(line)``."""
+    places = {(site.file, site.line): site.function for site in sites}
+    users = {(file, use): name for (file, line), name in places.items() for use in uses(file, line)}
+    lines = [Site(file, use, name) for (file, use), name in sorted(users.items()) if (file, use) not in places]
+    return [one for one in lines if any(takes_apart(f.function) for row in run.walls([one]) for f in row.called)]
 
 
 def _with_functions(

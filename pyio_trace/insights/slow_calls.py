@@ -42,7 +42,8 @@ class SlowCalls:
 
     Result: arrays of process (index), tid, path and site (codes), kind (OpClass), time (ns since the epoch), duration
     (ns), bytes (moved), outer (1: an outermost request, or a call on files in none), moves (1: a read or write of POSIX
-    or a C stream that succeeded), of single calls on lines, in the order of ids; the first million of them.
+    or a C stream that succeeded), of single calls on lines that are one of these two, or for a lock, in the order of
+    ids; the first million of them.
     """
 
     columns: ClassVar[tuple[str, ...]] = (
@@ -62,14 +63,15 @@ class SlowCalls:
         duration, layer, kind, site = columns.duration, columns.layer, columns.kind, columns.codes("site")
         slow = (duration >= SHORTEST) & (layer != Layer.USER) & (columns.calls == 1)
         moves = np.isin(kind, (OpClass.READ, OpClass.WRITE)) & (layer >= Layer.STDIO) & (columns.numbers("errno") == 0)
-        at = np.flatnonzero(slow & (site >= 0) & ~columns.imported & (columns.outer | moves))[:_MOST]
+        chosen = columns.outer | moves | (kind == OpClass.LOCK)
+        at = np.flatnonzero(slow & (site >= 0) & ~columns.imported & chosen)[:_MOST]
         values: dict[str, NDArray[Any]] = {
             "process": columns.numbers("process", -1), "tid": columns.numbers("tid"), "path": columns.codes("path"),
             "site": site, "kind": kind, "time": columns.time, "duration": duration, "outer": columns.outer,
             "moves": moves, "bytes": columns.moved,
         }  # fmt: skip
-        chosen = {name: column[at].astype(np.int64) for name, column in values.items()}
-        return Part([chosen] if len(at) else [], len(at))
+        kept = {name: column[at].astype(np.int64) for name, column in values.items()}
+        return Part([kept] if len(at) else [], len(at))
 
     def combine(self, part: Part, later: Part) -> Part:
         for columns in later.columns:

@@ -67,6 +67,8 @@ def verdicts(run: Observed, findings: Iterable[Finding]) -> list[Verdict]:
             text = f"{number(pipes)} calls on pipes of {size(-(-moved // pipes))}: use blocks"
         if text.endswith(_NOTHING) and pipes * _CALL > _SOME * busy:
             text = f"{text.removesuffix(_NOTHING)}, or calls on pipes ({number(pipes)} were counted)"
+        if told[site.file, site.line]:  # something is to be gained, though less than most of it
+            text = text.removesuffix(_NOTHING)
         found.append(Verdict(site, held, text))
     return sorted(found, key=lambda one: -one.held_ns)[:_MOST]
 
@@ -79,7 +81,10 @@ def _text(row: LineTime) -> str:
     if waiting >= _MOST_OF * row.here_ns:
         other = row.meanwhile[0] if row.meanwhile and state != "sleep_ns" else None
         site = site_of(other.line) if other is not None and other.time_ns >= _MOST_OF * waiting else None
-        return _WAITS[state] if site is None else f"waits for work at {site}"
+        if site is not None:
+            return f"waits for work at {site}"
+        inside = next((one for one in row.called if one.time_ns - one.cpu_ns >= _MOST_OF * waiting), None)
+        return _WAITS[state] + (f", in {inside.function}" if inside is not None else "")
     called = row.called[0] if row.called and row.called[0].time_ns >= _MOST_OF * row.here_ns else None
     if called is not None and called.function.startswith(_IMPORT):
         return f"imports {called.function.removeprefix(_IMPORT)}"

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 BEST, MOST = 3, 40
 #: Lines without a finding that are named unless all are wanted.
 _LINES = 2
+#: Columns of the time that such a line took.
+_TIME = 15
 
 
 @dataclass(frozen=True)
@@ -86,7 +88,9 @@ def _verdicts(insights: Insights, view: View) -> Iterator[str]:
     if shown:
         yield "Where else the time went:"
     for one in shown:
-        yield _cut(printable(f"  {seconds(one.held_ns):>11}  {one.site} {one.text}"))
+        first, *more = wrapped(f"{one.site} {one.text}", " " * _TIME)
+        yield _cut(f"  {seconds(one.held_ns):>{_TIME - 4}}  {first[_TIME:]}")
+        yield from map(_cut, more[:1])
 
 
 def _hints(insights: Insights, shown: int, view: View) -> str:

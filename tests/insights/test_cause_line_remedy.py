@@ -482,6 +482,66 @@ ILLS = {
             db.execute("SELECT v FROM m WHERE i = ?", (n,)).fetchone()
             db.close()
         """),
+    "records that are parsed again for each key": Ill("read-again", "python", r"json\.loads\(one\) for one in f", """
+        import json
+        with open("a.jsonl", "w") as f: f.writelines(json.dumps({"id": n, "v": [n] * 8}) + "\\n" for n in range(9000))
+        def find(key):
+            with open("a.jsonl") as f:
+                for line in f:
+                    if (record := json.loads(line))["id"] == key:  # here
+                        return record
+        for key in range(8000, 9000, 100): find(key)
+        """),
+    "a table for each day": Ill("small-files", "pandas", r"read_parquet\('all", """
+        import pandas
+        for n in range(300): pandas.DataFrame({"a": range(20), "b": n}).to_parquet(f"{n}.parquet")
+        pandas.concat([pandas.read_parquet(f"{n}.parquet") for n in range(300)])  # here
+        """, ("pandas", "pyarrow")),
+    "records that are flushed": Ill("flush-per-record", "python", r"\Afor record in records:|once for many", """
+        with open("events.bin", "wb") as f:
+            for n in range(20_000):
+                f.write(n.to_bytes(8, "little"))
+                f.flush()  # here
+        """),
+    "a statement for each item": Ill("statement-per-item", "sqlite3", r"WHERE id IN|JOIN", """
+        import sqlite3
+        db = sqlite3.connect("m.db")
+        db.execute("CREATE TABLE m (i INTEGER PRIMARY KEY, v INT)")
+        with db: db.executemany("INSERT INTO m VALUES (?, ?)", ((n, n * 7) for n in range(20_000)))
+        cursor = db.cursor()
+        for n in range(20_000):
+            cursor.execute("SELECT v FROM m WHERE i = ?", (n,))  # here
+            cursor.fetchone()
+        """),
+    "a pool for each batch": Ill("workers-restart", "python", r"Pool\(\) as pool:    # once", """
+        import concurrent.futures, multiprocessing
+        def work(n): return n * n
+        if __name__ == "__main__":
+            for batch in range(20):
+                with concurrent.futures.ProcessPoolExecutor(2, multiprocessing.get_context("fork")) as pool:
+                    sum(pool.map(work, range(4)))  # here
+        """),
+    "workers that end after a task": Ill("workers-restart", "python", r"more tasks", """
+        import multiprocessing
+        table = None
+        def begin():
+            global table
+            table = {str(n): n for n in range(50_000)}
+        def work(n): return table[str(n)]
+        if __name__ == "__main__":
+            context = multiprocessing.get_context("fork")
+            with context.Pool(2, initializer=begin, maxtasksperchild=1) as pool:
+                pool.map(work, range(14), chunksize=1)  # here
+        """),
+    "a process for each item": Ill("workers-restart", "python", "Give the items to a pool", """
+        import multiprocessing
+        def work(n): return n * n
+        if __name__ == "__main__":
+            for n in range(40):
+                worker = multiprocessing.get_context("fork").Process(target=work, args=(n,))
+                worker.start()  # here
+                worker.join()
+        """),
     "an array of an archive, in each item": Ill("read-again", "numpy", r"archive\['x'\]    # once", """
         import numpy
         from torch.utils.data import DataLoader, Dataset
@@ -709,6 +769,30 @@ SILENT = {
                 p = multiprocessing.get_context("fork").Process(target=write, args=(n,))
                 p.start(); p.join()
                 with open("state.json") as f: f.read()
+        """),
+    "locks of a database that nobody else has": ("lock-waits", (), """
+        import sqlite3
+        db = sqlite3.connect("m.db")
+        db.execute("CREATE TABLE m (i INTEGER PRIMARY KEY, v INT)")
+        with db: db.executemany("INSERT INTO m VALUES (?, ?)", ((n, n * 7) for n in range(30_000)))
+        for n in range(30_000): db.execute("SELECT v FROM m WHERE i = ?", (n,)).fetchone()
+        """),
+    "a database that is no small file": ("metadata-share", (), """
+        import sqlite3
+        db = sqlite3.connect("m.db")
+        db.execute("CREATE TABLE m (i INTEGER PRIMARY KEY, v INT)")
+        with db: db.executemany("INSERT INTO m VALUES (?, ?)", ((n, n * 7) for n in range(5_000)))
+        for n in range(5_000): db.execute("SELECT v FROM m WHERE i = ?", (n,)).fetchone()
+        """),
+    "workers that do long work, one after another": ("workers-restart", (), """
+        import multiprocessing, time
+        def work(n):
+            end = time.monotonic() + 0.3
+            while time.monotonic() < end: sum(range(1000))
+        if __name__ == "__main__":
+            for n in range(4):
+                worker = multiprocessing.get_context("fork").Process(target=work, args=(n,))
+                worker.start(); worker.join()
         """),
     "parts of a text, one for each task": ("read-again", ("dask.dataframe", "pandas"), """
         import dask.dataframe as dd

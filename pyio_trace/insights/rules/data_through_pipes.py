@@ -11,23 +11,17 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from pyio_trace.analysis.results.line_time import POOLS
 from pyio_trace.insights import sql
 from pyio_trace.insights.finding import Confidence, Evidence, Finding, Query, Remedy, Site
-from pyio_trace.insights.line_walls import held_ns
-from pyio_trace.insights.observed import site_of
+from pyio_trace.insights.pool_use import POOL_WORKER, WORKERS, between_tasks, waits_for_workers, work
 from pyio_trace.insights.rule import Limit, Rule
 from pyio_trace.units import counted, number, seconds, size
 
 if TYPE_CHECKING:
     from pyio_trace.insights.observed import Gain, Observed
 
-#: How the functions begin in which a program waits for its workers.
-_WAITS = ("multiprocessing.", "concurrent.futures.", "joblib.", "loky.", "multiprocess.")
 #: ns that pickling, copying and unpickling a byte takes at most: of arrays, and of small objects.
 _SLOWEST, _SLOWEST_OBJECTS = 10, 200
-#: Loaders of PyTorch have shared memory of their own, and rules of their own.
-_KINDS = ("pool worker", "multiprocessing process")
 _SENT = Remedy(
     "Hand over where the data are, not the data: each worker reads its part, and what all of them share once.",
     "data = np.load(path)\nwith Pool() as pool:\n    results = pool.map(work, [data[n] for n in range(count)])",
@@ -53,22 +47,22 @@ _QUEUE = Remedy(
 
 
 def find(run: Observed, limits: Mapping[str, float]) -> Iterator[Finding]:
-    waits = _waits(run)
+    waits = waits_for_workers(run)
     if not waits:
         return
     pipes: dict[int, list[int]] = defaultdict(list)  # by the process that started them: workers
     bytes_of = {row["process"]: row["bytes"] or 0 for row in run.counters if row["kind"] == "pipe"}
     for row in run.processes:
-        if row["process_kind"] in _KINDS and bytes_of.get(row["index"]):
+        if row["process_kind"] in WORKERS and bytes_of.get(row["index"]):
             pipes[run.starter(row)].append(row["index"])
     for parent, workers in pipes.items():
         moved = sum(bytes_of[worker] for worker in workers)
         if parent not in bytes_of or moved < limits["bytes"] or _is_a_funnel(run, bytes_of, parent, workers):
             continue
-        waited, work = sum(waits.values()), max(_work(run, worker) for worker in workers)
-        pickled = max(moved * _SLOWEST, min(moved * _SLOWEST_OBJECTS, _between_tasks(run)))
+        waited, busiest = sum(waits.values()), max(work(run, worker) for worker in workers)
+        pickled = max(moved * _SLOWEST, min(moved * _SLOWEST_OBJECTS, between_tasks(run)))
         gain = run.gain(
-            {parent: min(waited - work, pickled)},
+            {parent: min(waited - busiest, pickled)},
             "the wait for the workers less the work of the busiest one; at most 10 ns for each byte, or what the "
             "pool's threads computed between their tasks",
         )
@@ -87,28 +81,6 @@ def _is_a_funnel(run: Observed, bytes_of: Mapping[int, int], parent: int, worker
     return bytes_of[parent] <= received and 2 * received >= others and 2 * written[writer] >= received
 
 
-def _waits(run: Observed) -> dict[Site, int]:
-    """ns for which each line of the program waited for workers."""
-    found = {}
-    for line, row in run.wall.items():
-        time = min(sum(one.time_ns for one in row.called if one.function.startswith(_WAITS)), held_ns(row))
-        site = site_of(line)
-        if time and site is not None and run.is_own(line):
-            found[site] = time
-    return found
-
-
-def _between_tasks(run: Observed) -> int:
-    """ns that threads of pools computed, or were ready to, while they took tasks and gave results back: pickling."""
-    row = run.wall.get(POOLS)
-    return 0 if row is None else row.cpu_ns + row.delay_ns
-
-
-def _work(run: Observed, worker: int) -> int:
-    split = next((one.split for one in run.overview.processes if one.index == worker), None)
-    return 0 if split is None else split.task_ns + split.io_ns + (split.other_ns if split.idle_ns is None else 0)
-
-
 def _finding(
     run: Observed, parent: int, workers: list[int], moved: int, waits: Mapping[Site, int], gain: Gain
 ) -> Finding:
@@ -121,7 +93,7 @@ def _finding(
         evidence=[
             Evidence(
                 f"The program waited {seconds(sum(waits.values()))} for {number(len(workers))} workers; the busiest "
-                f"of them worked for {seconds(max(_work(run, worker) for worker in workers))}.",
+                f"of them worked for {seconds(max(work(run, worker) for worker in workers))}.",
                 {"bytes": moved, "workers": len(workers), "wait_ns": sum(waits.values())},
             )
         ],
@@ -132,14 +104,14 @@ def _finding(
         confidence=Confidence(0.7, "bytes are counted; where the wait went is from samples"),
         query=Query(
             "SELECT pid, process_name, kernel_read, kernel_written\nFROM processes\n"
-            f"WHERE {sql.condition('process_kind', list(_KINDS))}"
+            f"WHERE {sql.condition('process_kind', list(WORKERS))}"
         ),
     )
 
 
 def _remedy(run: Observed, workers: list[int], sent: bool) -> Remedy:
     """Processes that no pool began have queues."""
-    if all(run.processes[worker]["process_kind"] != "pool worker" for worker in workers):
+    if all(run.processes[worker]["process_kind"] != POOL_WORKER for worker in workers):
         return _QUEUE
     return _SENT if sent else _RECEIVED
 

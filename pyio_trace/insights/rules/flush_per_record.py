@@ -8,6 +8,7 @@ out: the syncs need them, and sync-per-write says what to do.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
@@ -16,13 +17,21 @@ from pyio_trace.insights import sql
 from pyio_trace.insights.finding import Evidence, Finding, Remedy
 from pyio_trace.insights.libraries import readers
 from pyio_trace.insights.rule import Limit, Rule, Trial
+from pyio_trace.insights.source_files import statement
 from pyio_trace.units import number, seconds, size
 
 if TYPE_CHECKING:
+    from pyio_trace.analysis.view_sums.call_table import Group
     from pyio_trace.insights.observed import Observed
 
 
 _PRINT = Remedy("Leave it to the buffer.", "print(record, file=f, flush=True)", "print(record, file=f)")
+_FLUSH = Remedy(
+    "Leave it to the buffer, or flush once for many records.",
+    "for record in records:\n    f.write(record)\n    f.flush()",
+    "for record in records:\n    f.write(record)",
+)
+_CALLS = re.compile(rb"\.flush\s*\(")
 _LOGGING = Remedy(
     "Handlers of logging flush each record; this one leaves it to its buffer, and to close().",
     "handler = logging.FileHandler(path)",
@@ -58,10 +67,16 @@ def find(run: Observed, limits: Mapping[str, float]) -> Iterator[Finding]:
                     {"flushes": place.calls, "written": written, "time_ns": writes.total("time")},
                 )
             ],
-            remedy=_LOGGING if "logging" in readers(run, place.rows) else _PRINT,
+            remedy=_remedy(run, place),
             query=sql.rows({"op": FLUSHES, "site": run.calls.site(place["site"])}),
             **run.about(place.rows, gain),
         )
+
+
+def _remedy(run: Observed, place: Group) -> Remedy:
+    if "logging" in readers(run, place.rows):
+        return _LOGGING
+    return _FLUSH if any(_CALLS.search(statement(one.file, one.line)) for one in run.sites(place.rows)) else _PRINT
 
 
 RULE = Rule(

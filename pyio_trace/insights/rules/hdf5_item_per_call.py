@@ -75,7 +75,9 @@ def _finding(observed: Observed, group: Group, direction: str) -> Finding:
         f"all but one in {_BLOCK} of these calls; moving the bytes takes some of it",
     )
     evidence = Evidence(
-        f"{count:,} {group.ops()[0]} for {size(asked)} took {seconds(time)}, {seconds(time // count)} each"
+        f"{count:,} {group.ops()[0]}"
+        + (f" for {size(asked)}" if asked else "")
+        + f" took {seconds(time)}, {seconds(time // count)} each"
         + (f"; {seconds(group.leaf_ns)} of it in {moves:,} reads and writes." if moves else "."),
         {"calls": count, "asked": asked, "duration_ns": time, "io_ns": group.leaf_ns},
     )
@@ -83,7 +85,9 @@ def _finding(observed: Observed, group: Group, direction: str) -> Finding:
     remedy = (_NETCDF4 if netcdf else _H5PY)[direction]
     confidence = Confidence(0.7, "calls and bytes are in the log; whether many items can wait for each other is not")
     verb = "read" if direction == "read" else "written"
-    title = f"{size(asked // count)} are {verb} at a time, {count:,} times"
+    # of items of variable length, such as texts, the bytes are not known
+    amount = f"{size(asked // count)} are" if asked else "One item is"
+    title = f"{amount} {verb} at a time, {count:,} times"
     return library_use.finding(observed, group, title, gain, [evidence], remedy, confidence)
 
 

@@ -32,6 +32,8 @@ def find(run: Observed, limits: Mapping[str, float]) -> Iterator[Finding]:
     if not count or count < limits["calls"] or time < limits["share"] * whole:
         return
     files = metadata.distinct("path")
+    if files < limits["paths"] * count:  # the same ones again: no case for fewer files
+        return
     gain = run.gain(run.times(metadata), "all metadata calls; fewer files need some of them")
     yield Finding(
         title=f"Metadata calls take {percent(time / whole if whole else 1.0)} of the time in calls on files",
@@ -59,6 +61,7 @@ RULE = Rule(
     limits={
         "calls": Limit(3000, "metadata calls, at least"),
         "share": Limit(0.5, "of the time in calls on files, at least"),
+        "paths": Limit(0.01, "different paths for each call, at least"),
     },
     topic="metadata",
 )

@@ -23,11 +23,11 @@ from pyio_trace.enums import Layer, OpClass, Role
 from pyio_trace.insights import libraries, library_use, sql, words
 from pyio_trace.insights.finding import Confidence, Evidence, Finding, Remedy, Site
 from pyio_trace.insights.library_use import Group, Ints
-from pyio_trace.insights.line_walls import parser_of, with_libraries, with_own_code, with_parsers
+from pyio_trace.insights.line_walls import parsed_at, parser_of, with_libraries, with_own_code, with_parsers
 from pyio_trace.insights.observed import MOST_NAMED
 from pyio_trace.insights.rule import Limit, Rule, Trial
 from pyio_trace.insights.rules.polling import is_watching
-from pyio_trace.insights.source_files import content
+from pyio_trace.insights.source_files import content, statement
 from pyio_trace.insights.words import mechanisms as m
 from pyio_trace.log.sorting import Places, distinct
 from pyio_trace.units import counted, number, seconds, significant, size
@@ -83,6 +83,7 @@ _CHANGED = Remedy(
 _PLAIN = (("text",), ("buffered",), ("raw",), ("os",), ("json",))
 #: Files that describe what a store has.
 _DESCRIBES = re.compile(r"/(zarr\.json|\.zarray|\.zattrs|\.zgroup|\.zmetadata)\Z")
+_LOOP = re.compile(rb"\bfor\b")
 _HASH = re.compile(rb"\bhashlib\.\w|\b(md5|sha\d+|blake2[bs]|crc32|adler32|xxh\w+|file_digest)\s*\(")
 _UPDATE = re.compile(rb"\.update\s*\(")
 #: More often than this in an epoch, no item is the cause: items have parts of the file in common.
@@ -218,7 +219,8 @@ def _finding(run: Observed, same: list[FileReuse], requests: _Requests) -> Findi
             run, gain, sites, again / max(read, 1), {group["process"] for group in reads.by("process")}, read
         )
         if not any(run.is_loader_worker(group["process"]) for group in reads.by("process")):
-            gain = with_parsers(run, gain, sites, again / max(read, 1))
+            parsed = with_parsers(run, gain, [*sites, *parsed_at(run, sites)], again / max(read, 1))
+            sites, gain = (sites if parsed is gain else [*sites, *parsed_at(run, sites)]), parsed
         gain = with_own_code(run, gain, sites, again / max(read, 1), read)
     patterns = list(dict.fromkeys(run.pattern_of(path) for path in paths))
     name = last_names(patterns[0]) if len(patterns) == 1 else counted(len(same), "file")
@@ -275,8 +277,10 @@ def _remedy(run: Observed, reads: CallTable, lines: list[str], by_epoch: bool, d
         load = "json.load(f)" if names[0] == "json" else "f.read()"
         return replace(_CHANGED, before=_CHANGED.before.format(load=load), after=_CHANGED.after.format(load=load))
     if names[:1] in (("text",), ("buffered",)) and not stepped:
-        module = parser_of(run, sites)
-        names = (module, *names) if module and (m.READ_AGAIN, module) in words.table() else names
+        module = parser_of(run, [*sites, *parsed_at(run, sites)])
+        by_line = any(_LOOP.search(statement(site.file, site.line)) for site in sites)
+        readers = ([f"{module}/lines"] if by_line else []) + [module] if module else []
+        names = (*[one for one in readers if (m.READ_AGAIN, one) in words.table()][:1], *names)
     if not stepped and names[:1] in (("text",), ("buffered",)) and _grows(run, reads):
         return words.remedy(m.GROWN, names)
     if stepped and not divided and names[:1] == ("buffered",) and _fetches_more(run, reads):

@@ -84,6 +84,7 @@ WORDS: Words = {
     (m.READ_AGAIN, "buffered"): _cached(", 'rb'", "f.read()"),
     (m.READ_AGAIN, "raw"): _cached(", 'rb'", "f.read()"),
     (m.READ_AGAIN, "json"): _cached("", "json.load(f)"),
+    (m.READ_AGAIN, "json/lines"): _cached("", "[json.loads(one) for one in f]"),
     (m.READ_AGAIN, "pickle"): _cached(", 'rb'", "pickle.load(f)"),
     (m.STEPPED_BACK, "text"): _passes("", "text"),
     (m.STEPPED_BACK, "buffered"): _passes(", 'rb'", "data"),

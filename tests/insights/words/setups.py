@@ -50,6 +50,9 @@ def plain() -> dict[tuple[str, str], Setup]:
     """File objects, json, pickle."""
     found = {
         (m.READ_AGAIN, "json"): Setup("import functools, json\npath = 'x'\nopen(path, 'w').write('[1, 2]')", FUNCTION),
+        (m.READ_AGAIN, "json/lines"): Setup(
+            "import functools, json\npath = 'x'\nopen(path, 'w').write('[1]\\n[2]\\n')", FUNCTION
+        ),
         (m.READ_AGAIN, "pickle"): Setup(
             "import functools, pickle\npath = 'x'\nopen(path, 'wb').write(pickle.dumps([1]))", FUNCTION
         ),
