@@ -503,6 +503,19 @@ ILLS = {
                 f.write(n.to_bytes(8, "little"))
                 f.flush()  # here
         """),
+    "a frame that is pickled as it grows": Ill("written-again", "pandas", r"pandas\.concat\(parts\)\.to_pickle", """
+        import numpy, pandas
+        frame = pandas.DataFrame()
+        for n in range(20):
+            frame = pandas.concat([frame, pandas.DataFrame(numpy.random.default_rng(n).random((2000, 6)))])
+            frame.to_pickle("all.pkl")  # here
+        """, ("numpy", "pandas")),
+    "rows that are appended to chunks of a row": Ill("zarr-small-chunks", "zarr", "Make chunks of 1 MiB", """
+        import numpy, zarr
+        array = zarr.create_array("a.zarr", shape=(0, 50), chunks=(1, 50), dtype="f8")
+        for n in range(300):
+            array.append(numpy.full((1, 50), n))  # here
+        """, ("numpy", "zarr")),
     "a statement for each item": Ill("statement-per-item", "sqlite3", r"WHERE id IN|JOIN", """
         import sqlite3
         db = sqlite3.connect("m.db")
@@ -793,6 +806,12 @@ SILENT = {
             for n in range(4):
                 worker = multiprocessing.get_context("fork").Process(target=work, args=(n,))
                 worker.start(); worker.join()
+        """),
+    "folders that are removed": ("small-files", (), """
+        import os, shutil
+        for n in range(400):
+            os.makedirs(f"d/{n}")
+        shutil.rmtree("d")
         """),
     "parts of a text, one for each task": ("read-again", ("dask.dataframe", "pandas"), """
         import dask.dataframe as dd

@@ -13,12 +13,15 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from pyio_trace.enums import OpClass, Role
 from pyio_trace.insights import libraries, sql, words
 from pyio_trace.insights.finding import Confidence, Evidence, Finding, Remedy
 from pyio_trace.insights.line_walls import with_libraries
 from pyio_trace.insights.observed import OVERHEAD
 from pyio_trace.insights.rule import Limit, Rule, Trial
+from pyio_trace.insights.rules.list_again import LISTING
 from pyio_trace.insights.words import mechanisms as m
 from pyio_trace.units import number, percent, seconds, size
 
@@ -36,7 +39,9 @@ _BYTE = 20
 
 def find(run: Observed, limits: Mapping[str, float]) -> Iterator[Finding]:
     calls = run.calls.where(role=Role.IO, own=True)
-    for place in calls.where(kind=OpClass.OPEN, errno=0).by("site"):
+    opened = calls.where(kind=OpClass.OPEN, errno=0)
+    folders = run.calls.where(op=LISTING).codes("path")
+    for place in opened.rows(~np.isin(opened.columns["path"], folders)).by("site"):
         files = place.rows.distinct("path")
         if files < limits["files"]:
             continue

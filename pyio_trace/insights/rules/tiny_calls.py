@@ -15,8 +15,11 @@ from numpy.typing import NDArray
 
 from pyio_trace.enums import Layer, OpClass, Role
 from pyio_trace.insights import sql, words
-from pyio_trace.insights.finding import Confidence, Evidence, Finding, Remedy
+from pyio_trace.insights.data_flow import uses
+from pyio_trace.insights.finding import Confidence, Evidence, Finding, Remedy, Site
 from pyio_trace.insights.libraries import FILE_OBJECTS, readers
+from pyio_trace.insights.line_walls import with_own_code
+from pyio_trace.insights.observed import MOST_NAMED
 from pyio_trace.insights.rule import Limit, Rule
 from pyio_trace.insights.words import mechanisms as m
 from pyio_trace.units import number, seconds
@@ -42,6 +45,11 @@ def find(run: Observed, limits: Mapping[str, float]) -> Iterator[Finding]:
         own = max(place.outer - beneath.total("time"), 0)
         share = own / max(place.time, 1)
         gain = run.gain(run.times(place.rows, share), "the calls without the system calls beneath them")
+        sites, names = run.sites(place.rows), readers(run, place.rows)
+        if not names or names[0] in FILE_OBJECTS:  # the program itself takes apart what it reads
+            users = [Site(one.file, line, one.function) for one in sites for line in sorted(uses(one.file, one.line))]
+            whole = with_own_code(run, gain, [*sites, *users], 1, place.moved)
+            sites, gain = (sites if whole is gain else [*sites, *(one for one in users if run.walls([one]))]), whole
         if gain.ns < limits["share"] * run.wall_ns:
             continue
         yield Finding(
@@ -57,7 +65,7 @@ def find(run: Observed, limits: Mapping[str, float]) -> Iterator[Finding]:
             severity="warning",
             confidence=Confidence(0.7, "what handling the parts costs otherwise is not known"),
             query=sql.rows({"site": run.calls.site(place["site"]), "layer": "app"}),
-            **run.about(place.rows, gain),
+            **{**run.about(place.rows, gain), "sites": sites[:MOST_NAMED]},
         )
 
 

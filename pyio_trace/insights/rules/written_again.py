@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 #: What writing a file consists of.
 _KINDS = (OpClass.OPEN, OpClass.WRITE, OpClass.CLOSE, OpClass.META, OpClass.SYNC, OpClass.SPAN)
 _TEXT = "Append only what is new, or write the whole at the end or for every hundredth item."
+#: What a program calls itself, without a library around it.
+_PLAIN = ("", "os", "io", *libraries.FILE_OBJECTS)
 _REMEDIES = {
     "": Remedy(
         _TEXT,
@@ -75,6 +77,12 @@ _REMEDIES = {
         "for rows in parts:\n    table = pandas.concat([table, rows])\n    table.to_csv(path, index=False)",
         "for n, rows in enumerate(parts):    # only the new rows\n"
         "    rows.to_csv(path, mode='a', header=n == 0, index=False)",
+        "pandas",
+    ),
+    "pandas": Remedy(
+        "Write it once, at the end, or each part to a file of its own.",
+        "for rows in parts:\n    table = pandas.concat([table, rows])\n    table.to_pickle(path)",
+        "pandas.concat(parts).to_pickle(path)",
         "pandas",
     ),
     "numpy": Remedy(
@@ -233,12 +241,13 @@ def _library(run: Observed, calls: CallTable) -> str:
 
 
 def _remedy(run: Observed, calls: CallTable, formatter: str, grew: bool) -> Remedy:
-    library = _library(run, calls)
+    library, reader = _library(run, calls), next(iter(libraries.readers(run, calls)), "").partition("/")[0]
     if grew or library == "zarr":
-        return _REMEDIES.get(library if library in _REMEDIES else formatter, _REMEDIES[""])
+        known = [name for name in (library, formatter, reader) if name and name in _REMEDIES]
+        known += [""] if reader in _PLAIN else []
+        return _REMEDIES[known[0]] if known else Remedy(_TEXT)
     if len(calls.where(kind=(OpClass.WRITE, OpClass.OPEN)).codes("process")) > 1:
         return _BY_MANY
-    reader = next(iter(libraries.readers(run, calls)), "").partition("/")[0]
     if reader in _CHANGED_BY:
         return _CHANGED_BY[reader]
     return _REMEDIES["changed"] if reader in _STATES else Remedy(_CHANGED)

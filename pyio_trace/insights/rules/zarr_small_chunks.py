@@ -22,8 +22,13 @@ if TYPE_CHECKING:
     from pyio_trace.analysis.view_sums.call_table import CallTable
     from pyio_trace.insights.observed import Observed
 
+#: How zarr names a file until it is whole.
+_PARTIAL = r"(?:\.[0-9a-f]{32}\.partial)?"
 #: zarr's file in the folder of an array -> how its chunks are named beneath that.
-_FORMATS = {"zarr.json": re.compile(r"c(?:[/.]\d+)+"), ".zarray": re.compile(r"\d+(?:[/.]\d+)*")}
+_FORMATS = {
+    "zarr.json": re.compile(rf"c(?:[/.]\d+)+{_PARTIAL}"),
+    ".zarray": re.compile(rf"\d+(?:[/.]\d+)*{_PARTIAL}"),
+}
 #: Folders between an array's and its chunks, at most.
 _DEEPEST = 34
 
@@ -52,7 +57,7 @@ def find(run: Observed, limits: Mapping[str, float]) -> Iterator[Finding]:
         moves = calls.where(role=Role.IO, kind=(OpClass.READ, OpClass.WRITE), errno=0)
         used = moves.distinct("path")
         if used >= limits["chunks"] and moves.total("moved") <= limits["bytes"] * used:
-            yield _finding(run, array, calls, used, moves.total("moved"))
+            yield _finding(run, array, calls, moves, used)
 
 
 def _arrays(paths: list[str]) -> dict[str, list[str]]:
@@ -76,7 +81,9 @@ def _arrays(paths: list[str]) -> dict[str, list[str]]:
     return found
 
 
-def _finding(run: Observed, array: str, calls: CallTable, chunks: int, moved: int) -> Finding:
+def _finding(run: Observed, array: str, calls: CallTable, moves: CallTable, chunks: int) -> Finding:
+    """calls: on the chunks; moves: those of them that read or write."""
+    moved = moves.total("moved")
     around = calls.where(role=Role.IO, kind=OVERHEAD)
     asked = around.total("calls")
     how = "all calls on the chunks, with what Python's file objects add; larger ones need some"
@@ -94,7 +101,7 @@ def _finding(run: Observed, array: str, calls: CallTable, chunks: int, moved: in
         remedy=_WRITTEN if _is_written(run, array) else _READ,
         confidence=Confidence(0.7, "the names of zarr's files are in the log, what zarr does besides is not"),
         query=sql.rows({}, more=f"starts_with(path, {sql.literal(array + '/')})"),
-        **{**run.about(calls, gain), "files": [array]},
+        **{**run.about(calls, gain), "files": [array], "sites": run.sites(moves)},
     )
 
 
