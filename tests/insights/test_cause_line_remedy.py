@@ -16,7 +16,7 @@ from tests.support.programs import Runner, succeeded
 pytestmark = pytest.mark.once
 
 #: Little is read again, and threads wait for a lock for as long as the disk takes.
-ANY = {"read-again": {"bytes": 65536}, "lock-over-io": {"share": 0.01}}
+ANY = {"read-again": {"bytes": 65536}, "lock-over-io": {"share": 0.01}, "small-files": {"files": 200}}
 #: Samples decide, not how much of the run they are.
 SAMPLED = {"costly-function": {"share": 0.01}}
 
@@ -806,6 +806,10 @@ SILENT = {
             for n in range(4):
                 worker = multiprocessing.get_context("fork").Process(target=work, args=(n,))
                 worker.start(); worker.join()
+        """),
+    "tables that are asked for before they are made": ("missing-paths", ("pandas", "pyarrow"), """
+        import pandas
+        for n in range(200): pandas.DataFrame({"a": range(20), "b": n}).to_parquet(f"{n}.parquet")
         """),
     "folders that are removed": ("small-files", (), """
         import os, shutil

@@ -28,7 +28,10 @@ _WANTED = (OpClass.OPEN, OpClass.META)
 
 def find(run: Observed, limits: Mapping[str, float]) -> Iterator[Finding]:
     failed = run.calls.where(own=True, layer=Layer.POSIX, errno=_NOT_THERE, kind=_WANTED)
-    failed = failed.where(path=[n for n in failed.codes("path") if not run.is_database(run.calls.path(n) or "")])
+    # what the same processes write is asked for before it is made: nobody searches for it, or waits
+    made = set(run.calls.where(kind=OpClass.WRITE, process=failed.codes("process")).codes("path"))
+    wanted = (n for n in failed.codes("path") if n not in made and not run.is_database(run.calls.path(n) or ""))
+    failed = failed.where(path=list(wanted))
     for place in failed.by("site"):
         if place.calls < limits["calls"]:
             continue

@@ -22,12 +22,13 @@ if TYPE_CHECKING:
     from pyio_trace.analysis.view_sums.call_table import CallTable
     from pyio_trace.insights.observed import Observed
 
-#: How zarr names a file until it is whole.
+#: How zarr names a file until it is whole.  (Of its format 2, such names do not tell the chunk.)
 _PARTIAL = r"(?:\.[0-9a-f]{32}\.partial)?"
+_SUFFIX = re.compile(rf"{_PARTIAL}\Z")
 #: zarr's file in the folder of an array -> how its chunks are named beneath that.
 _FORMATS = {
     "zarr.json": re.compile(rf"c(?:[/.]\d+)+{_PARTIAL}"),
-    ".zarray": re.compile(rf"\d+(?:[/.]\d+)*{_PARTIAL}"),
+    ".zarray": re.compile(r"\d+(?:[/.]\d+)*"),
 }
 #: Folders between an array's and its chunks, at most.
 _DEEPEST = 34
@@ -55,7 +56,7 @@ def find(run: Observed, limits: Mapping[str, float]) -> Iterator[Finding]:
             continue
         calls = run.calls.where_paths(chunks)
         moves = calls.where(role=Role.IO, kind=(OpClass.READ, OpClass.WRITE), errno=0)
-        used = moves.distinct("path")
+        used = len({_SUFFIX.sub("", path, 1) for path in moves.paths()})
         if used >= limits["chunks"] and moves.total("moved") <= limits["bytes"] * used:
             yield _finding(run, array, calls, moves, used)
 
