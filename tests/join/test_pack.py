@@ -86,6 +86,23 @@ def test_many_row_groups(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     assert all(batch.column(0).dictionary.equals(packed.dictionary("call_stack")) for batch in batches)
 
 
+def test_the_name_of_a_log_that_a_killed_run_did_not_make(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    # GIVEN the live log of a run that was killed WHEN the Parquet log is named, which it was to make
+    live = small_run(tmp_path / "run.pyio")
+    name = str(tmp_path / "run.parquet")
+    # THEN the live log is read, and packed by that name
+    assert_same(open_log(name), open_log(live))
+    assert main(["insights", name]) == 0 and main(["pack", name]) == 0
+    assert os.path.exists(name) and main(["summary", str(tmp_path / "other.parquet")]) == 2
+    assert "other.parquet: there is no such log" in capsys.readouterr().err
+
+
+def test_no_log_of_another_tool_is_removed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "t.1").write_text('1700000000.000001 openat(AT_FDCWD</>, "/etc/hostname", O_RDONLY) = 3</etc/hostname>\n')
+    assert main(["pack", str(tmp_path / "t.1"), str(tmp_path / "t.parquet"), "--remove"]) == 2
+    assert "another tool's log" in capsys.readouterr().err and [*tmp_path.iterdir()] == [tmp_path / "t.1"]
+
+
 def test_packing_twice_changes_nothing(tmp_path: Path) -> None:
     (tmp_path / "a.pyio").write_bytes(WHOLE)
     pack(tmp_path / "a.pyio", tmp_path / "a.parquet")

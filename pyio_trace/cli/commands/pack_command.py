@@ -95,7 +95,8 @@ def run(arguments: argparse.Namespace) -> int:
     from pyio_trace.cli.command_process import do_without_pandas
     from pyio_trace.join.pack.new_file import Folder
     from pyio_trace.join.pack.packer import pack_source
-    from pyio_trace.join.sources.opening import open_source
+    from pyio_trace.join.sources.foreign_source import ForeignSource
+    from pyio_trace.join.sources.opening import open_source, there
     from pyio_trace.units import counted, size
 
     if arguments.placed is not None:
@@ -104,7 +105,10 @@ def run(arguments: argparse.Namespace) -> int:
         arguments.output = arguments.placed
     do_without_pandas()
     names = _names(arguments)
+    arguments.log = there(arguments.log)
     source = open_source(arguments.log)
+    if arguments.remove and isinstance(source, ForeignSource):
+        raise ConfigError("contradictory-options", f"pack: --remove: {arguments.log} is another tool's log, and stays")
     if names is not None:
         from pyio_trace.join.pack.obfuscated_source import ObfuscatedSource
 

@@ -22,8 +22,9 @@ def open_log(path: str | os.PathLike[str]) -> Log:
     """The log at path: a live log, a Parquet log, a log of another tool (pyio_trace/log/foreign), or a folder of them.
 
     In a folder, files that are not logs are skipped.  If there are a live log and
-    the Parquet log packed from it, only the latter is read.  Logs that cannot be
-    read are among the losses, unless none can be read.
+    the Parquet log packed from it, only the latter is read; if a run was killed
+    before it made its Parquet log, that one's name finds the live log.  Logs that
+    cannot be read are among the losses, unless none can be read.
     Raises LogError: no-such-log, not-a-log, log-unreadable, log-truncated,
     log-version, log-damaged.
     """
@@ -36,7 +37,7 @@ def open_source(path: str | os.PathLike[str]) -> Source:
     name = os.fsdecode(path)
     if not name:  # perhaps an unset shell variable: it must not mean the current folder
         raise LogError("no-such-log", "the name of the log is empty; name a log or a folder of logs")
-    path = Path(name)
+    path = Path(there(name))
     try:
         if path.is_dir():
             return _folder(path)
@@ -47,6 +48,13 @@ def open_source(path: str | os.PathLike[str]) -> Source:
     except OSError as error:
         raise LogError("log-unreadable", f"{path}: cannot be read: {error.strerror}") from None
     return LiveSource(path)
+
+
+def there(name: str) -> str:
+    """The name of a log; of the live log, if it stands for the Parquet log that a killed run did not come to make."""
+    live = name.removesuffix(PACKED_SUFFIX) + LIVE_SUFFIX
+    missing = name.endswith(PACKED_SUFFIX) and not os.path.lexists(name)
+    return live if missing and os.path.isfile(live) else name
 
 
 def _folder(folder: Path) -> Source:
