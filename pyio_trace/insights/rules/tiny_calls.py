@@ -46,7 +46,8 @@ def find(run: Observed, limits: Mapping[str, float]) -> Iterator[Finding]:
         share = own / max(place.time, 1)
         gain = run.gain(run.times(place.rows, share), "the calls without the system calls beneath them")
         sites, names = run.sites(place.rows), readers(run, place.rows)
-        if not names or names[0] in FILE_OBJECTS:  # the program itself takes apart what it reads
+        reads = all(one["kind"] == OpClass.READ for one in place.rows.by("kind"))
+        if reads and (not names or names[0] in FILE_OBJECTS):  # the program itself takes apart what it reads
             users = [Site(one.file, line, one.function) for one in sites for line in sorted(uses(one.file, one.line))]
             whole = with_own_code(run, gain, [*sites, *users], 1, place.moved)
             sites, gain = (sites if whole is gain else [*sites, *(one for one in users if run.walls([one]))]), whole
