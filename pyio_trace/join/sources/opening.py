@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from pyio_trace.errors import LogError
+from pyio_trace.join.processes.process_names import job_text
 from pyio_trace.join.sources.facade import Log
 from pyio_trace.join.sources.foreign_source import ForeignSource, format_of, formats
 from pyio_trace.join.sources.live_source import LiveSource
@@ -16,6 +17,9 @@ from pyio_trace.join.sources.source import Source
 from pyio_trace.log.live import is_live_log
 from pyio_trace.log.parquet_log import is_parquet
 from pyio_trace.output import LIVE_SUFFIX, PACKED_SUFFIX, is_temporary
+
+#: Jobs that an error names.
+_LISTED = 5
 
 
 def open_log(path: str | os.PathLike[str]) -> Log:
@@ -60,10 +64,12 @@ def _folder(folder: Path) -> Source:
     return MergedSource(found, [str(error) for error in refused])
 
 
-def open_job(paths: Sequence[str | os.PathLike[str]]) -> MergedSource:
+def open_job(paths: Sequence[str | os.PathLike[str]], job: str | None = None) -> MergedSource:
     """The logs of one job as one: those at these paths, and in folders also those further below.
 
-    Raises LogError: no-such-log, not-a-log, and the first error of a log if none can be read.
+    job: only those of that job, by the id of its launch, its job id, or its job id and step.
+
+    Raises LogError: no-such-log, not-a-log, no-such-job, and the first error of a log if none can be read.
     """
     files: dict[str, Path] = {}
     for name in map(os.fsdecode, paths):
@@ -75,8 +81,27 @@ def open_job(paths: Sequence[str | os.PathLike[str]]) -> MergedSource:
     refused += [LogError("not-a-log", f"{path}: it is no log") for path in others if not _is_data(path)]
     if not found:
         raise refused[0] if refused else LogError("not-a-log", f"{os.fsdecode(paths[0])}: there is no log")
+    if job is not None:
+        found = _of_job(found, job)
     left_out = [path for path in others if _is_data(path)]
     return MergedSource(found, [str(error) for error in refused], one_job=True, left_out=list(map(str, left_out)))
+
+
+def _of_job(sources: list[Source], job: str) -> list[Source]:
+    """Those of one job.  A run that its launcher's id does not tell from an earlier one has the name that
+    MergedSource gives it."""
+    runs = MergedSource(sources).runs
+    chosen = [
+        source
+        for source, run in zip(sources, runs, strict=True)
+        if job == run or any(job in (row["job"], job_text(row)) for row in source.processes())
+    ]
+    if not chosen:
+        known = sorted(set(filter(None, runs)))
+        more = ", ..." if len(known) > _LISTED else ""
+        there = f"there are {', '.join(known[:_LISTED])}{more}" if known else "no log names its job"
+        raise LogError("no-such-job", f"--job {job}: no log is of that job; {there}")
+    return chosen
 
 
 def _is_data(path: Path) -> bool:
