@@ -44,7 +44,8 @@ HOSTS = """\
 rank=$PMI_RANK$OMPI_COMM_WORLD_RANK
 case $rank in
     0|1) exec unshare --uts sh -c 'hostname first; exec "$@"' sh "$@" ;;
-    *) exec unshare {namespaces} sh -c 'hostname second; SHIFT={shift} LD_PRELOAD=${{LD_PRELOAD:+$LD_PRELOAD:}}{library} exec "$@"' sh "$@" ;;
+    *) export SHIFT={shift} SECOND=${{LD_PRELOAD:+$LD_PRELOAD:}}{library}
+       exec unshare {namespaces} sh -c 'hostname second; LD_PRELOAD=$SECOND exec "$@"' sh "$@" ;;
 esac
 """
 #: One rank after the other writes, again and again.

@@ -13,9 +13,11 @@ gives all ranks (view it with pyio-trace processes). They are merged, too, but
 files of runs that did not overlap in time stay apart. --job takes those of one.
 
 One log is open at a time: a packed log takes about 0.2 MB more memory; live
-logs need more: pack them first.
+logs need more: pack them first. With --jobs or --dask, others read packed logs,
+and this process puts them together: the merged log has the same bytes.
 
   pyio-trace merge logs/4711 -o job-4711.parquet
+  pyio-trace merge logs/4711 -o job-4711.parquet --dask tcp://HOST:8786
 """
 
 from __future__ import annotations
@@ -25,6 +27,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pyio_trace.cli.parser import Parser, progress, up_to
+from pyio_trace.cli.scan_workers import add_workers, workers
 from pyio_trace.cli.standard_output import standard_output
 from pyio_trace.errors import ConfigError, printable
 from pyio_trace.existing_files import check_output, check_replaceable
@@ -40,6 +43,8 @@ def arguments(parser: Parser) -> None:
     parser.add_argument("log", metavar="LOG", nargs="+", help="a log, or a folder of logs and folders")
     parser.add_argument("--job", metavar="ID", help="only the logs of this job, job step or launch")
     parser.add_argument("-o", "--output", metavar="OUTPUT", required=True, help="the merged log, *.parquet")
+    add_workers(parser)
+    parser.add_argument("--dask", dest="scheduler", metavar="ADDRESS", help="the same as --scheduler")
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -47,6 +52,7 @@ def run(arguments: argparse.Namespace) -> int:
     from pyio_trace.cli.commands.pack_command import attachments
     from pyio_trace.join.pack.packer import pack_source
     from pyio_trace.join.sources.opening import logs_below, open_job
+    from pyio_trace.join.sources.spread_source import Spread
 
     if not arguments.output:
         raise ConfigError("missing-value", "merge: the name of the OUTPUT is empty")
@@ -55,9 +61,11 @@ def run(arguments: argparse.Namespace) -> int:
     for path in arguments.log:
         for log in logs_below(path):
             check_output(str(log), arguments.output)
-    source = open_job(arguments.log, arguments.job)
-    with progress("merge", source.rows()) as bar:
-        result = pack_source(source, arguments.output, arguments.output, up_to(bar), attachments)
+    with workers(arguments) as others:
+        spread = None if others is None else Spread(others.executor, others.count, others.where)
+        source = open_job(arguments.log, arguments.job, spread)
+        with progress("merge", source.rows()) as bar:
+            result = pack_source(source, arguments.output, arguments.output, up_to(bar), attachments)
     with standard_output() as out:
         for line in _told(arguments.output, result, source.info(), source.losses(), source):
             out.write(printable(line) + "\n")
