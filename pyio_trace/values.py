@@ -326,16 +326,17 @@ def job_in(environ: "Mapping[str, str]") -> "dict[str, str]":
     A launcher's own id stands for the job where no batch system has one.  Each is
     a word of at most 100 printable characters of ASCII.
     """
-    job, step = _first_word(environ, _JOBS), _first_word(environ, _STEPS)
-    return {"node": _first_word(environ, _NODES), "job": job or step, "step": step if job else ""}
+    job, step = first_word(environ, _JOBS), first_word(environ, _STEPS)
+    return {"node": first_word(environ, _NODES), "job": job or step, "step": step if job else ""}
 
 
 def node_in(environ: "Mapping[str, str]") -> str:
     """The node's name: the batch system's, or the host's without its domain."""
-    return _first_word(environ, _NODES) or _word(os.uname().nodename.partition(".")[0])
+    return first_word(environ, _NODES) or _word(os.uname().nodename.partition(".")[0])
 
 
-def _first_word(environ: "Mapping[str, str]", names: "tuple[str, ...]") -> str:
+def first_word(environ: "Mapping[str, str]", names: "tuple[str, ...]") -> str:
+    """The first of these variables that says something, as at most 100 printable characters of ASCII; "": none does."""
     # torchrun's id is "none" where nobody has given it one
     return next((word for name in names if (word := _word(environ.get(name, ""))) not in ("", "none")), "")
 

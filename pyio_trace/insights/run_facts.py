@@ -48,7 +48,7 @@ class FoundFact:
 class RunFacts:
     """One log.  Times in ns, start since the epoch; sizes in bytes.
 
-    job: of the batch system, "" without one; program: what a person calls the first
+    job: of the batch system, or the id of the launch, "" without either; program: what a person calls the first
     process; wall_ns: of the run; process_ns: of its processes, summed; io_ns: of that, in
     reading, writing, metadata and sync; searched: whether findings were looked for.
     """
@@ -77,7 +77,7 @@ def facts_of(summary: Summary, insights: Insights | None, rows: Sequence[dict[st
     moved = [(layer.read, layer.written) for layer in summary.layers if layer.layer in ("posix", "stdio")]
     return RunFacts(
         run=summary.run.run[:_LONGEST], host=summary.run.host[:_LONGEST],
-        job=next((row["job"][:_LONGEST] for row in rows if row["job"]), ""),
+        job=next((name[:_LONGEST] for row in rows if (name := row["job"] or row["job_run"])), ""),
         program="" if first is None else _program(first)[:_LONGEST], start=summary.run.start, rows=summary.run.records,
         processes=len(splits), wall_ns=max(summary.run.wall, 0), process_ns=sum(split.wall_ns for split in splits),
         io_ns=sum(split.io_ns + split.sync_ns for split in splits), read=sum(read for read, _ in moved),

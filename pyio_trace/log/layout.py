@@ -382,6 +382,7 @@ PROCESS_ENTRY = np.dtype(
         ("node", "<u4"),
         ("job", "<u4"),
         ("step", "<u4"),
+        ("job_run", "<u4"),
         ("init_begun", "<u8"),
         ("init_ended", "<u8"),
     ],

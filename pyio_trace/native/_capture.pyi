@@ -42,6 +42,7 @@ class StartOptions(TypedDict, total=False):
     node: str  # as the batch system calls it; empty: none
     job: str
     step: str  # of the job
+    job_run: str  # an id that all processes of one launch have
 
 def start(path: bytes, /, **options: Unpack[StartOptions]) -> bool: ...
 def prepare(path: bytes, /, **options: Unpack[StartOptions]) -> bool: ...

@@ -121,13 +121,19 @@ def state_lines(summary: Summary) -> list[str]:
 
 
 def _jobs(summary: Summary) -> list[str]:
-    """The batch system's name for the run, and where it ran."""
-    jobs, nodes = summary.run.jobs, summary.run.nodes
-    if not jobs:
-        return []
-    which = f"Job {jobs[0]}" if len(jobs) == 1 else f"{len(jobs)} jobs ({jobs[0]} to {jobs[-1]})"
-    where = f"node {nodes[0]}" if len(nodes) == 1 else f"{len(nodes)} nodes ({nodes[0]} to {nodes[-1]})"
-    return [f"{which} on {where}."]
+    """What the batch system and the launcher call the run, and where it ran."""
+    jobs, runs, nodes = summary.run.jobs, summary.run.job_runs, summary.run.nodes
+    names = [_several("Job", jobs)] if jobs else []
+    if runs and runs != jobs:
+        names.append(_several("run", runs) if jobs else _several("Run", runs))
+    return [f"{', '.join(names)} on {_several('node', nodes)}."] if names else []
+
+
+def _several(what: str, names: list[str]) -> str:
+    """ "node n17", "2 nodes (n17 to n18)"."""
+    if len(names) == 1:
+        return f"{what} {names[0]}"
+    return f"{len(names):,} {what.lower()}s ({names[0]} to {names[-1]})"
 
 
 def _full(summary: Summary) -> list[str]:

@@ -12,9 +12,10 @@ from pathlib import Path
 
 import pytest
 
+from pyio_trace.cli.main import main
 from tests.support import mpi
 from tests.support.mpi import RANKS, Job, beneath, detail
-from tests.support.programs import Runner, succeeded
+from tests.support.programs import Outcome, Runner, succeeded
 
 pytest.importorskip("mpi4py", reason="mpi4py is not installed")
 
@@ -282,6 +283,29 @@ def test_ranks_are_those_of_mpi(forms: Job) -> None:
     for rank, outcome in enumerate(forms.ranks):
         [entry] = [one for one in outcome.processes if one["parent"] is None]
         assert (entry["global_rank"], entry["world_size"]) == (rank, RANKS)
+    # AND all have the id of their launch
+    assert len({one["job_run"] for outcome in forms.ranks for one in outcome.processes}) == 1
+
+
+def test_runs_of_one_folder(program: Runner) -> None:
+    # GIVEN two launches of two ranks each, and a shell between a launcher and its rank, with their logs in one folder
+    words = [
+        "sh",
+        "-c",
+        'exec "$0" -m pyio_trace -q -o "$1-$PMI_RANK$PMIX_RANK.parquet" -c "$2"; exit 3',
+        sys.executable,
+    ]
+    for name in ("first", "second"):
+        outcome = mpi.run(program, "", 2, traced=False, words=[*words, program.folder / name, "import json"]).outcome
+        succeeded(outcome)
+    logs = sorted(program.folder.glob("*.parquet"))
+    of_log = [{row["job_run"] for row in Outcome(0, "", "", log).processes} for log in logs]
+    # THEN each has an id, that of its launch
+    assert len(logs) == 4 and of_log[0] == of_log[1] != of_log[2] == of_log[3] and None not in of_log[0] | of_log[2]
+    # AND one of them can be merged
+    (run,) = of_log[2]
+    assert main(["merge", str(program.folder), "--job", str(run), "-o", str(program.folder / "job.parquet")]) == 0
+    assert {row["job_run"] for row in Outcome(0, "", "", program.folder / "job.parquet").processes} == {run}
 
 
 def test_moments_that_all_ranks_share(forms: Job) -> None:

@@ -33,7 +33,7 @@ INPUT, OWN, STATED = "/lustre/in.h5", "/tmp/out.dat", "/etc/conf"
 
 
 def rank_log(folder: Path, rank: int, host: str, *, clock: int = 0, init: int | None = None, stats: bool = False,
-             job: str = "4711", begin: int = 2_000, **more: Any) -> Path:  # fmt: skip
+             job: str = "4711", run: str = "", begin: int = 2_000, **more: Any) -> Path:  # fmt: skip
     """The log of a rank that reads its part of a shared file, writes one of its own, and touches one of its host.
 
     clock: ns that the host's clock is ahead; init: ns, when MPI_Init ended; stats: the host's file only by its path.
@@ -44,6 +44,7 @@ def rank_log(folder: Path, rank: int, host: str, *, clock: int = 0, init: int | 
         1000 + rank, argv=["python", "solve.py"], version="3.11.7", begin=begin, end=begin + 50_000,
         end_kind=layout.END_EXIT, global_rank=rank + 1, world_size=4, job=writer.string(job) if job else 0,
         init_begun=init - 500 if init is not None else 0, init_ended=init or 0,
+        job_run=writer.string(run) if run else 0,
     )  # fmt: skip
     thread = writer.thread(process, 1000 + rank)
     device = {"node0": 70, "node1": 90}.get(host, 50)
@@ -141,6 +142,51 @@ def test_runs_after_one_another_share_nothing(tmp_path: Path) -> None:
     assert files_of(open_log(tmp_path)) == {INPUT: [1, 1], OWN: [1, 1], STATED: [1, 1]}
     assert main(["merge", str(tmp_path), "-o", str(tmp_path / "job.parquet")]) == 0
     assert files_of(open_log(tmp_path / "job.parquet")) == {INPUT: [2], OWN: [1, 1], STATED: [2]}
+
+
+def test_several_runs_in_one_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    # GIVEN a batch job that has launched two runs of two ranks after one another, and a log of no job
+    logs, output = tmp_path / "logs", tmp_path / "job.parquet"
+    logs.mkdir()
+    for rank in range(4):
+        rank_log(logs, rank, f"node{rank % 2}", run=f"n17:400{rank // 2}", begin=2_000 + rank // 2 * 10_000_000)
+    rank_log(logs, 4, "node0", job="", begin=50_000_000)
+    # WHEN all are merged THEN that is said, and their files stay apart
+    assert main(["merge", str(logs), "-o", str(output)]) == 0
+    said = capsys.readouterr().out
+    assert "Logs of 2 runs: n17:4000 (2 logs), n17:4001 (2 logs). --job ID merges one.\n1 log of no job." in said
+    assert files_of(open_log(output))[OWN] == [1] * 5 and len(files_of(open_log(output))[INPUT]) > 1
+    # AND one of them can be had, by its id or by the batch system's
+    for job, ranks in (("n17:4001", [2, 3]), ("4711", [0, 1, 2, 3])):
+        assert main(["merge", str(logs), "--job", job, "-o", str(output)]) == 0
+        assert [row["pid"] - 1000 for row in open_log(output).processes().to_pylist()] == ranks
+    capsys.readouterr()
+    # AND another one is none
+    assert main(["merge", str(logs), "--job", "0815", "-o", str(tmp_path / "none.parquet")]) == 2
+    assert capsys.readouterr().err.count("\n") == 1 and not (tmp_path / "none.parquet").exists()
+
+
+def test_ids_come_back(tmp_path: Path) -> None:
+    # GIVEN runs with one id, the second a day and a second after the first, the third within hours of the second
+    day = 86_400_000_000_000
+    for rank, clock in enumerate((0, 0, day + 1_000_000_000, day + 3 * day // 24)):
+        rank_log(tmp_path, rank, "node0", clock=clock, job="", run="n17:4000")
+    # THEN they are two runs
+    merged = open_job([tmp_path])
+    assert merged.runs == ["n17:4000", "n17:4000", "n17:4000#2", "n17:4000#2"]
+    assert open_job([tmp_path], "n17:4000#2").rows() == 6
+
+
+def test_clocks_of_the_run_that_was_everywhere(tmp_path: Path) -> None:
+    # GIVEN hosts whose clocks differ by 5 s, a run on both of them, and an earlier one on each alone
+    ahead = 5_000_000_000
+    for rank, (host, run) in enumerate([(0, "a"), (1, "b"), (0, "c"), (1, "c")]):
+        late = 1_000_000 * (run == "c")
+        rank_log(tmp_path, rank, f"node{host}", clock=ahead * host, run=run, init=1_500 + late, begin=1_200 + late)
+    # THEN the common one tells how far
+    info = open_job([tmp_path]).info()
+    assert info["clock_error"] == 500
+    assert info["end"] - info["start"] < ahead
 
 
 def test_clocks_of_hosts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

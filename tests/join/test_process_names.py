@@ -177,7 +177,17 @@ def test_packed_logs_of_before(tmp_path: Path) -> None:
     table = pq.read_table(tmp_path / "run.parquet").drop_columns(["global_rank"])
     description = json.loads(table.schema.metadata[KEY])
     for row in description["processes"]:
-        for name in ("process_kind", "process_name", "global_rank", "local_rank", "world_size", "node", "job", "step"):
+        for name in (
+            "process_kind",
+            "process_name",
+            "global_rank",
+            "local_rank",
+            "world_size",
+            "node",
+            "job",
+            "step",
+            "job_run",
+        ):
             del row[name]
     pq.write_table(
         table.replace_schema_metadata({KEY: json.dumps(description).encode()}), tmp_path / "old.parquet",
@@ -209,7 +219,8 @@ def test_jobs(tmp_path: Path) -> None:
     # GIVEN a rank of a batch job, a program that it started, and a process outside of any job
     writer = LogWriter()
     names = {name: writer.string(value) for name, value in (("node", "n17"), ("job", "4711"), ("step", "0"))}
-    rank = writer.process(101, argv=["python", "train.py"], **names, **PYTHON)
+    launch = writer.string("n17:4000")
+    rank = writer.process(101, argv=["python", "train.py"], job_run=launch, **names, **PYTHON)
     writer.process(102, argv=["gzip"], parent=rank, start=layout.START_VFORK, begin=5)
     writer.process(103, argv=["python", "other.py"], **PYTHON)
     path = writer.save(tmp_path / "run.pyio")
@@ -218,9 +229,9 @@ def test_jobs(tmp_path: Path) -> None:
     for log in (open_log(path), open_log(tmp_path / "run.parquet")):
         rows = log.processes().to_pylist()
         # THEN the program has the job of the process that started it, and the other process has none
-        jobs = [(row["node"], row["job"], row["step"]) for row in rows]
-        assert jobs == [("n17", "4711", "0"), ("n17", "4711", "0"), (None, None, None)]
+        jobs = [(row["node"], row["job"], row["step"], row["job_run"]) for row in rows]
+        assert jobs == [("n17", "4711", "0", "n17:4000")] * 2 + [(None, None, None, None)]
         # AND the summary says so
         run = summarize(log).run
         assert (run.jobs, run.nodes) == (["4711.0"], ["n17", "testhost"])
-        assert "Job 4711.0 on 2 nodes (n17 to testhost)." in "\n".join(state_lines(summarize(log)))
+        assert "Job 4711.0, run n17:4000 on 2 nodes (n17 to testhost)." in "\n".join(state_lines(summarize(log)))

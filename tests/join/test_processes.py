@@ -50,7 +50,7 @@ def test_a_row_has_everything(writer: LogWriter, tmp_path: Path) -> None:
             "mapped_written": None,
             "started_by": None, "site": None, "call_stack": None, "end_by": "itself",
             "process_kind": "script", "process_name": "a b.py", "global_rank": None, "local_rank": None,
-            "world_size": None, "node": None, "job": None, "step": None,
+            "world_size": None, "node": None, "job": None, "step": None, "job_run": None,
             "mpi_init_begin": None, "mpi_init_end": None,
         }
     ]  # fmt: skip

@@ -21,7 +21,7 @@ struct pt_options {
     const char *redact;                           /* words of --redact; NULL: none */
     uint64_t memory;                              /* bytes for the tables of names; 0: the default */
     uint32_t global_rank, local_rank, world_size; /* as in struct pt_process */
-    const char *node, *job, *step;                /* likewise; NULL or empty: none */
+    const char *node, *job, *step, *job_run;      /* likewise; NULL or empty: none */
 };
 
 /* What is recorded and what is only counted (state/filter.c), in the words of --include and --exclude. */

@@ -361,6 +361,7 @@ struct pt_process { /* at the start of a process chunk; counters follow at PT_CO
     struct pt_layout layout;     /* only the sampler reads it */
     /* Strings, from the batch system's or the launcher's environment: the node, the job, the step in it; 0: none. */
     uint32_t node, job, step;
+    uint32_t job_run;                /* likewise: an id that all processes of one launch have, on all hosts */
     uint64_t init_begun, init_ended; /* ticks when MPI_Init was called, and when it had started MPI; 0: not seen */
 };
 enum pt_accounts {

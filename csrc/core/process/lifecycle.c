@@ -154,6 +154,7 @@ void pt_enter_forked_child(bool pending)
         p->node = from->node;
         p->job = from->job;
         p->step = from->step;
+        p->job_run = from->job_run;
         memcpy(p->version, from->version, sizeof p->version);
         memcpy(p->note, from->note, sizeof p->note);
         pt_process_describe_like(p, from);
@@ -232,6 +233,7 @@ void pt_process_describe_self(const struct pt_options *o)
     p->node = string_or_none(o->node);
     p->job = string_or_none(o->job);
     p->step = string_or_none(o->step);
+    p->job_run = string_or_none(o->job_run);
 }
 
 /* What a person calls this process, such as "DataLoader 0, worker 1", and its kind, "DataLoader worker".  The last name

@@ -25,7 +25,7 @@ static bool parse_options(struct pt_options *o, struct pt_selection *selection, 
     static char *words[] = {"",           "create", "budget", "stacks",  "version",     "executable",
                             "argv",       "mode",   "ring",   "include", "exclude",     "min_duration",
                             "min_size",   "redact", "memory", "run_of",  "global_rank", "local_rank",
-                            "world_size", "node",   "job",    "step",    NULL};
+                            "world_size", "node",   "job",    "step",    "job_run",     NULL};
     int create = 0, stacks = 0;
     unsigned int mode = 0;
     unsigned long long budget = 0, ring = 0, min_duration = 0, min_size = 0, memory = 0;
@@ -39,12 +39,13 @@ static bool parse_options(struct pt_options *o, struct pt_selection *selection, 
                              .run_of = "",
                              .node = "",
                              .job = "",
-                             .step = ""};
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "y|$pKisyy#IKyyKKyKyIIIsss", words, &o->path, &create, &budget,
+                             .step = "",
+                             .job_run = ""};
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "y|$pKisyy#IKyyKKyKyIIIssss", words, &o->path, &create, &budget,
                                      &stacks, &o->version, &o->executable, &o->argv, &argv_length, &mode, &ring,
                                      &selection->include, &selection->exclude, &min_duration, &min_size, &o->redact,
                                      &memory, &o->run_of, &o->global_rank, &o->local_rank, &o->world_size, &o->node,
-                                     &o->job, &o->step))
+                                     &o->job, &o->step, &o->job_run))
         return false;
     selection->min_duration = min_duration;
     selection->min_size = min_size;

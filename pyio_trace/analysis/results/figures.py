@@ -19,7 +19,7 @@ class Run:
     ns, if a ring has overwritten operations: all that began later are in the log; folder: that the program began in;
     selection: the options that chose the operations, "" for all of them; records_in_log: of how many they were chosen;
     tool: that wrote the log, "": pyio_trace; jobs: of a batch system or launcher, such as "4711.0" for step 0 of job
-    4711; nodes: those that it names, or hosts.
+    4711; job_runs: ids of the launches, each the same for all ranks of it; nodes: those that it names, or hosts.
     """
 
     path: str
@@ -42,6 +42,7 @@ class Run:
     records_in_log: int = 0
     tool: str = ""
     jobs: list[str] = field(default_factory=list)
+    job_runs: list[str] = field(default_factory=list)
     nodes: list[str] = field(default_factory=list)
 
 

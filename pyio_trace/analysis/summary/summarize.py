@@ -26,7 +26,7 @@ from pyio_trace.analysis.summary.weaknesses import weaknesses
 from pyio_trace.analysis.sums.dense_sums import NCLASSES, NLAYERS, NROLES, OPENS, READS, WRITES
 from pyio_trace.enums import CLASSES, LAYERS, OpClass
 from pyio_trace.join.base.roles import MOVING
-from pyio_trace.join.processes.process_names import job_text, titled
+from pyio_trace.join.processes.process_names import job_text, run_text, titled
 from pyio_trace.log_constants import RUNNING
 
 if TYPE_CHECKING:
@@ -194,6 +194,7 @@ class _SummaryMaker:
             selection=info.get("selection", ""), records_in_log=self._log.rows(),
             tool=info.get("tool", ""),
             jobs=sorted({job for row in self._table if (job := job_text(row))}),
+            job_runs=sorted({run for row in self._table if (run := run_text(row))}),
             nodes=sorted({row["node"] or row["host"] for row in self._table}),
         )  # fmt: skip
 

@@ -2,8 +2,9 @@
 
 LOG is a folder tree with logs anywhere in it. Text has the jobs, users (the
 owners of the files) and programs with the most seconds of I/O, and the
-findings by the seconds that they would save in all logs. A run without a batch
-system's job id belongs to the job that its folder is named after. Logs that
+findings by the seconds that they would save in all logs. A job is a batch
+system's, else what one mpirun or torchrun has started, on all hosts; a run
+without either belongs to the job that its folder is named after. Logs that
 cannot be read are counted and named.
 
 csv, json and parquet have the rows of one of these tables (--by), or one row

@@ -3,7 +3,8 @@
 Text has one row for each process, below the process that started it: its name
 with its pid, when it began (in seconds since the run began) and how long it
 lasted (in seconds; empty: its end was not seen); of a batch job, also the node
-and the job with its step (4711.0).  csv, json and parquet have
+and the job with its step (4711.0); job_run is the same for all ranks that one
+launcher started, on all hosts.  csv, json and parquet have
 all columns of Log.processes(), with begin and end in ns since the epoch; the
 words of argv and blind are joined by spaces.
 
@@ -54,12 +55,12 @@ def _shown(log: Log) -> pa.Table:
     import pyarrow as pa
 
     from pyio_trace.analysis.calls.lifetimes import entries_of, is_continuation
-    from pyio_trace.join.processes.process_names import job_text, label
+    from pyio_trace.join.processes.process_names import job_text, label, run_text
 
     start = int(log.info()["start"])
     rows = log.processes().to_pylist()
     continued = {row["parent"] for row in rows if is_continuation(rows, row)}
-    in_job = any(row["job"] for row in rows)
+    in_job, launched = any(row["job"] for row in rows), any(run_text(row) != job_text(row) for row in rows)
     shown = []
     for depth, row in _as_tree(rows):
         if row["index"] not in continued:  # shown with the entry that continues it
@@ -72,12 +73,14 @@ def _shown(log: Log) -> pa.Table:
                     "ended": row["ended"],
                     "node": row["node"] or row["host"],
                     "job": job_text(row),
+                    "job_run": run_text(row),
                     "site": row["site"],
                     "command": " ".join(row["argv"]) or row["executable"],
                 }
             )
     text, number = pa.string(), pa.int64()
-    job = {"node": text, "job": text} if in_job else {}
+    job = {"node": text} if in_job or launched else {}
+    job |= ({"job": text} if in_job else {}) | ({"job_run": text} if launched else {})
     schema = {"process": text, "time": number, "duration": number, "ended": text, **job, "site": text, "command": text}
     return pa.Table.from_pylist(shown, pa.schema(schema))
 

@@ -92,6 +92,7 @@ class ObfuscatedSource:
                 "node": None if row["node"] is None else names.host(row["node"]),
                 "job": None if row["job"] is None else names.word(row["job"]),
                 "step": None if row["step"] is None else names.word(row["step"]),
+                "job_run": None if row["job_run"] is None else names.word(row["job_run"]),
             }
             for row in rows
         ]

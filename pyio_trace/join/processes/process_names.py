@@ -66,6 +66,17 @@ def job_text(row: Row) -> str:
     return ".".join(filter(None, (row["job"], row["step"]))) if row["job"] else ""
 
 
+def run_text(row: Row) -> str:
+    """What all processes of one launch have in common, on all hosts: the id of the launch, or job and step; "" without
+    either."""
+    return row["job_run"] or job_text(row)
+
+
+def run_of(rows: Sequence[Row]) -> str:
+    """The same of a log: that of its first process that has one."""
+    return next((name for row in rows if (name := run_text(row))), "")
+
+
 def group(kind: str, name: str) -> tuple[str, bool]:
     """What a process is summed up under: its kind, or its name where the kind says little; whether it is the kind."""
     return (name, False) if kind in _SHOWN_BY_NAME else (kind, True)

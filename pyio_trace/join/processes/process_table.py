@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 _MOST_REUSES = 1000
 
 #: Fields of an entry, and of a process, that say which job it is in.
-_JOB = ("node", "job", "step")
+_JOB = ("node", "job", "step", "job_run")
 
 #: A pid namespace, and a process number in it.
 _Number = tuple[int, int]
@@ -55,7 +55,8 @@ class Process:
     process_name: what a person calls it (process_names.py).  global_rank,
     local_rank, world_size: of a parallel job; None: it is in none, or its
     launcher does not say.  node, job, step: as the batch system calls them, or a
-    launcher without one (values.job_in); None: neither does.  mpi_init_begin,
+    launcher without one (values.job_in); None: neither does.  job_run: the same for all
+    processes of one launch, on all hosts (capture.runtime.job_run).  mpi_init_begin,
     mpi_init_end: when MPI_Init was called and when it returned, ns since the epoch;
     None: not seen.
     """
@@ -110,6 +111,7 @@ class Process:
     node: str | None = None
     job: str | None = None
     step: str | None = None
+    job_run: str | None = None
     mpi_init_begin: int | None = None
     mpi_init_end: int | None = None
 
@@ -133,7 +135,7 @@ def arrow_schema() -> pa.Schema:
             "mapped_touched": big, "mapped_written": big,
             "started_by": big, "site": text, "call_stack": text, "end_by": text,
             "process_kind": text, "process_name": text, "global_rank": integer, "local_rank": integer,
-            "world_size": integer, "node": text, "job": text, "step": text,
+            "world_size": integer, "node": text, "job": text, "step": text, "job_run": text,
             "mpi_init_begin": big, "mpi_init_end": big,
         }
     )  # fmt: skip
@@ -318,6 +320,7 @@ def _copy_rank_and_job(one: Process, to: Process) -> None:
         to.global_rank, to.local_rank, to.world_size = one.global_rank, one.local_rank, one.world_size
     if to.job is None:
         to.node, to.job, to.step = to.node or one.node, one.job, one.step
+    to.job_run = to.job_run or one.job_run
 
 
 def _end(entry: _Entry, begin: int, end: int | None, liveness: Liveness | None) -> dict[str, Any]:

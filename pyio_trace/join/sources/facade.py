@@ -131,6 +131,7 @@ class Log:
         process_kind and process_name (what a person calls it: "DataLoader
         worker", "DataLoader 0, worker 1"), global_rank, local_rank, world_size (of
         a parallel job), node, job, step (as the batch system or the launcher calls them),
+        job_run (an id that all processes of one launch have, on all hosts),
         mpi_init_begin, mpi_init_end (when MPI_Init was called, and had returned),
         kernel_read, kernel_written, storage_read, storage_written, major_faults,
         unseen_read, unseen_written, mapped_touched, mapped_written (bytes),

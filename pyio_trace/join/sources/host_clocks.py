@@ -1,6 +1,6 @@
 """The clocks of several hosts, aligned on a moment that the ranks of a job share.
 
-All ranks leave MPI_Init at nearly the same time: where each log has its end, the
+All ranks of one launch leave MPI_Init at nearly the same time: where each log has its end, the
 clock of a host is moved so that its ranks left it when those of the first host
 did.  No rank leaves before all have entered: that bounds the error.  Without such a
 moment clocks stay as they are, and the error is not known.
@@ -35,6 +35,19 @@ def shared_moment(source: Source) -> Moment | None:
     """The first MPI_Init of a log; None: it has none that ended."""
     known = [(row["mpi_init_begin"], row["mpi_init_end"]) for row in source.processes()]
     return min((Moment(begin, end) for begin, end in known if begin is not None and end is not None), default=None)
+
+
+def aligned_by_run(hosts: Sequence[str], runs: Sequence[str], moments: Sequence[Moment | None]) -> Clocks:
+    """hosts, runs, moments: of each log.  The first run that was on all hosts, and has all moments, tells."""
+    for run in dict.fromkeys(runs):
+        own = [at for at, one in enumerate(runs) if one == run]
+        if len({hosts[at] for at in own}) < len(set(hosts)):
+            continue
+        clocks = aligned([hosts[at] for at in own], [moments[at] for at in own])
+        if clocks.error is not None:
+            offsets = {hosts[at]: offset for at, offset in zip(own, clocks.offsets, strict=True)}
+            return Clocks([offsets[host] for host in hosts], clocks.error)
+    return Clocks([0] * len(hosts), None)
 
 
 def aligned(hosts: Sequence[str], moments: Sequence[Moment | None]) -> Clocks:

@@ -22,9 +22,10 @@ from pyio_trace.join.base.samples import Samples, collected
 from pyio_trace.join.base.system import System, joined
 from pyio_trace.join.parents import ambiguous_parents
 from pyio_trace.join.processes.mounts import agreed
-from pyio_trace.join.sources.host_clocks import Clocks, aligned, shared_moment
+from pyio_trace.join.processes.process_names import run_of
+from pyio_trace.join.sources.host_clocks import Clocks, aligned_by_run, shared_moment
 from pyio_trace.join.sources.source import Source
-from pyio_trace.join.sources.unified_files import FilesOfLog, Unified, jobs_of, on_shared, unified
+from pyio_trace.join.sources.unified_files import FilesOfLog, Unified, jobs_of, on_shared, runs_of, unified
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -58,17 +59,25 @@ class MergedSource:
         left_out: Sequence[str] = (),
     ) -> None:
         """unreadable: for each further log of the folder, why it could not be read; one_job: whether all logs are of
-        one job, whatever they say; left_out: files that have the name of a log and are data of another program."""
+        one job, unless they name several; left_out: files that have the name of a log and are data of another program.
+        """
         self.left_out = list(left_out)
         self._sources = list(sources)
         self._unreadable = list(unreadable)
-        self._one_job = one_job
         self._values: dict[str, pa.Array] = {}
         #: By column and log: where the strings of its dictionary are among the values.
         self._places: dict[str, list[pa.Array]] = {}
-        counts = [len(source.processes()) for source in self._sources]
-        self._first_process = [sum(counts[:position]) for position in range(len(counts))]
+        self._first_process: list[int] = []
+        names, processes = [], 0
+        for source in self._sources:
+            rows = source.processes()
+            self._first_process.append(processes)
+            processes += len(rows)
+            names.append(run_of(rows))
         self._infos = [source.info() for source in self._sources]
+        #: The run of each log (unified_files.runs_of).
+        self.runs = runs_of(self._infos, names)
+        self._one_job = one_job and len(set(filter(None, self.runs))) < 2
         self._hosts = _numbers([(info["host"], info.get("boot")) for info in self._infos])
         for source in self._sources:
             self._used(source)
@@ -244,7 +253,7 @@ class MergedSource:
 
     @cached_property
     def _unified(self) -> Unified:
-        jobs = np.zeros(len(self._infos), np.int64) if self._one_job else jobs_of(self._infos, self._job_names())
+        jobs = np.zeros(len(self._infos), np.int64) if self._one_job else jobs_of(self._infos, self.runs)
         alone = len(np.unique(jobs)) == len(jobs)
         if alone:
             return unified([], [], [], [])
@@ -255,13 +264,6 @@ class MergedSource:
             hosts_of_job.setdefault(job, set()).add(host)
         logs = [self._files_of(position, len(hosts_of_job[job]) > 1) for position, job in enumerate(jobs.tolist())]
         return unified(logs, self._hosts, jobs.tolist(), [position * _SHIFT for position in range(len(logs))])
-
-    def _job_names(self) -> list[str]:
-        found = []
-        for source in self._sources:
-            rows = source.processes()
-            found.append(next((f"{row['job']}.{row['step']}" for row in rows if row["job"]), ""))
-        return found
 
     def _files_of(self, position: int, on_several_hosts: bool) -> FilesOfLog:
         source = self._sources[position]
@@ -292,9 +294,7 @@ class MergedSource:
         for source in self._sources:
             moments.append(shared_moment(source))
             self._used(source)
-            if moments[-1] is None:
-                return Clocks([0] * len(names), None)
-        return aligned(names, moments)
+        return aligned_by_run(names, self.runs, moments)
 
     # ---- columns
 

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from pyio_trace.errors import LogError
+from pyio_trace.errors import LogError, PyioTraceError
+from pyio_trace.join.processes.process_names import job_text
 from pyio_trace.join.sources.facade import Log
 from pyio_trace.join.sources.foreign_source import ForeignSource, format_of, formats
 from pyio_trace.join.sources.live_source import LiveSource
 from pyio_trace.join.sources.merged_source import MOST_OPEN, MergedSource
 from pyio_trace.join.sources.parquet_source import ParquetSource
 from pyio_trace.join.sources.source import Source
+from pyio_trace.join.sources.spread_source import Spread
 from pyio_trace.log.live import is_live_log
 from pyio_trace.log.parquet_log import is_parquet
 from pyio_trace.output import LIVE_SUFFIX, PACKED_SUFFIX, is_temporary
+
+#: Jobs that an error names.
+_LISTED = 5
 
 
 def open_log(path: str | os.PathLike[str]) -> Log:
@@ -68,10 +73,15 @@ def _folder(folder: Path) -> Source:
     return MergedSource(found, [str(error) for error in refused])
 
 
-def open_job(paths: Sequence[str | os.PathLike[str]]) -> MergedSource:
+def open_job(
+    paths: Sequence[str | os.PathLike[str]], job: str | None = None, spread: Spread | None = None
+) -> MergedSource:
     """The logs of one job as one: those at these paths, and in folders also those further below.
 
-    Raises LogError: no-such-log, not-a-log, and the first error of a log if none can be read.
+    job: only those of that job, by the id of its launch, its job id, or its job id and step; spread: has workers that
+    read Parquet logs.
+
+    Raises LogError: no-such-log, not-a-log, no-such-job, and the first error of a log if none can be read.
     """
     files: dict[str, Path] = {}
     for name in map(os.fsdecode, paths):
@@ -79,12 +89,33 @@ def open_job(paths: Sequence[str | os.PathLike[str]]) -> MergedSource:
             raise LogError("no-such-log", f"{name}: there is no such file or folder")
         for path in logs_below(name) if os.path.isdir(name) else [Path(name)]:
             files.setdefault(os.path.realpath(path), path)
-    found, refused, others = _sources(list(files.values()))
+    found, refused, others = _sources(list(files.values()), spread)
     refused += [LogError("not-a-log", f"{path}: it is no log") for path in others if not _is_data(path)]
     if not found:
         raise refused[0] if refused else LogError("not-a-log", f"{os.fsdecode(paths[0])}: there is no log")
+    if job is not None:
+        found = _of_job(found, job)
+    if spread is not None:
+        spread.order(found)
     left_out = [path for path in others if _is_data(path)]
     return MergedSource(found, [str(error) for error in refused], one_job=True, left_out=list(map(str, left_out)))
+
+
+def _of_job(sources: list[Source], job: str) -> list[Source]:
+    """Those of one job.  A run that its launcher's id does not tell from an earlier one has the name that
+    MergedSource gives it."""
+    runs = MergedSource(sources).runs
+    chosen = [
+        source
+        for source, run in zip(sources, runs, strict=True)
+        if job == run or any(job in (row["job"], job_text(row)) for row in source.processes())
+    ]
+    if not chosen:
+        known = sorted(set(filter(None, runs)))
+        more = ", ..." if len(known) > _LISTED else ""
+        there = f"there are {', '.join(known[:_LISTED])}{more}" if known else "no log names its job"
+        raise LogError("no-such-job", f"--job {job}: no log is of that job; {there}")
+    return chosen
 
 
 def _is_data(path: Path) -> bool:
@@ -105,7 +136,7 @@ def logs_below(folder: str | os.PathLike[str]) -> Iterator[Path]:
                 yield path
 
 
-def _sources(paths: Sequence[Path]) -> tuple[list[Source], list[LogError], list[Path]]:
+def _sources(paths: Sequence[Path], spread: Spread | None = None) -> tuple[list[Source], list[LogError], list[Path]]:
     """The logs among these files, why others that look like logs cannot be read, and those that have the name of a log
     and are none."""
     # Parquet logs first: a live log is left out if a Parquet log of the same run was found.
@@ -113,7 +144,7 @@ def _sources(paths: Sequence[Path]) -> tuple[list[Source], list[LogError], list[
     found: dict[tuple[str, str, int], Source] = {}
     refused: list[LogError] = []
     logs: set[Path] = set()
-    for kind, source in ((is_parquet, ParquetSource), (is_live_log, LiveSource)):
+    for kind, source in ((is_parquet, _parquet_opener(files, spread)), (is_live_log, LiveSource)):
         for path in files:
             try:
                 if kind(path):
@@ -129,6 +160,21 @@ def _sources(paths: Sequence[Path]) -> tuple[list[Source], list[LogError], list[
     logs |= _add_foreign(found, files, refused)
     others = [path for path in files if path not in logs and path.name.endswith((PACKED_SUFFIX, LIVE_SUFFIX))]
     return list(found.values()), refused, others
+
+
+def _parquet_opener(files: list[Path], spread: Spread | None) -> Callable[[Path], Source]:
+    if spread is None:
+        return ParquetSource
+    packed = [path for path in files if _is_data(path)]
+    known = dict(zip(packed, spread.opened(packed), strict=True))
+
+    def opened(path: Path) -> Source:
+        source = known[path]
+        if isinstance(source, PyioTraceError):
+            raise source
+        return source
+
+    return opened
 
 
 def _add_foreign(found: dict[tuple[str, str, int], Source], files: list[Path], refused: list[LogError]) -> set[Path]:

@@ -37,7 +37,7 @@ _PROCESS = [field.name for field in fields(Process)]
 _ADDED = {
     "end_by", "process_kind", "process_name", "global_rank", "local_rank", "world_size", "cpu_user", "cpu_system",
     "imports", "import_time", "early_import_time", "script_begin", "import_packages", "import_package_times",
-    "watch_time", "program_packages", "node", "job", "step", "mpi_init_begin", "mpi_init_end",
+    "watch_time", "program_packages", "node", "job", "step", "job_run", "mpi_init_begin", "mpi_init_end",
 }  # fmt: skip
 #: Lists that belong together.
 _PACKAGES = ("import_packages", "import_package_times")

@@ -21,6 +21,8 @@ from pyio_trace.join.processes.mounts import SHARED, kind_at
 Ints = NDArray[np.int64]
 
 _INODE, _SHARED_PATH, _PATH, _ALONE = range(4)
+#: ns.  Clocks of hosts may be wrong by hours.
+_DAY = 86_400_000_000_000
 
 
 class FilesOfLog(NamedTuple):
@@ -141,6 +143,25 @@ def on_shared(paths: Sequence[str | None], mounts: dict[str, str] | None) -> NDA
     return np.array(
         [path is not None and path[:1] == "/" and kind_at(path, mounts) in SHARED for path in paths], np.bool_
     )
+
+
+def runs_of(infos: Sequence[dict[str, Any]], names: Sequence[str]) -> list[str]:
+    """The run of each log by its name, "" without one; names: of each log.
+
+    A launcher's port or process number comes back after thousands of launches:
+    what began more than a day after all others of that name had ended is another
+    run, "NAME#2" and so on.
+    """
+    runs = list(names)
+    latest: dict[str, tuple[int, int]] = {}  # by name: the last end, the run's number
+    for at in sorted(range(len(infos)), key=lambda at: int(infos[at]["start"])):
+        start, name = int(infos[at]["start"]), names[at]
+        end, number = latest.get(name, (start, 1))
+        number += start > end + _DAY
+        latest[name] = max(end, start, int(infos[at]["end"] or 0)), number
+        if name and number > 1:
+            runs[at] = f"{name}#{number}"
+    return runs
 
 
 def jobs_of(infos: Sequence[dict[str, Any]], names: Sequence[str]) -> Ints:
