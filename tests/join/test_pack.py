@@ -98,7 +98,9 @@ def test_the_name_of_a_log_that_a_killed_run_did_not_make(tmp_path: Path, capsys
 
 
 def test_no_log_of_another_tool_is_removed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "t.1").write_text('1700000000.000001 openat(AT_FDCWD</>, "/etc/hostname", O_RDONLY) = 3</etc/hostname>\n')
+    (tmp_path / "t.1").write_text(
+        '1700000000.000001 openat(AT_FDCWD</>, "/etc/hostname", O_RDONLY) = 3</etc/hostname>\n'
+    )
     assert main(["pack", str(tmp_path / "t.1"), str(tmp_path / "t.parquet"), "--remove"]) == 2
     assert "another tool's log" in capsys.readouterr().err and [*tmp_path.iterdir()] == [tmp_path / "t.1"]
 
