@@ -66,14 +66,17 @@ def _finding(run: Observed, line: str, group: Group, over: int, work: int) -> Fi
     site, count = site_of(line), len(group)
     of_aiofiles = any(one.function.startswith("aiofiles.") for one in run.wall[line].called)
     whole = count <= _OF_A_FILE * run.calls.where_line(line).distinct("path")
+    how, saved = "the line's time without its tasks", over
+    if of_aiofiles and not whole:  # each task reads a piece
+        how, saved = "the line's time: few tasks read the same as blocks", over + work
     text = (
         f"{number(count)} tasks of threads took {seconds(work)}, {seconds(work // max(count, 1))} each; the line took "
     )
     text += f"{seconds(over + work)}."
     return Finding(
         title=f"{number(count)} small tasks are handed to threads one by one",
-        recoverable_ns=over,
-        recoverable=Recoverable("the line's time without its tasks", "upper", run.wall_ns),
+        recoverable_ns=saved,
+        recoverable=Recoverable(how, "upper", run.wall_ns),
         evidence=[Evidence(text, {"tasks": count, "work_ns": work, "line_ns": over + work})],
         remedy=(_WHOLE if whole else _AIOFILES) if of_aiofiles else _LARGER,
         confidence=Confidence(0.7, "what else the event loop does at this line is not known"),
