@@ -629,7 +629,7 @@ ILLS = {
                 time.sleep(0.03)
         serve()
         """),
-    "attributes set one by one": Ill("written-again", "zarr", r"attrs\.update\(", """
+    "attributes set one by one": Ill("written-again", "zarr", r"update_attributes\(", """
         import zarr
         array = zarr.open(store="a.zarr", mode="w", shape=(40, 40), chunks=(40, 40), dtype="f4")
         for n in range(60):

@@ -61,7 +61,7 @@ _REMEDIES = {
         "Set all attributes in one call, and append many rows at a time: each call writes the file that describes the "
         "array again.",
         "for key, value in items:\n    array.attrs[key] = value",
-        "array.attrs.update(dict(items))",
+        "array.update_attributes(dict(items))\n# zarr 2: array.attrs.update(dict(items))",
         "zarr",
     ),
     "json": Remedy(
