@@ -143,10 +143,21 @@ def with_own_code(run: Observed, gain: Gain, sites: Collection[Site], share: flo
 
 def _in_files(row: LineTime, libraries: Collection[str], moved: int | None) -> int:
     """ns that a line kept a thread busy in calls on files, and in functions of libraries that make them, be it in
-    threads of their own.  moved: as for with_libraries()."""
+    threads of their own.  moved: as for with_libraries().
+
+    Where a thread waits in such a function while threads of the library work, the line is in it for as long.
+    """
     called = sum(one.time_ns for one in row.called if one.calls)
     called = called if moved is None else min(called, _SLOWEST_LIBRARY * moved)
     beside = sum(one.time_ns for one in row.called if not one.calls and one.function.partition(".")[0] in libraries)
     called += beside if moved is None else min(beside, _SLOWEST * moved)
     whole = max(row.here_ns - row.aside_ns, 1)
-    return int(min(row.io_ns + row.sync_ns + called, whole) * held_ns(row) / whole)
+    share = int(min(row.io_ns + row.sync_ns + called, whole) * held_ns(row) / whole)
+    waited = _of_one_thread(row, libraries)
+    return max(share, min(waited if moved is None else min(waited, _SLOWEST * moved), held_ns(row)))
+
+
+def _of_one_thread(row: LineTime, libraries: Collection[str]) -> int:
+    """ns of the longest function of these libraries which one thread can have spent in it."""
+    times = (one.time_ns for one in row.called if one.function.partition(".")[0] in libraries)
+    return max((time for time in times if time <= row.longest_ns), default=0)

@@ -702,6 +702,26 @@ ILLS = {
                 time.sleep(0.03)
         serve()
         """),
+    "attributes set one by one": Ill("written-again", "zarr", r"update_attributes\(", """
+        import zarr
+        array = zarr.open(store="a.zarr", mode="w", shape=(40, 40), chunks=(40, 40), dtype="f4")
+        for n in range(60):
+            array.attrs[f"key {n}"] = n  # here
+        """, ("zarr",)),
+    "a file copied for each run": Ill("read-again", "python", r"os\.link\(", """
+        import shutil
+        with open("base.bin", "wb") as f: f.write(bytes(2_000_000))
+        for n in range(12):
+            shutil.copyfile("base.bin", f"run{n}.bin")  # here
+        """),
+    "a file that the kernel copies, by descriptors": Ill("read-again", "python", r"os\.link\(", """
+        import os
+        with open("base.bin", "wb") as f: f.write(bytes(2_000_000))
+        def copied(name):
+            with open("base.bin", "rb") as old, open(name, "wb") as new:
+                while os.sendfile(new.fileno(), old.fileno(), None, 1 << 20): pass  # here
+        for n in range(12): copied(f"run{n}.bin")
+        """),
     "a group that is opened for each array": Ill("read-again", "zarr", r"group = zarr\.open_group\(.*# once", """
         import zarr
         group = zarr.open_group("g.zarr", mode="w")
@@ -839,6 +859,20 @@ SILENT = {
         log = logging.Logger("x")
         log.addHandler(logging.handlers.RotatingFileHandler("a.log", maxBytes=300, backupCount=8))
         for n in range(2000): log.error("record %d", n)
+        """),
+    "a file that the kernel sends": ("read-again", (), """
+        import socket, threading
+        with open("page.bin", "wb") as f: f.write(bytes(1_000_000))
+        server = socket.create_server(("127.0.0.1", 0))
+        def serve():
+            for n in range(20):
+                client, _ = server.accept()
+                with client, open("page.bin", "rb") as f: client.sendfile(f)
+        thread = threading.Thread(target=serve); thread.start()
+        for n in range(20):
+            with socket.create_connection(server.getsockname()) as client:
+                while client.recv(1 << 20): pass
+        thread.join()
         """),
     "folders that a store lists": ("list-again", ("zarr",), """
         import zarr

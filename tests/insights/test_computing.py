@@ -104,3 +104,24 @@ def test_small_tasks_of_threads(program: Runner) -> None:
     # THEN the line is told
     finding = only(findings_of(outcome, without_times({"tiny-tasks": {"share": 0.05}})), "tiny-tasks")
     assert finding.evidence[0].values["tasks"] == 3000 and finding.sites[0].line == 5
+
+
+@pytest.mark.parametrize(("step", "words"), [("await f.write('a line')", "f.write("), ("await f.read(6)", "f.read(")])
+def test_small_pieces_of_aiofiles(program: Runner, step: str, words: str) -> None:
+    # GIVEN a program that moves 3,000 small pieces with aiofiles, each as a task of a thread WHEN it is sampled
+    pytest.importorskip("aiofiles")
+    text = f"""
+    import asyncio, aiofiles
+    async def main():
+        async with aiofiles.open("data", "r" if "read" in {step!r} else "w") as f:
+            for n in range(3000):
+                {step}
+    open("data", "w").write("a line" * 3000)
+    asyncio.run(main())
+    """
+    outcome = program.traced(text, env={"PYIO_TRACE_SAMPLE": "400"})
+    # THEN the remedy is to move more at a time, in the same direction; at most all of the line's time is saved
+    finding = only(findings_of(outcome, without_times({"tiny-tasks": {"share": 0.05}})), "tiny-tasks")
+    assert finding.remedy is not None and words in finding.remedy.after and finding.remedy.library == "aiofiles"
+    values = finding.evidence[0].values
+    assert finding.recoverable.bound == "upper" and 0 < finding.recoverable_ns <= int(values["line_ns"])

@@ -24,7 +24,7 @@ from pyio_trace.insights import libraries, library_use, sql, words
 from pyio_trace.insights.finding import Confidence, Evidence, Finding, Remedy, Site
 from pyio_trace.insights.library_use import Group, Ints
 from pyio_trace.insights.line_walls import parsed_at, parser_of, with_libraries, with_own_code, with_parsers
-from pyio_trace.insights.observed import MOST_NAMED
+from pyio_trace.insights.observed import MOST_NAMED, site_of
 from pyio_trace.insights.rule import Limit, Rule, Trial
 from pyio_trace.insights.rules.polling import is_watching
 from pyio_trace.insights.source_files import content, statement
@@ -72,6 +72,12 @@ _DIGEST = Remedy(
     "        return hashlib.sha256(f.read()).hexdigest()\n\ndef digest(path):\n    now = os.stat(path)\n"
     "    return hashed(path, now.st_size, now.st_mtime_ns)",
 )
+#: Of files that the kernel copies (sendfile, copy_file_range): writing costs as much as reading.
+_COPIES = Remedy(
+    "Link it instead of copying it, if the copies are only read: a link has no bytes of its own.",
+    "for name in names:\n    shutil.copyfile(path, name)",
+    "for name in names:\n    os.link(path, name)    # or os.symlink",
+)
 #: Of a program that sleeps between its reads: it may wait for a change.
 _CHANGED = Remedy(
     "Read it again only if the time of its last change has become another; or once, if nothing changes it.",
@@ -82,7 +88,7 @@ _CHANGED = Remedy(
 #: Readers to which that advice applies.
 _PLAIN = (("text",), ("buffered",), ("raw",), ("os",), ("json",))
 #: Files that describe what a store has.
-_DESCRIBES = re.compile(r"/(zarr\.json|\.zarray|\.zattrs|\.zgroup|\.zmetadata)\Z")
+DESCRIBES = re.compile(r"/(zarr\.json|\.zarray|\.zattrs|\.zgroup|\.zmetadata)\Z")
 _LOOP = re.compile(rb"\bfor\b")
 _HASH = re.compile(rb"\bhashlib\.\w|\b(md5|sha\d+|blake2[bs]|crc32|adler32|xxh\w+|file_digest)\s*\(")
 _UPDATE = re.compile(rb"\.update\s*\(")
@@ -138,7 +144,7 @@ def find(run: Observed, limits: Mapping[str, float]) -> Iterator[Finding]:
         often = one.times is not None and one.times >= limits["times"]
         if not (often and one.again_bytes and role_of(one.path) == "data") or run.is_database(one.path):
             continue
-        changes = (_is_added_to, _is_of_parts, _is_made_by_others, _sees_new_bytes)
+        changes = (_is_added_to, _is_of_parts, _is_made_by_others, _sees_new_bytes, _is_sent)
         if not any(has(run, one) for has in changes):
             files.setdefault(_own_line(run, one) or run.pattern_of(one.path), []).append(one)
     for same in files.values():
@@ -183,6 +189,29 @@ def _sees_new_bytes(run: Observed, one: FileReuse) -> bool:
     return is_made_anew(run, one.path, one.read_bytes)
 
 
+def _is_copied(reads: CallTable) -> bool:
+    """Whether the kernel copied most of what was read."""
+    return 2 * reads.where(kind=OpClass.COPY).total("moved") > reads.total("moved")
+
+
+def _is_sent(run: Observed, one: FileReuse) -> bool:
+    """Whether the kernel sends a file's bytes from its memory to a socket: the functions that do so open few others."""
+    reads = run.calls.where_paths([one.path]).transfers("read")
+    if not _is_copied(reads):
+        return False
+    functions = {(site.file, site.function) for site in run.sites(reads)}
+    opens = run.calls.where(kind=OpClass.OPEN, errno=0, layer=Layer.POSIX)
+    near = [code for code in opens.codes("site") if (at := opens.site(code)) and _function(at) in functions]
+    opens = opens.where(site=near)
+    of_it = opens.where(path=reads.codes("path")).total("calls")
+    return 2 * (opens.total("calls") - of_it) < of_it
+
+
+def _function(line: str) -> tuple[str, str] | None:
+    site = site_of(line)
+    return None if site is None else (site.file, site.function)
+
+
 def is_made_anew(run: Observed, path: str, read: int) -> bool:
     """Whether about as much is written to a file as is read of it (bytes): each reading then finds other bytes."""
     return 2 * read <= 3 * run.calls.where_paths([path]).transfers("write").total("moved")
@@ -207,6 +236,8 @@ def _finding(run: Observed, same: list[FileReuse], requests: _Requests) -> Findi
     gain = run.gain(run.times(reads, again / max(read, 1)), "the share of the reads that read bytes again", "estimate")
     lines = [line] if line else _lines(reads, requests)
     sites = [site for one in lines for site in run.site_list(one)] or run.sites(reads)
+    if _is_copied(reads):
+        gain = replace(gain, recoverable=replace(gain.recoverable, bound="upper"))
     calls = requests.of(paths, lines)
     whole = None if by_epoch or divided else _with_requests(run, calls, again / max(read, 1))
     if whole is not None and whole.ns > gain.ns:
@@ -259,13 +290,15 @@ def _remedy(run: Observed, reads: CallTable, lines: list[str], by_epoch: bool, d
         return _STREAM if any(":__iter__" in line or ".__iter__" in line for line in lines) else _EPOCHS
     if divided and reads.codes("process") and all(map(run.is_loader_worker, reads.codes("process"))):
         return _WORKERS
+    if _is_copied(reads):
+        return _COPIES
     calls = run.calls.where(layer=(Layer.POSIX, Layer.STDIO), path=reads.codes("path"), errno=0)
     opens = calls.where(kind=OpClass.OPEN).total("calls")
     made = calls.where(kind=OpClass.WRITE).distinct("path")  # opened for that, too
     stepped = opens - made < 2 * reads.distinct("path")
     names = libraries.readers(run, reads, lines)
     sites = [site for line in lines for site in run.site_list(line)]
-    if all(map(_DESCRIBES.search, reads.paths())):
+    if all(map(DESCRIBES.search, reads.paths())):
         called = (one.function.partition(".")[0] for row in run.walls(sites) for one in row.called)
         known = [name for name in (*called, *names) if (m.DESCRIBED_AGAIN, name) in words.table()]
         return words.remedy(m.DESCRIBED_AGAIN, known)

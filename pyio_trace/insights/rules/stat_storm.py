@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,6 +17,8 @@ import numpy as np
 from pyio_trace.enums import Layer
 from pyio_trace.insights import sql
 from pyio_trace.insights.finding import Evidence, Finding, Remedy
+from pyio_trace.insights.line_walls import held_ns
+from pyio_trace.insights.observed import Gain
 from pyio_trace.insights.rule import Limit, Rule, Trial
 from pyio_trace.insights.rules.flush_per_record import FLUSHES
 from pyio_trace.insights.rules.polling import ASKING, WAIT, WATCH, is_watching
@@ -51,6 +54,9 @@ def find(run: Observed, limits: Mapping[str, float]) -> Iterator[Finding]:
     again = run.times(asking, max(calls - needed, 0) / calls)
     how = "the share of the stat and access calls that ask again for a path"
     gain = run.gain(again, how, "estimate")
+    waits = _come_later(asking)
+    if waits:
+        gain = _with_processors(run, asking, gain)
     yield Finding(
         title=f"{number(calls)} calls ask for {counted(paths, 'path')}, {number(round(calls / paths))} times each",
         evidence=[
@@ -60,7 +66,7 @@ def find(run: Observed, limits: Mapping[str, float]) -> Iterator[Finding]:
             )
         ],
         remedy=WAIT
-        if _come_later(asking)
+        if waits
         else WATCH
         if is_watching(run, run.sites(asking))
         else Remedy(
@@ -71,6 +77,14 @@ def find(run: Observed, limits: Mapping[str, float]) -> Iterator[Finding]:
         query=sql.rows({"site": asking.lines(), "op": ASKING}),
         **run.about(asking, gain),
     )
+
+
+def _with_processors(run: Observed, asking: CallTable, gain: Gain) -> Gain:
+    """What waiting otherwise saves at most: it takes as long as what is waited for, which may need the processor that
+    asking takes."""
+    held = sum(map(held_ns, run.walls(run.sites(asking))))
+    how = "asking, and all else at its lines: it may take a processor from what is waited for"
+    return Gain(min(max(held, gain.ns), run.wall_ns), replace(gain.recoverable, how=how, bound="upper", terms=[]))
 
 
 def _come_later(asking: CallTable) -> bool:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from pyio_trace.enums import THREAD_TASK
+from pyio_trace.enums import THREAD_TASK, OpClass
 from pyio_trace.insights import sql
 from pyio_trace.insights.finding import Confidence, Evidence, Finding, Recoverable, Remedy
 from pyio_trace.insights.library_frames import FramesOfLines
@@ -27,6 +27,12 @@ _AIOFILES = Remedy(
     "async def lines(f):\n    async for line in f:\n        use(line)",
     "async def lines(f):\n    text = await f.read()    # or blocks of 1 MiB\n    for line in text.splitlines():\n"
     "        use(line)",
+    "aiofiles",
+)
+_WRITTEN = Remedy(
+    "Write many lines in one call: every call of aiofiles is a task of a thread.",
+    "async def save(f, lines):\n    for line in lines:\n        await f.write(line)",
+    "async def save(f, lines):\n    await f.write(''.join(lines))    # or thousands at a time",
     "aiofiles",
 )
 #: Where a file has no more tasks than these, it is read whole: opened, read, closed.
@@ -65,17 +71,21 @@ def find(run: Observed, limits: Mapping[str, float]) -> Iterator[Finding]:
 def _finding(run: Observed, line: str, group: Group, over: int, work: int) -> Finding:
     site, count = site_of(line), len(group)
     of_aiofiles = any(one.function.startswith("aiofiles.") for one in run.wall[line].called)
+    moves = [run.calls.where_line(line).where(kind=kind).total("calls") for kind in (OpClass.READ, OpClass.WRITE)]
     whole = count <= _OF_A_FILE * run.calls.where_line(line).distinct("path")
+    how, saved = "the line's time without its tasks", over
+    if of_aiofiles and not whole:  # each task moves a piece
+        how, saved = "the line's time: few tasks move the same in large pieces", over + work
     text = (
         f"{number(count)} tasks of threads took {seconds(work)}, {seconds(work // max(count, 1))} each; the line took "
     )
     text += f"{seconds(over + work)}."
     return Finding(
         title=f"{number(count)} small tasks are handed to threads one by one",
-        recoverable_ns=over,
-        recoverable=Recoverable("the line's time without its tasks", "upper", run.wall_ns),
+        recoverable_ns=saved,
+        recoverable=Recoverable(how, "upper", run.wall_ns),
         evidence=[Evidence(text, {"tasks": count, "work_ns": work, "line_ns": over + work})],
-        remedy=(_WHOLE if whole else _AIOFILES) if of_aiofiles else _LARGER,
+        remedy=(_WHOLE if whole else _WRITTEN if moves[1] > moves[0] else _AIOFILES) if of_aiofiles else _LARGER,
         confidence=Confidence(0.7, "what else the event loop does at this line is not known"),
         query=sql.rows({"op": THREAD_TASK, "site": line}),
         sites=[] if site is None else [site],

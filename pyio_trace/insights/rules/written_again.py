@@ -26,6 +26,7 @@ from pyio_trace.insights.line_walls import formatter_of, with_formatters, with_l
 from pyio_trace.insights.observed import MOST_NAMED, patterns, site_of
 from pyio_trace.insights.rewrites import Rewritten, rewritten
 from pyio_trace.insights.rule import Limit, Rule
+from pyio_trace.insights.rules.read_again import DESCRIBES
 from pyio_trace.units import counted, number, seconds, size
 
 if TYPE_CHECKING:
@@ -56,6 +57,13 @@ _REMEDIES = {
         "for n, row in enumerate(rows):\n    array[n] = row",
         "step = array.chunks[0]    # or array.shards[0]\nfor n in range(0, len(rows), step):\n"
         "    array[n : n + step] = rows[n : n + step]",
+        "zarr",
+    ),
+    "zarr.json": Remedy(
+        "Set all attributes in one call, and append many rows at a time: each call writes the file that describes the "
+        "array again.",
+        "for key, value in items:\n    array.attrs[key] = value",
+        "array.update_attributes(dict(items))\n# zarr 2: array.attrs.update(dict(items))",
         "zarr",
     ),
     "json": Remedy(
@@ -227,7 +235,7 @@ def _finding(run: Observed, same: list[Rewritten], calls: CallTable, gain: Gain,
                 {"times": times, "written": whole, "bytes": needed, "time_ns": calls.total("outer")},
             )
         ],
-        remedy=_remedy(run, calls, formatter, grew),
+        remedy=_remedy(run, same, calls, formatter, grew),
         confidence=Confidence(0.85, "the bytes of each version are in the log", ["who needs it in between is not"]),
         query=sql.rows({"path": calls.paths()[:MOST_NAMED], "site": calls.lines()[:MOST_NAMED]}),
         **about | {"files": patterns([one.name for one in same])},
@@ -240,8 +248,10 @@ def _library(run: Observed, calls: CallTable) -> str:
     return first if first == "xarray" else libraries.library_of(run, calls)
 
 
-def _remedy(run: Observed, calls: CallTable, formatter: str, grew: bool) -> Remedy:
+def _remedy(run: Observed, same: list[Rewritten], calls: CallTable, formatter: str, grew: bool) -> Remedy:
     library, reader = _library(run, calls), next(iter(libraries.readers(run, calls)), "").partition("/")[0]
+    if library == "zarr" and all(DESCRIBES.search(one.name) for one in same):
+        return _REMEDIES["zarr.json"]
     if grew or library == "zarr":
         known = [name for name in (library, formatter, reader) if name and name in _REMEDIES]
         known += [""] if reader in _PLAIN else []

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable
 from time import perf_counter_ns
 
-from pyio_trace.insights.trials import page_cache, reads
+from pyio_trace.insights.trials import maps, page_cache, reads
 from pyio_trace.insights.trials.attempt import LARGEST, Attempt
 from pyio_trace.insights.trials.recorded import Rows
 from pyio_trace.insights.trials.replay import NotTried, Replay
@@ -79,6 +79,9 @@ def synced_once(attempt: Attempt) -> Replay:
     kinds, paths = rows.texts("op_class"), rows.texts("path")
     if "sync" not in kinds:
         raise NotTried("the log has no syncs of it that could be issued again")
+    mapped = rows.where(op="msync")
+    if 2 * len(mapped) > kinds.count("sync"):
+        return maps.synced_once(attempt, mapped)
     scratch = attempt.scratch(paths[0])
     sizes = [min(size, LARGEST) for size in rows.sizes]
     names = {path: scratch.name() for path in dict.fromkeys(paths)}
