@@ -32,7 +32,7 @@ def test_until_the_end_or_the_last_operation() -> None:
     table = [row(10, 50), row(20), row(30)]
     last = np.array([40, 70, 5, 99])
     # THEN each has lived until what is known, and never less than nothing
-    assert lifetimes.lifetimes(table, last, START).tolist() == [40, 50, 0, 0]
+    assert lifetimes.lifetimes(table, last, START, {}).tolist() == [40, 50, 0, 0]
 
 
 def test_until_the_last_thing_that_was_seen() -> None:
@@ -41,12 +41,20 @@ def test_until_the_last_thing_that_was_seen() -> None:
     table = [row(10, script_begin=START + 60), row(10), row(70, 75, parent=1), row(10), row(90, parent=3, host="other")]
     last = np.array([40, 40, 70, 40, 90])
     # THEN each has lived until then
-    assert lifetimes.lifetimes(table, last, START).tolist() == [50, 60, 5, 30, 0]
+    assert lifetimes.lifetimes(table, last, START, {}).tolist() == [50, 60, 5, 30, 0]
+
+
+def test_until_the_last_sample() -> None:
+    # GIVEN two processes without an end that waited after their last operation, one of them sampled, and one that ended
+    # THEN the sampled one has lived until its last sample; samples without a process count for nobody
+    table, last = [row(10), row(10), row(10, 50)], np.array([40, 40, 40])
+    sampled = {-1: START + 900, 1: START + 300, 2: START + 60}
+    assert lifetimes.lifetimes(table, last, START, sampled).tolist() == [30, 290, 40]
 
 
 def test_times_of_a_damaged_log_fit() -> None:
     table = [row(0, 0) | {"begin": -(1 << 63), "end": (1 << 63) - 1}]
-    assert lifetimes.lifetimes(table, np.zeros(1, np.int64), START).tolist() == [(1 << 63) - 1]
+    assert lifetimes.lifetimes(table, np.zeros(1, np.int64), START, {}).tolist() == [(1 << 63) - 1]
 
 
 @pytest.mark.parametrize(

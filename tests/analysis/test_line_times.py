@@ -238,6 +238,22 @@ def test_time_at_no_line_of_the_program_is_named(run: Run) -> None:
     assert (result.thread_ns, result.residual_ns) == (1017 * MS, 37 * MS)
 
 
+@pytest.mark.parametrize("works", [True, False])
+def test_what_a_process_of_a_library_runs_before_the_programs_first_line(run: Run, works: bool) -> None:
+    # GIVEN a notebook's kernel or a worker that imports its library, waits for work, does it, and goes on
+    child = run.writer.process(101, parent=run.process, start=layout.START_SPAWN, version=b"3.11", script_since=MS)
+    library = run.stack(("/usr/lib/python3.11/site-packages/kernel/app.py", "launch", 5))
+    run.writer.sample(child, 101, begin=10 * MS, ticks=60 * MS, stack=library)
+    run.writer.sample(child, 101, "poll", begin=70 * MS, ticks=30 * MS, stack=library)
+    if works:
+        run.writer.sample(child, 102, begin=100 * MS, ticks=20 * MS, stack=run.stack(at(5, "cell")))
+    run.writer.sample(child, 101, begin=120 * MS, ticks=7 * MS, stack=library)
+    # THEN what it ran before that is no residual; of a helper that runs no line of the program, all is
+    found = {row.line: row.here_ns for row in run.times().rows if row.line.startswith("(")}
+    before = {BEFORE: 60 * MS, NOWHERE: 7 * MS} if works else {NOWHERE: 67 * MS}
+    assert found == before | {IDLE: 30 * MS}
+
+
 @pytest.mark.parametrize(("ended", "named"), [(True, AFTER), (False, NOWHERE)])
 def test_time_after_the_last_line_is_named(run: Run, ended: bool, named: str) -> None:
     # GIVEN a program that has run its last line and is found without a frame twice: between its lines, and at the end

@@ -108,6 +108,22 @@ def test_its_lines_are_the_programs(
     assert overview.processes[0].split.starting_ns < first - outcome.processes[0]["begin"]
 
 
+@pytest.mark.parametrize(
+    ("module", "packages"), [("tool", ["tool"]), ("thin", ["thin", "_thin"]), ("space.inner", ["space.inner"])]
+)
+def test_a_module_whose_folder_is_added_late(program: Runner, site: Path, module: str, packages: list[str]) -> None:
+    # GIVEN a module that is in a folder which Python hears of only when tracing has started, as that of a virtual
+    # environment's base is
+    (program.folder / "data").mkdir()
+    (program.folder / "early").mkdir()
+    (program.folder / "early" / "sitecustomize.py").write_text(f"import sys\nsys.path.append({str(site)!r})\n")
+    env = {"PYTHONPATH": str(program.folder / "early"), "PYIO_TRACE": "1", "PYIO_TRACE_OUTPUT": "run.pyio"}
+    # WHEN it is started THEN it is the program all the same
+    outcome = program.command([sys.executable, "-m", module, program.folder / "data"], env | {"PYIO_TRACE_QUIET": "1"})
+    assert {own for _file, _line, own in syncs(outcome)} == {True}
+    assert outcome.processes[0]["program_packages"] == packages
+
+
 def test_under_the_launcher_too(program: Runner, site: Path) -> None:
     # GIVEN an installed program WHEN it is traced with `python -m pyio_trace -m` THEN it is as without
     words = [sys.executable, "-m", "pyio_trace", "-q", "-o", "run.pyio", "-m", "tool", "."]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -14,17 +15,20 @@ from pyio_trace.log_constants import RUNNING
 Row = dict[str, Any]
 
 
-def lifetimes(table: list[Row], last_operations: NDArray[np.int64], start: int) -> NDArray[np.int64]:
+def lifetimes(
+    table: list[Row], last_operations: NDArray[np.int64], start: int, sampled: Mapping[int, int]
+) -> NDArray[np.int64]:
     """ns that each process lived: until its end as it is known (wall_is), or the last thing that was seen of it: an
-    operation, the begin of its own code, or of a child.
+    operation, a sample, the begin of its own code, or of a child.
 
     last_operations: when the last operation of each process ended, ns since
-    start (of the run, epoch ns).  The result is as long; elements beyond the
-    table are 0.
+    start (of the run, epoch ns).  sampled: the row of a process -> when its last
+    sample ended, epoch ns.  The result is as long as last_operations; elements
+    beyond the table are 0.
     """
     seen = [int(last) + start for last in last_operations]
     for index, process in enumerate(table):
-        seen[index] = max(seen[index], process["script_begin"] or seen[index])
+        seen[index] = max(seen[index], process["script_begin"] or 0, sampled.get(index, 0))
         parent = process["parent"]
         if parent is not None and table[parent]["host"] == process["host"]:
             seen[parent] = max(seen[parent], process["begin"])

@@ -9,8 +9,8 @@ from typing import ClassVar
 
 from pyio_trace.light_dataclass import dataclass
 
-#: What stands for a line where a stack has none of the program: before its first line, and after its last one, while
-#: Python and libraries shut down; in a thread, or a worker, that waits; otherwise.
+#: What stands for a line where a stack has none of the program: before the first line of a process, and after its
+#: last one, while Python and libraries shut down; in a thread, or a worker, that waits; otherwise.
 BEFORE, AFTER = "(before the program's first line)", "(after the program's last line)"
 IDLE = "(idle threads of libraries)"
 #: Work of a pool's threads around the tasks that they are given: taking them, giving results back.

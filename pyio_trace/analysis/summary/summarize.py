@@ -111,7 +111,7 @@ class _SummaryMaker:
         self._time = sums.by_process.time.reshape(shape)
         self._moved = sums.by_process.moved.reshape(shape)
         self._unions, last = times.busy.finish()
-        self._walls = lifetimes.lifetimes(table, last, self._start)
+        self._walls = lifetimes.lifetimes(table, last, self._start, log.sampled().until())
         self._chosen = self._chosen_processes()
         self._busy = self._unions[NLAYERS] + times.coalesced.sum(axis=1)
         known = self._walls > 0

@@ -242,7 +242,18 @@ def _kinds(table: list[dict[str, Any]], samples: Samples, nowhere: Bools, servin
     here = np.where(serving & running, _KINDS.index(POOLS), here)
     bare = np.array([*(not text for text in samples.stacks), True])[samples["stack"]]  # Python has no frame any more
     here = np.where(main & (first | bare) & _ends(table, samples, main, nowhere), _KINDS.index(AFTER), here)
-    return np.where(main & (samples["time"] < since), _KINDS.index(BEFORE), here)
+    begins = main & (samples["time"] < since) | main & running & ~first & _begins(table, samples, nowhere)
+    return np.where(begins, _KINDS.index(BEFORE), here)
+
+
+def _begins(table: list[dict[str, Any]], samples: Samples, nowhere: Bools) -> Bools:
+    """Whether a sample was taken before its process ran a line of the program, in any thread.  Of a worker: before its
+    first task, while libraries are imported."""
+    never = np.iinfo(np.int64).max
+    own, since = np.flatnonzero(~nowhere), np.full(len(table) + 1, never)
+    np.minimum.at(since, samples["process"][own], samples["time"][own])
+    before: Bools = samples["time"] < np.where(since == never, 0, since)[samples["process"]]
+    return before
 
 
 def _ends(table: list[dict[str, Any]], samples: Samples, main: Bools, nowhere: Bools) -> Bools:

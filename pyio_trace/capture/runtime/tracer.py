@@ -82,6 +82,7 @@ def start(
         raise CaptureError("already-tracing", f"this process is already being traced, into {path!r}")
     known = _known_instruments()
     packages = _started_packages()
+    late_module = not packages and program_of(sys.orig_argv[1:])[0] == "m"
     if create and not run_of:  # only for the run's first process: a child may have other packages installed
         check(config, known)
     why_no_files = native.core.files_install()  # before the core: inspecting the io types opens /dev/null
@@ -95,8 +96,9 @@ def start(
         if config.sample or period:
             program = os.fsencode(native.program("pyio-trace-sample"))
             native.core.start_sampler(config.sample, period, program, late)
-    if packages:
-        native.core.set_program(",".join(packages))
+    _name_program(packages)
+    if late_module:  # a later .pth file or sitecustomize may add the folder that it is in
+        import_hooks.watch("runpy", lambda _module: _name_program(_started_packages()))
     script = script_name()
     if not native.core.traces(os.fsencode(script)):
         native.core.pause(True)
@@ -117,6 +119,11 @@ def start(
     if program_of(sys.orig_argv[1:])[0] == "c":  # other programs are still to be found and read
         native.core.script_is_next()
     return started
+
+
+def _name_program(packages: "list[str]") -> None:
+    if packages and native.core is not None:
+        native.core.set_program(",".join(packages))
 
 
 def _started_packages() -> "list[str]":
