@@ -31,7 +31,13 @@ def between_tasks(run: Observed) -> int:
     return 0 if row is None else row.cpu_ns + row.delay_ns
 
 
-def work(run: Observed, worker: int) -> int:
-    """ns in which a worker (index) did what it was given."""
+def work(run: Observed, worker: int, waits: bool = True) -> int:
+    """ns in which a worker (index) did what it was given.  waits: with what it waited for, such as room in a queue, as
+    far as that is no part of a pool's tasks."""
     split = next((one.split for one in run.overview.processes if one.index == worker), None)
-    return 0 if split is None else split.task_ns + split.io_ns + (split.other_ns if split.idle_ns is None else 0)
+    if split is None:
+        return 0
+    if split.idle_ns is not None:  # it has tasks
+        return split.task_ns + split.io_ns
+    known = not waits and split.computing_ns is not None
+    return split.io_ns + ((split.computing_ns or 0) + (split.asleep_ns or 0) if known else split.other_ns)

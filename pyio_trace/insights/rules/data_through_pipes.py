@@ -59,7 +59,7 @@ def find(run: Observed, limits: Mapping[str, float]) -> Iterator[Finding]:
         moved = sum(bytes_of[worker] for worker in workers)
         if parent not in bytes_of or moved < limits["bytes"] or _is_a_funnel(run, bytes_of, parent, workers):
             continue
-        waited, busiest = sum(waits.values()), max(work(run, worker) for worker in workers)
+        waited, busiest = sum(waits.values()), max(work(run, worker, waits=False) for worker in workers)
         pickled = max(moved * _SLOWEST, min(moved * _SLOWEST_OBJECTS, between_tasks(run)))
         gain = run.gain(
             {parent: min(waited - busiest, pickled)},
@@ -93,7 +93,7 @@ def _finding(
         evidence=[
             Evidence(
                 f"The program waited {seconds(sum(waits.values()))} for {number(len(workers))} workers; the busiest "
-                f"of them worked for {seconds(max(work(run, worker) for worker in workers))}.",
+                f"of them worked for {seconds(max(work(run, worker, waits=False) for worker in workers))}.",
                 {"bytes": moved, "workers": len(workers), "wait_ns": sum(waits.values())},
             )
         ],
