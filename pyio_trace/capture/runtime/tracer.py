@@ -8,7 +8,6 @@ import sys
 
 from pyio_trace import native
 from pyio_trace.capture.instrumentation import import_hooks, instrument_registry
-from pyio_trace.capture.runtime.job_run import job_run
 from pyio_trace.config import FINAL_VARIABLE, FOUND_VARIABLE, LOG_VARIABLE, SCRIPT_VARIABLE, isolated
 from pyio_trace.errors import CaptureError, ConfigError
 from pyio_trace.values import MODES, STACK_STATES, job_in, program_of, rank_in, signal_number
@@ -189,7 +188,11 @@ def _start_core(
     Raises CaptureError and ConfigError.
     """
     rank, local_rank, world_size = rank_in(os.environ) or (None, None, None)
-    job = job_in(os.environ) | {"job_run": job_run(os.environ, os.getppid())}
+    job = job_in(os.environ)
+    if rank is not None or any(job.values()):
+        from pyio_trace.capture.runtime.job_run import job_run
+
+        job["job_run"] = job_run(os.environ, os.getppid())
 
     def start_at(path: str) -> bool:
         return bool(
