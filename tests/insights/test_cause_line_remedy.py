@@ -492,6 +492,16 @@ ILLS = {
                         return record
         for key in range(8000, 9000, 100): find(key)
         """),
+    "lines that are counted before they are used": Ill("read-again", "python", r"functools\.cache", """
+        with open("a.txt", "w") as f: f.writelines(f"{n} words and more of them\\n" for n in range(60_000))
+        def count():
+            with open("a.txt") as f:
+                return sum(1 for line in f)
+        total, done = count(), 0
+        with open("a.txt") as f:
+            for line in f:  # here
+                done += len(line)
+        """),
     "a table for each day": Ill("small-files", "pandas", r"read_parquet\('all", """
         import pandas
         for n in range(300): pandas.DataFrame({"a": range(20), "b": n}).to_parquet(f"{n}.parquet")

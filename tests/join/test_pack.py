@@ -86,7 +86,7 @@ def test_many_row_groups(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     assert all(batch.column(0).dictionary.equals(packed.dictionary("call_stack")) for batch in batches)
 
 
-def test_the_name_of_a_log_that_a_killed_run_did_not_make(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_name_of_a_log_that_a_killed_run_never_wrote(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     # GIVEN the live log of a run that was killed WHEN the Parquet log is named, which it was to make
     live = small_run(tmp_path / "run.pyio")
     name = str(tmp_path / "run.parquet")

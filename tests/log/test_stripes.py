@@ -10,9 +10,12 @@ import pytest
 
 from pyio_trace.insights.finding import Finding
 from pyio_trace.join.pack.packer import pack
+from pyio_trace.join.sources.facade import Log
 from pyio_trace.join.sources.live_source import LiveSource
 from pyio_trace.join.sources.opening import open_log
 from pyio_trace.log.stripes import COMPOSITE, V1, V3, Component, decoded, of_files, of_text, to_text
+from tests.support.findings import findings_of, without_times
+from tests.support.programs import Runner, succeeded
 from tests.support.ranks import Call, findings_in, write_job
 
 pytestmark = pytest.mark.once
@@ -146,6 +149,39 @@ def test_stripes_against_access(
 ) -> None:
     titles = [one.title for one in found(tmp_path / "logs", monkeypatch, layout, ranks, size)]
     assert titles == ([] if title is None else [title])
+
+
+#: Two processes that each write half of a dataset.
+HALVES = """
+import h5py, numpy, os
+with h5py.File("x.h5", "w") as f: f.create_dataset("x", (64, 1000), chunks=CHUNKS, dtype="f8")
+for rank in range(2):
+    if not os.fork():
+        with h5py.File("x.h5", "r+") as f:
+            for n in range(32 * rank, 32 * (rank + 1), 16): f["x"][n : n + 16] = numpy.ones((16, 1000))
+        os._exit(0)
+    os.wait()
+"""
+
+
+@pytest.mark.parametrize(
+    ("chunks", "stripe", "count", "crosses"),
+    [
+        ((16, 1000), 65536, 4, True),  # 128,000 bytes
+        ((16, 1024), 65536, 4, False),  # two stripes
+        ((8, 1024), 131072, 4, False),  # a half of one
+        ((16, 1000), 65536, 1, False),  # on one server
+    ],
+)
+def test_chunks_across_stripes(
+    program: Runner, monkeypatch: pytest.MonkeyPatch, chunks: tuple[int, int], stripe: int, count: int, crosses: bool
+) -> None:
+    pytest.importorskip("h5py")
+    outcome = succeeded(program.traced(HALVES.replace("CHUNKS", str(chunks)).replace("1000", str(chunks[1]))))
+    layout = to_text(decoded(one(count=count, size=stripe)))
+    monkeypatch.setattr(Log, "stripes", lambda _: {f"{program.folder}/x.h5": layout})
+    titles = [one.title for one in findings_of(outcome, without_times()) if one.slug == "hdf5-chunks-over-stripes"]
+    assert titles == (["Chunks of 125 KiB of /x lie across stripes of 64 KiB"] if crosses else [])
 
 
 def test_a_packed_log_keeps_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

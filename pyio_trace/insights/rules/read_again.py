@@ -92,6 +92,8 @@ DESCRIBES = re.compile(r"/(zarr\.json|\.zarray|\.zattrs|\.zgroup|\.zmetadata)\Z"
 _LOOP = re.compile(rb"\bfor\b")
 _HASH = re.compile(rb"\bhashlib\.\w|\b(md5|sha\d+|blake2[bs]|crc32|adler32|xxh\w+|file_digest)\s*\(")
 _UPDATE = re.compile(rb"\.update\s*\(")
+#: The share of the bytes that a line reads which goes through all of them.
+_ALL = 0.9
 #: More often than this in an epoch, no item is the cause: items have parts of the file in common.
 _IN_ITEMS = 3
 
@@ -246,13 +248,14 @@ def _finding(run: Observed, same: list[FileReuse], requests: _Requests) -> Findi
     if not by_epoch and decoded.ns > gain.ns:
         gain = decoded
     if not by_epoch:
-        gain = with_libraries(
-            run, gain, sites, again / max(read, 1), {group["process"] for group in reads.by("process")}, read
-        )
-        if not any(run.is_loader_worker(group["process"]) for group in reads.by("process")):
+        processes = reads.codes("process")
+        gain = with_libraries(run, gain, sites, again / max(read, 1), processes, read)
+        if not any(map(run.is_loader_worker, processes)):
             parsed = with_parsers(run, gain, [*sites, *parsed_at(run, sites)], again / max(read, 1))
             sites, gain = (sites if parsed is gain else [*sites, *parsed_at(run, sites)]), parsed
         gain = with_own_code(run, gain, sites, again / max(read, 1), read)
+        if len(processes) == 1:
+            gain = max(gain, _a_pass(run, gain, reads, once), key=lambda one: one.ns)
     patterns = list(dict.fromkeys(run.pattern_of(path) for path in paths))
     name = last_names(patterns[0]) if len(patterns) == 1 else counted(len(same), "file")
     text = f"{size(read)} read of {size(once)} in {counted(len(same), 'file')}, in "
@@ -282,6 +285,17 @@ def _finding(run: Observed, same: list[FileReuse], requests: _Requests) -> Findi
             "sites": sites,
         },
     )  # fmt: skip
+
+
+def _a_pass(run: Observed, gain: Gain, reads: CallTable, once: int) -> Gain:
+    """What the cheapest of several lines takes, of which each reads all the bytes (once), such as one that counts lines
+    before another one uses them."""
+    passes = []
+    for place in reads.by("site"):
+        line = run.calls.site(place["site"])
+        if run.is_own(line) and place.moved >= _ALL * once:
+            passes.append(with_own_code(run, replace(gain, ns=0), run.site_list(line), once / place.moved, place.moved))
+    return min(passes, key=lambda one: one.ns) if len(passes) > 1 else gain
 
 
 def _remedy(run: Observed, reads: CallTable, lines: list[str], by_epoch: bool, divided: bool) -> Remedy:

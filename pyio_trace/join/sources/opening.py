@@ -27,8 +27,8 @@ def open_log(path: str | os.PathLike[str]) -> Log:
     """The log at path: a live log, a Parquet log, a log of another tool (pyio_trace/log/foreign), or a folder of them.
 
     In a folder, files that are not logs are skipped.  If there are a live log and
-    the Parquet log packed from it, only the latter is read; if a run was killed
-    before it made its Parquet log, that one's name finds the live log.  Logs that
+    the Parquet log packed from it, only the latter is read; the name
+    of a Parquet log that a killed run never wrote finds the live log.  Logs that
     cannot be read are among the losses, unless none can be read.
     Raises LogError: no-such-log, not-a-log, log-unreadable, log-truncated,
     log-version, log-damaged.
@@ -56,7 +56,7 @@ def open_source(path: str | os.PathLike[str]) -> Source:
 
 
 def there(name: str) -> str:
-    """The name of a log; of the live log, if it stands for the Parquet log that a killed run did not come to make."""
+    """The name of a log; of the live log, if it stands for the Parquet log that a killed run never wrote."""
     live = name.removesuffix(PACKED_SUFFIX) + LIVE_SUFFIX
     missing = name.endswith(PACKED_SUFFIX) and not os.path.lexists(name)
     return live if missing and os.path.isfile(live) else name
