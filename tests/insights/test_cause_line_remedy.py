@@ -85,7 +85,7 @@ ILLS = {
         import csv
         with open("t.csv", "w") as f:
             f.write("a,b,c\\n")
-            f.writelines(f"{n},{n % 7},x{n}\\n" for n in range(100_000))
+            f.writelines(f"{n},{n % 7},x{n}\\n" for n in range(300_000))
         total = 0
         with open("t.csv", newline="") as f:
             for row in csv.DictReader(f):  # here
