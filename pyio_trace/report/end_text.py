@@ -56,7 +56,7 @@ def end_lines(
     """The lines.  insights: None: nobody looked; bars: whether TIME has bars, rather than words; ranks: how many more
     logs the figures are of.
 
-    None is wider than WIDTH but the last, which has the name of the log.  Safe to print on a terminal.
+    None is wider than WIDTH but a command at the end with a long name of the log.  Safe to print on a terminal.
     """
     best = best_of(insights)
     verdict = [*_verdict(summary, letters, insights, best), _next(summary, insights, best, ranks)]
@@ -174,7 +174,9 @@ def _next(summary: Summary, insights: Insights | None, best: Finding | None, ran
         there = there if left else "no more findings"
     made = summary.overview.tracing.end_ns if summary.overview is not None else None
     more = f" in {seconds(made)}" if made is not None and made >= _LONG else ""
-    more += "" if run.mode == "trace" else f"; mode {run.mode}"
+    mode = "" if run.mode == "trace" else f"; mode {run.mode}"
     command = f"next: pyio-trace insights {shlex.quote(relative(run.path, run.folder))}"
     there = f"and {counted(ranks, 'more rank')}; {there}" if ranks else there
-    return f"{command}  ({there}; log {size(run.log_bytes)}{more})"
+    log = f"; log {size(run.log_bytes)}"
+    lines = (f"{command}  ({there}{note}{mode})" for note in (f"{log}{more}", log, ""))
+    return next((line for line in lines if len(line) <= WIDTH), command)

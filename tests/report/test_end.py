@@ -105,6 +105,19 @@ def test_where_nobody_looked_it_says_so(records: int) -> None:
     assert not any("No finding" in line for line in lines)
 
 
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("r", "(not looked for yet; log 2 KiB; mode ring)"),
+        ("run-of-a", "(not looked for yet; mode ring)"),
+        ("much-longer-name-of-a-log-of-some-run-somewhere", ""),
+    ],
+)
+def test_the_last_line_says_what_fits(name: str, said: str) -> None:
+    lines = end_lines(summary(run={"path": f"/l/{name}.pyio", "mode": "ring"}), Letters(), None)
+    assert lines[-1].strip() == f"next: pyio-trace insights /l/{name}.pyio  {said}".strip() and len(lines[-1]) <= 80
+
+
 def test_what_profile_cannot_say_is_one_line() -> None:
     slugs = [f"rule-number-{n}" for n in range(9)]
     (line,) = (line for line in end(SLOW, unanswered=slugs) if "rule-number" in line)
@@ -128,7 +141,7 @@ def test_what_is_cached_and_further_ranks() -> None:
     moved = replace(NO_BYTES, posix_read=9 << 20)
     lines = end(bytes=moved, given=overview(storage=Storage(0, 0, 0)), ranks=3)
     assert "DATA  read 9 MiB (cached)" in lines
-    assert lines[-1].endswith("'my log.parquet'  (and 3 more ranks; no more findings; log 2 KiB)")
+    assert lines[-1].endswith("'my log.parquet'  (and 3 more ranks; no more findings)")
 
 
 @pytest.mark.parametrize("seed", range(20))
