@@ -110,7 +110,7 @@ def test_where_nobody_looked_it_says_so(records: int) -> None:
     [
         ("r", "(not looked for yet; log 2 KiB; mode ring)"),
         ("run-of-a", "(not looked for yet; mode ring)"),
-        ("much-longer-name-of-a-log-of-some-run-somewhere", ""),
+        ("longer-name-of-a-log-of-some-run-somewhere", ""),
     ],
 )
 def test_the_last_line_says_what_fits(name: str, said: str) -> None:
