@@ -9,8 +9,7 @@ from functools import lru_cache
 
 from pyio_trace.insights.source_files import content
 
-_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
-_SCOPES = (*_FUNCTIONS, ast.ClassDef)
+_SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 #: Scopes of a source file that are looked at.
 _MOST = 10_000
 
