@@ -1,9 +1,10 @@
 /* The system beside the program: processors, memory, disks, interfaces, and what other processes read and write.
  *
- * All of it comes from /proc, as differences between two looks.  Looks take at most half a per cent of a processor:
- * after an expensive look, the next one comes later.  The second look is an exception.  It always comes one period
- * after the first, so that a short run has rows too.  The time between looks doubles after every 65,536 rows.  Disks, interfaces and processes without any traffic get no row.  The kernel shows
- * the traffic of a process to its own user and to root only; the machine's row counts those that were not readable. */
+ * All of it is read from /proc, and a row has the difference between two readings.  Reading takes at most half a per
+ * cent of a processor: after a slow reading the pause is longer.  Only the first pause is always one period, so that a
+ * short run has rows, too.  After every 65,536 rows the pauses become twice as long.  Disks, interfaces and processes
+ * without traffic get no row.  The kernel shows the traffic of a process to its user and to root only; the row of the
+ * machine counts the processes that could not be read. */
 #include "sampler.h"
 
 #include "base/proc.h"

@@ -187,6 +187,5 @@ def _any(ops: list[str], beginnings: tuple[str, ...]) -> bool:
 
 def _all_ranks(run: Observed, calls: CallTable) -> bool:
     """Whether only ranks of a parallel job made the calls."""
-    ranks = {row["index"] for row in run.processes if row["global_rank"] is not None}
     found = calls.codes("process")
-    return bool(found) and ranks.issuperset(found)
+    return bool(found) and run.rank_of.keys() >= set(found)

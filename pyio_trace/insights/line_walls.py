@@ -145,7 +145,7 @@ def _in_files(row: LineTime, libraries: Collection[str], moved: int | None) -> i
     """ns that a line kept a thread busy in calls on files, and in functions of libraries that make them, be it in
     threads of their own.  moved: as for with_libraries().
 
-    Where a thread waits in such a function while threads of the library work, the line is in it for as long.
+    A thread that waits in such a function, for other threads of the library, counts for as long as it waits.
     """
     called = sum(one.time_ns for one in row.called if one.calls)
     called = called if moved is None else min(called, _SLOWEST_LIBRARY * moved)
@@ -158,6 +158,6 @@ def _in_files(row: LineTime, libraries: Collection[str], moved: int | None) -> i
 
 
 def _of_one_thread(row: LineTime, libraries: Collection[str]) -> int:
-    """ns of the longest function of these libraries which one thread can have spent in it."""
+    """ns of the longest function of these libraries, among those that one thread alone can have been in."""
     times = (one.time_ns for one in row.called if one.function.partition(".")[0] in libraries)
     return max((time for time in times if time <= row.longest_ns), default=0)

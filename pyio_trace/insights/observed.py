@@ -230,6 +230,12 @@ class Observed:
             kinds.setdefault(one.kind, []).append(Peer(one.index, one.name, moved.get(one.index, 0), one.split))
         return [(kind, peers) for kind, peers in kinds.items() if len(peers) > 1]
 
+    @cached_property
+    def rank_of(self) -> dict[int, int]:
+        """By process (index) of a parallel job: its rank, or that of the process that started it."""
+        ranks = ((index, row["global_rank"]) for index, row in enumerate(self.processes))
+        return {index: rank for index, rank in ranks if rank is not None}
+
     def is_worker(self, process: int) -> bool:
         """Whether a process works on tasks that another one gives it."""
         known = self._times.get(process)

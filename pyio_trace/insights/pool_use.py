@@ -7,7 +7,7 @@ from pyio_trace.insights.finding import Site
 from pyio_trace.insights.line_walls import held_ns
 from pyio_trace.insights.observed import Observed, site_of
 
-#: How the functions begin in which a program waits for its workers.
+#: Functions whose names begin so wait for workers.
 _WAITS = ("multiprocessing.", "concurrent.futures.", "joblib.", "loky.", "multiprocess.")
 #: What such workers are in the process table.  Loaders of PyTorch have rules of their own.
 POOL_WORKER = "pool worker"
@@ -32,8 +32,8 @@ def between_tasks(run: Observed) -> int:
 
 
 def work(run: Observed, worker: int, waits: bool = True) -> int:
-    """ns in which a worker (index) did what it was given.  waits: with what it waited for, such as room in a queue, as
-    far as that is no part of a pool's tasks."""
+    """ns that a worker (index) spent on its tasks.  waits: for a worker without tasks, whether its waits count, such as
+    those for room in a queue."""
     split = next((one.split for one in run.overview.processes if one.index == worker), None)
     if split is None:
         return 0

@@ -112,13 +112,13 @@ def test_its_lines_are_the_programs(
     ("module", "packages"), [("tool", ["tool"]), ("thin", ["thin", "_thin"]), ("space.inner", ["space.inner"])]
 )
 def test_a_module_whose_folder_is_added_late(program: Runner, site: Path, module: str, packages: list[str]) -> None:
-    # GIVEN a module that is in a folder which Python hears of only when tracing has started, as that of a virtual
-    # environment's base is
+    # GIVEN a module in a folder that is added to sys.path after tracing has started, as a virtual environment does
+    # with the packages of its base
     (program.folder / "data").mkdir()
     (program.folder / "early").mkdir()
     (program.folder / "early" / "sitecustomize.py").write_text(f"import sys\nsys.path.append({str(site)!r})\n")
     env = {"PYTHONPATH": str(program.folder / "early"), "PYIO_TRACE": "1", "PYIO_TRACE_OUTPUT": "run.pyio"}
-    # WHEN it is started THEN it is the program all the same
+    # WHEN python -m runs it THEN its lines are the program's
     outcome = program.command([sys.executable, "-m", module, program.folder / "data"], env | {"PYIO_TRACE_QUIET": "1"})
     assert {own for _file, _line, own in syncs(outcome)} == {True}
     assert outcome.processes[0]["program_packages"] == packages

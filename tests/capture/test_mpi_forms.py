@@ -14,7 +14,7 @@ pytest.importorskip("mpi4py", reason="mpi4py is not installed")
 @pytest.mark.parametrize("form", mpi_table.FORMS)
 @pytest.mark.parametrize("library", mpi_table.LIBRARIES)
 def test_forms(library: str, form: str) -> None:
-    # GIVEN four ranks that use a file in this form, of 16,000 bytes WHEN traced THEN nothing differs
+    # WHEN four ranks move 16,000 bytes in this way THEN the log has the calls that they say they made
     if (library, form) == mpi_table.NEITHER:
         pytest.skip("no wheel has it")
     found = mpi_table.run(library, form)

@@ -120,7 +120,7 @@ def test_small_pieces_of_aiofiles(program: Runner, step: str, words: str) -> Non
     asyncio.run(main())
     """
     outcome = program.traced(text, env={"PYIO_TRACE_SAMPLE": "400"})
-    # THEN the remedy is to move more at a time, in the same direction; at most all of the line's time is saved
+    # THEN the remedy is to read, or to write, more in one call; it saves no more than the line takes
     finding = only(findings_of(outcome, without_times({"tiny-tasks": {"share": 0.05}})), "tiny-tasks")
     assert finding.remedy is not None and words in finding.remedy.after and finding.remedy.library == "aiofiles"
     values = finding.evidence[0].values

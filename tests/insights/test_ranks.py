@@ -107,6 +107,15 @@ def test_no_straggler(tmp_path: Path, times: list[list[float]]) -> None:
 
 
 @pytest.mark.once
+@pytest.mark.parametrize("times", [[[500, 500], [500, 500]], [[300] * 4, [300] * 4]], ids=["two ranks", "four ranks"])
+def test_what_ranks_start_are_no_ranks(tmp_path: Path, times: list[list[float]]) -> None:
+    # GIVEN ranks that write for as long as each other, and have started helpers that write nothing
+    folder = write_job(tmp_path / "logs", phases(times), wall=4000, helpers=3)
+    # THEN nobody is a straggler, as there would be if each process were a rank
+    assert findings_in(folder, "stragglers-by-phase") == []
+
+
+@pytest.mark.once
 def test_phases_that_follow_at_once_are_one(tmp_path: Path) -> None:
     folder = write_job(tmp_path / "logs", phases([[500, 100, 100], [500, 100, 100]], gap=2), wall=4000)
     assert findings_in(folder, "stragglers-by-phase") == []

@@ -53,7 +53,7 @@ def merged(logs: Path, spread: Spread | None) -> tuple[bytes, dict[str, Any], li
 @pytest.mark.parametrize("small", [0, 300, 1 << 16])
 @pytest.mark.parametrize("count", [1, 3])
 def test_the_same_bytes(count: int, small: int, logs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    # GIVEN logs of every kind, of which all, some or none know much WHEN others read them
+    # GIVEN logs of every kind WHEN workers read them, whether none, some or all of their tables count as small
     monkeypatch.setattr(spread_source, "_SMALL", small)
     with ThreadPoolExecutor(count) as executor:
         spread = merged(logs, Spread(executor, count, "threads"))
@@ -63,7 +63,7 @@ def test_the_same_bytes(count: int, small: int, logs: Path, monkeypatch: pytest.
 
 
 def test_few_results_wait(logs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    # GIVEN a worker WHEN logs are merged THEN no more than a few results wait to be used
+    # WHEN one worker reads the logs THEN only a few of its results wait to be used
     waiting: list[int] = []
     result = Spread.result
 

@@ -74,7 +74,7 @@ def test_what_is_not_shown_one_by_one_is_drawn_and_can_be_reached(
         tab.until(READY)
         assert "880 operations" in tab.text("header") or "880 calls" in tab.text("header")
         assert tab.eval("pyioTrace.operations.count") <= 30
-        # GIVEN calls that are only in bins THEN their line has the colour of I/O, as soon as it is drawn
+        # GIVEN calls that the page has only as sums THEN their lane is drawn in the colour of I/O
         tab.until(
             """(() => { const canvas = document.querySelector('canvas.lanes'); const { model, timeline } = pyioTrace;
             const y = model.groups[0].bands[0].y + 14 + 11; const x = timeline.left;

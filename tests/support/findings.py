@@ -53,15 +53,7 @@ def without_times(limits: Mapping[str, Mapping[str, float]] | None = None) -> Se
 
 
 #: Rules whose findings a busy machine can make, as no count decides, and never critical; and imports of libraries.
-BY_TIMES = {
-    "close-stall",
-    "import-storm",
-    "io-not-hidden",
-    "lock-waits",
-    "slow-first-operations",
-    "stragglers-by-phase",
-    "threads-in-turns",
-}
+BY_TIMES = {"close-stall", "import-storm", "io-not-hidden", "lock-waits", "slow-first-operations", "threads-in-turns"}
 #: Severities, if any time is long enough.
 _ANY_TIME = {"severity": dict.fromkeys(("critical_ms", "critical_share", "warning_ms", "warning_share"), 0.0)}
 

@@ -31,8 +31,11 @@ class Call(NamedTuple):
     inside: tuple[Call, ...] = ()
 
 
-def write_job(folder: Path, ranks: Sequence[Sequence[Call]], nodes: Sequence[str] = (), wall: float = 1000) -> Path:
-    """A folder with a live log of each rank; nodes: of each rank; wall: ms.  Returns the folder."""
+def write_job(
+    folder: Path, ranks: Sequence[Sequence[Call]], nodes: Sequence[str] = (), wall: float = 1000, helpers: int = 0
+) -> Path:
+    """A folder with a live log of each rank; nodes: of each rank; wall: ms; helpers: processes without calls in the log
+    of each rank, beside the rank itself.  Returns the folder."""
     folder.mkdir()
     for rank, calls in enumerate(ranks):
         writer = LogWriter(host=nodes[rank] if nodes else "node1")
@@ -42,6 +45,11 @@ def write_job(folder: Path, ranks: Sequence[Sequence[Call]], nodes: Sequence[str
             end_kind=layout.END_EXIT, global_rank=rank + 1, world_size=len(ranks),
             node=writer.string(nodes[rank]) if nodes else 0,
         )  # fmt: skip
+        for helper in range(helpers):
+            writer.process(
+                1000 + rank * helpers + helper, version="3.11.7", begin=MS, end=2 * MS,
+                end_kind=layout.END_EXIT, global_rank=rank + 1, world_size=len(ranks),
+            )  # fmt: skip
         thread = writer.thread(process, 100 + rank)
         for call in calls:
             _write(writer, thread, call, 0)

@@ -17,7 +17,7 @@ struct pt_thread *pt_library_begin(struct pt_library_span *s, unsigned op);
 /* aux, offset: as the operation's shape has them. */
 void pt_library_open(struct pt_library_span *s, struct pt_thread *t, struct pt_named path, uint32_t aux, int64_t offset,
                      uint64_t size);
-/* Gets the path and offset that pt_library_open() stored for a call.  Returns false if the call has no record. */
+/* Sets *path and *offset to what pt_library_open() recorded.  Returns false if it has recorded nothing. */
 bool pt_library_described(const struct pt_library_span *s, uint32_t *path, int64_t *offset);
 /* Before the end: what is known only after the call. */
 void pt_library_describe(struct pt_library_span *s, int64_t offset);

@@ -33,16 +33,15 @@ _REMEDY = Remedy(
 
 
 def find(run: Observed, limits: Mapping[str, float]) -> Iterator[Finding]:
-    rank_of = {index: row["global_rank"] for index, row in enumerate(run.processes) if row["global_rank"] is not None}
-    ranks = len(set(rank_of.values()))
+    ranks = len(set(run.rank_of.values()))
     if ranks < max(limits["ranks"], 2):
         return
-    writes = run.calls.where(role=Role.IO, kind=OpClass.WRITE, process=list(rank_of))
+    writes = run.calls.where(role=Role.IO, kind=OpClass.WRITE, process=list(run.rank_of))
     writers: dict[int, set[int]] = defaultdict(set)
     pairs = writes.sums("path", "process")
     for code, process in zip(pairs["path"].tolist(), pairs["process"].tolist(), strict=True):
         if code >= 0:
-            writers[code].add(rank_of[process])
+            writers[code].add(run.rank_of[process])
     patterns: dict[str, list[int]] = defaultdict(list)
     for code, by in writers.items():
         path = run.calls.path(code)

@@ -85,7 +85,7 @@ def _finding(observed: Observed, group: Group, direction: str) -> Finding:
     remedy = (_NETCDF4 if netcdf else _H5PY)[direction]
     confidence = Confidence(0.7, "calls and bytes are in the log; whether many items can wait for each other is not")
     verb = "read" if direction == "read" else "written"
-    # of items of variable length, such as texts, the bytes are not known
+    # the sizes of texts, and of other items of variable length, are not in the log
     amount = f"{size(asked // count)} are" if asked else "One item is"
     title = f"{amount} {verb} at a time, {count:,} times"
     return library_use.finding(observed, group, title, gain, [evidence], remedy, confidence)

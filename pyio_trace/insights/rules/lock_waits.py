@@ -69,8 +69,8 @@ def find(run: Observed, limits: Mapping[str, float]) -> Iterator[Finding]:
 
 
 def _waits(run: Observed, place: Group) -> tuple[int, int]:
-    """How many calls of a line had to wait, for a lock or for a processor, and ns that these took.  Where only sums are
-    known: all, or none."""
+    """How many calls of a line waited, for a lock or for a processor, and for how long, ns.  A log with only sums of
+    calls does not tell which: then all waited, or none."""
     if place.time >= SHORTEST * place.calls:
         return place.calls, place.time
     slow = run.of(SLOW)

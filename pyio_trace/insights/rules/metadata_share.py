@@ -32,7 +32,7 @@ def find(run: Observed, limits: Mapping[str, float]) -> Iterator[Finding]:
     if not count or count < limits["calls"] or time < limits["share"] * whole:
         return
     files = metadata.distinct("path")
-    if files < limits["paths"] * count:  # the same ones again: no case for fewer files
+    if files < limits["paths"] * count:  # the same few files again: fewer would not help
         return
     gain = run.gain(run.times(metadata), "all metadata calls; fewer files need some of them")
     yield Finding(

@@ -28,7 +28,7 @@ _WANTED = (OpClass.OPEN, OpClass.META)
 
 def find(run: Observed, limits: Mapping[str, float]) -> Iterator[Finding]:
     failed = run.calls.where(own=True, layer=Layer.POSIX, errno=_NOT_THERE, kind=_WANTED)
-    # what the same processes write is asked for before it is made: nobody searches for it, or waits
+    # a process that asks for a file before it makes it does not search for it, nor wait for it
     made = set(run.calls.where(kind=OpClass.WRITE, process=failed.codes("process")).codes("path"))
     wanted = (n for n in failed.codes("path") if n not in made and not run.is_database(run.calls.path(n) or ""))
     failed = failed.where(path=list(wanted))

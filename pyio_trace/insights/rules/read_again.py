@@ -72,7 +72,7 @@ _DIGEST = Remedy(
     "        return hashlib.sha256(f.read()).hexdigest()\n\ndef digest(path):\n    now = os.stat(path)\n"
     "    return hashed(path, now.st_size, now.st_mtime_ns)",
 )
-#: Of files that the kernel copies (sendfile, copy_file_range): writing costs as much as reading.
+#: For files that the kernel copies (sendfile, copy_file_range).
 _COPIES = Remedy(
     "Link it instead of copying it, if the copies are only read: a link has no bytes of its own.",
     "for name in names:\n    shutil.copyfile(path, name)",
@@ -92,7 +92,7 @@ DESCRIBES = re.compile(r"/(zarr\.json|\.zarray|\.zattrs|\.zgroup|\.zmetadata)\Z"
 _LOOP = re.compile(rb"\bfor\b")
 _HASH = re.compile(rb"\bhashlib\.\w|\b(md5|sha\d+|blake2[bs]|crc32|adler32|xxh\w+|file_digest)\s*\(")
 _UPDATE = re.compile(rb"\.update\s*\(")
-#: The share of the bytes that a line reads which goes through all of them.
+#: A line that reads this share of the bytes reads all of them.
 _ALL = 0.9
 #: More often than this in an epoch, no item is the cause: items have parts of the file in common.
 _IN_ITEMS = 3
@@ -197,7 +197,7 @@ def _is_copied(reads: CallTable) -> bool:
 
 
 def _is_sent(run: Observed, one: FileReuse) -> bool:
-    """Whether the kernel sends a file's bytes from its memory to a socket: the functions that do so open few others."""
+    """Whether the kernel sends the file to a socket.  If it made copies, the same functions would open those."""
     reads = run.calls.where_paths([one.path]).transfers("read")
     if not _is_copied(reads):
         return False
@@ -288,8 +288,8 @@ def _finding(run: Observed, same: list[FileReuse], requests: _Requests) -> Findi
 
 
 def _a_pass(run: Observed, gain: Gain, reads: CallTable, once: int) -> Gain:
-    """What the cheapest of several lines takes, of which each reads all the bytes (once), such as one that counts lines
-    before another one uses them."""
+    """If several lines read all of the bytes, such as one that counts lines and one that uses them: the time of the
+    cheapest, which can be left out.  once: how many bytes all of them are."""
     passes = []
     for place in reads.by("site"):
         line = run.calls.site(place["site"])

@@ -31,21 +31,20 @@ _REMEDY = Remedy(
 
 
 def find(run: Observed, limits: Mapping[str, float]) -> Iterator[Finding]:
-    ranks = {index for index, row in enumerate(run.processes) if row["global_rank"] is not None}
-    for one in run.of(ACCESSES).rows if len(ranks) > 1 else ():
+    for one in run.of(ACCESSES).rows if len(set(run.rank_of.values())) > 1 else ():
         each = one.moved_bytes // max(one.calls, 1)
         if one.direction != "write" or (one.processes or 0) < 2 or role_of(one.path) != "data":
             continue
         cut = max(one.unaligned, one.unaligned_end)
         if one.calls < limits["writes"] or each > limits["bytes"] or cut < max(limits["share"] * one.placed, 1):
             continue
-        yield from _finding(run, one, ranks, limits)
+        yield from _finding(run, one, limits)
 
 
-def _finding(run: Observed, one: Access, ranks: set[int], limits: Mapping[str, float]) -> Iterator[Finding]:
+def _finding(run: Observed, one: Access, limits: Mapping[str, float]) -> Iterator[Finding]:
     line = run.calls.where_line(one.line) if one.line else run.calls
-    calls = line.transfers("write").where(process=sorted(ranks)).where_paths([one.path])
-    among = calls.distinct("process")
+    calls = line.transfers("write").where(process=list(run.rank_of)).where_paths([one.path])
+    among = len({run.rank_of[process] for process in calls.codes("process")})
     if among < limits["ranks"]:
         return
     gain = run.gain(run.times(calls), "all these writes; some of the time is the writing itself")

@@ -29,11 +29,11 @@ if TYPE_CHECKING:
     from pyio_trace.analysis.view_sums.call_table import CallTable, Group
     from pyio_trace.insights.observed import Observed
 
-#: Libraries whose files say what is in them: much is set up around each, however little it has.
+#: Libraries that do much for each file, however small: they read its header, and make tables or arrays of it.
 _SET_UP = frozenset((
     "anndata", "duckdb", "h5py", "joblib", "netCDF4", "pandas", "polars", "pyarrow", "tables", "xarray",
 ))  # fmt: skip
-#: ns that such a library takes for a byte, about: what it takes beyond is for the file.
+#: ns that such a library takes for each byte, about.  The rest of its time is for the file.
 _BYTE = 20
 
 
@@ -51,7 +51,7 @@ def find(run: Observed, limits: Mapping[str, float]) -> Iterator[Finding]:
         paths = place.rows.columns["path"]
         every = calls.where(path=paths[paths >= 0].tolist(), process=place.rows.codes("process"))
         whole = run.calls.where(role=Role.IO, path=paths[paths >= 0].tolist(), process=place.rows.codes("process"))
-        moved = whole.where(kind=(OpClass.READ, OpClass.WRITE)).total("moved")  # by threads of libraries, too
+        moved = whole.where(kind=(OpClass.READ, OpClass.WRITE)).total("moved")  # also by threads of libraries
         if moved > limits["bytes"] * files:
             continue
         around = every.where(kind=OVERHEAD)

@@ -80,10 +80,10 @@ def find(run: Observed, limits: Mapping[str, float]) -> Iterator[Finding]:
 
 
 def _with_processors(run: Observed, asking: CallTable, gain: Gain) -> Gain:
-    """What waiting otherwise saves at most: it takes as long as what is waited for, which may need the processor that
-    asking takes."""
+    """What a wait without asking saves at most: all that these lines compute, if what they wait for needs their
+    processor."""
     held = sum(map(held_ns, run.walls(run.sites(asking))))
-    how = "asking, and all else at its lines: it may take a processor from what is waited for"
+    how = "all that these lines took: they may keep what they wait for from a processor"
     return Gain(min(max(held, gain.ns), run.wall_ns), replace(gain.recoverable, how=how, bound="upper", terms=[]))
 
 

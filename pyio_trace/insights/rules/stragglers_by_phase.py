@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class _Phase:
-    """number: of the phase, from 1 on; begin, end: ns since the start of the run; slowest: index of the process; time,
-    usual: ns, its own and the median of the others; kind: what it did most of the time."""
+    """number: of the phase, from 1 on; begin, end: ns since the start of the run; slowest: the rank; time, usual: ns in
+    I/O of that rank, and the median of the others; kind: what it did most of the time."""
 
     number: int
     begin: int
@@ -44,7 +44,7 @@ class _Phase:
 
 
 def find(run: Observed, limits: Mapping[str, float]) -> Iterator[Finding]:
-    ranks = [index for index, row in enumerate(run.processes) if row["global_rank"] is not None]
+    ranks = sorted(set(run.rank_of.values()))
     if len(ranks) < max(limits["ranks"], 2):
         return
     times = run.of(IO_TIMES)
@@ -58,31 +58,35 @@ def find(run: Observed, limits: Mapping[str, float]) -> Iterator[Finding]:
         phase = _phase(run, times, at, rows, ranks)
         if phase.time >= limits["ratio"] * max(phase.usual, 1) and phase.time - phase.usual >= limits["ms"] * 1_000_000:
             found.setdefault(phase.slowest, []).append(phase)
-    for process, phases in found.items():
-        yield _finding(run, process, phases, len(bursts), ranks)
+    for rank, phases in found.items():
+        yield _finding(run, rank, phases, len(bursts))
 
 
 def _phase(run: Observed, times: TimesInBins, at: int, rows: Ints, ranks: list[int]) -> _Phase:
     spent = dict.fromkeys(ranks, 0)
     process, time = times.process[rows], times.time[rows]
-    for index in ranks:
-        spent[index] = int(time[process == index].sum())
-    slowest = max(ranks, key=lambda index: (spent[index], -index))
-    mine = process == slowest
+    for index, rank in run.rank_of.items():
+        spent[rank] += int(time[process == index].sum())
+    slowest = max(ranks, key=lambda rank: (spent[rank], -rank))
+    mine = np.isin(process, _processes(run, slowest))
     kinds = np.bincount(times.kind[rows][mine], time[mine], len(KINDS))
     start = run.summary.run.start
     return _Phase(
         at, int(times.bin[rows].min()) - start, int(times.bin[rows].max()) + times.width - start, slowest,
-        spent[slowest], round(median(spent[index] for index in ranks if index != slowest)), KINDS[int(kinds.argmax())],
+        spent[slowest], round(median(spent[rank] for rank in ranks if rank != slowest)), KINDS[int(kinds.argmax())],
     )  # fmt: skip
 
 
-def _finding(run: Observed, process: int, phases: list[_Phase], every: int, ranks: list[int]) -> Finding:
-    rank = run.processes[process]["global_rank"]
+def _processes(run: Observed, rank: int) -> list[int]:
+    return [index for index, its in run.rank_of.items() if its == rank]
+
+
+def _finding(run: Observed, rank: int, phases: list[_Phase], every: int) -> Finding:
+    processes = _processes(run, rank)
     worst = max(phases, key=lambda phase: phase.time - phase.usual)
     lost = sum(phase.time - phase.usual for phase in phases)
-    gain = run.gain({process: lost}, "its I/O beyond the median of the other ranks, in these phases")
-    calls = run.calls.where(process=process, own=True)
+    gain = run.gain({processes[0]: lost}, "its I/O beyond the median of the other ranks, in these phases")
+    calls = run.calls.where(process=processes, own=True)
     return Finding(
         title=f"rank {rank} is the straggler in {number(len(phases))} of {number(every)} phases of I/O",
         evidence=[
@@ -100,11 +104,11 @@ def _finding(run: Observed, process: int, phases: list[_Phase], every: int, rank
         confidence=Confidence(0.7, "whether the others waited for it at the end of the phase is not known"),
         query=Query(
             "SELECT global_rank, sum(bytes_moved) AS bytes, sum(duration) / 1e9 AS seconds\nFROM operations\n"
-            f"WHERE op_role IN ('io', 'sync')\n  AND {sql.condition('process', ranks)}\n"
+            f"WHERE op_role IN ('io', 'sync')\n  AND {sql.condition('process', list(run.rank_of))}\n"
             f"  AND time BETWEEN {run.summary.run.start + worst.begin} AND {run.summary.run.start + worst.end}\n"
             "GROUP BY global_rank\nORDER BY seconds DESC"
         ),
-        **{**run.about(calls, gain), "processes": [process]},
+        **{**run.about(calls, gain), "processes": processes[:10]},
     )  # fmt: skip
 
 

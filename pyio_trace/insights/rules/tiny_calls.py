@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 #: Opens at the line, from which on these are the reason for what a library does.
 _OPENS = 20
-#: Calls on one file, from which on they could be fewer.
+#: A file with fewer calls than this is small; its calls are not.
 _OF_A_FILE = 10
 _MOVING = (OpClass.READ, OpClass.WRITE)
 _LINES = (".__next__", ".readline")
@@ -43,7 +43,7 @@ def find(run: Observed, limits: Mapping[str, float]) -> Iterator[Finding]:
         each = place.moved / max(place.calls, 1)
         if place.calls < limits["calls"] or each > limits["bytes"]:
             continue
-        if place.calls < _OF_A_FILE * place.rows.distinct("path"):  # the files are small, not the calls
+        if place.calls < _OF_A_FILE * place.rows.distinct("path"):
             continue
         beneath = run.calls.where(site=place["site"], inside=1, layer=Layer.POSIX)
         own = max(place.outer - beneath.total("time"), 0)

@@ -91,7 +91,7 @@ def _at_once(workers: Sequence[Mapping[str, Any]]) -> int:
 
 
 def _remedy(run: Observed, workers: Sequence[Mapping[str, Any]]) -> Remedy:
-    """A pool replaces its workers in a thread of its own, at no line of the program."""
+    """Workers that no line of the program started were started by their pool, instead of earlier ones."""
     if all(row["process_kind"] != POOL_WORKER for row in workers):
         return _PROCESSES
     own = sum(site_of(row["site"]) is not None and run.is_own(row["site"]) for row in workers if row["site"])

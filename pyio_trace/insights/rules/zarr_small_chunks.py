@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pyio_trace.analysis.view_sums.call_table import CallTable
     from pyio_trace.insights.observed import Observed
 
-#: How zarr names a file until it is whole.  (Of its format 2, such names do not tell the chunk.)
+#: How zarr 3 names a chunk while it is written.  (In format 2 that name does not tell which chunk it is.)
 _PARTIAL = r"(?:\.[0-9a-f]{32}\.partial)?"
 _SUFFIX = re.compile(rf"{_PARTIAL}\Z")
 #: zarr's file in the folder of an array -> how its chunks are named beneath that.

@@ -102,8 +102,7 @@ def open_job(
 
 
 def _of_job(sources: list[Source], job: str) -> list[Source]:
-    """Those of one job.  A run that its launcher's id does not tell from an earlier one has the name that
-    MergedSource gives it."""
+    """The logs of one job.  If a launcher used an id again, the later run is called ID#2 (see MergedSource)."""
     runs = MergedSource(sources).runs
     chosen = [
         source
